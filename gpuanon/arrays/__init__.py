@@ -1,0 +1,1 @@
+"""Arrays on either device: backend, kernels, random numbers, partitions, threads."""

@@ -1,0 +1,157 @@
+"""`Partition`: n rows divided into g parts, the data structure under every method.
+
+All functions here work on all parts at once, stay on the device of their arrays, and are repeatable to
+the bit: sort and segment reduction, never a floating-point atomic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, namespace
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Part ``p`` holds the rows ``order[starts[p]:starts[p + 1]]``, in ascending order of row.
+
+    order  : (n,) int64, a permutation of the rows
+    starts : (g + 1,) int64, offsets into `order`; no part is empty
+    """
+
+    order: Array
+    starts: Array
+
+    @classmethod
+    def whole(cls, n: int, like: Array | None = None) -> Partition:
+        """One part that holds all `n` rows, on the device of `like`."""
+        xp = np if like is None else namespace(like)
+        return cls(xp.arange(n, dtype=np.int64), xp.asarray([0, n], dtype=np.int64))
+
+    @classmethod
+    def from_labels(cls, labels: Array) -> Partition:
+        """Rows with equal labels share a part; parts ascend by label, empty labels vanish."""
+        xp = namespace(labels)
+        order = xp.argsort(labels, kind="stable").astype(np.int64, copy=False)
+        sorted_labels = labels[order]
+        first = xp.flatnonzero(sorted_labels[1:] != sorted_labels[:-1]) + 1
+        ends = xp.asarray([len(labels)] if len(labels) else [], dtype=np.int64)
+        return cls(order, xp.concatenate([xp.zeros(1, dtype=np.int64), first.astype(np.int64), ends]))
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.order)
+
+    @property
+    def parts(self) -> int:
+        """Number of parts."""
+        return len(self.starts) - 1
+
+    @property
+    def sizes(self) -> Array:
+        """(g,) rows in each part."""
+        return self.starts[1:] - self.starts[:-1]
+
+    def part_of_sorted(self) -> Array:
+        """(n,) the part of each position of `order`."""
+        xp = namespace(self.order)
+        marks = xp.zeros(self.n + 1, dtype=np.int64)
+        marks[self.starts[1:-1]] = 1  # no part is empty, so no offset stands twice
+        return xp.cumsum(marks[:-1])
+
+    def labels(self) -> Array:
+        """(n,) the part of each row."""
+        labels = namespace(self.order).empty(self.n, dtype=np.int64)
+        labels[self.order] = self.part_of_sorted()
+        return labels
+
+
+def segment_sums(X: Array, p: Partition) -> Array:
+    """(g, ...) sums of the rows of `X` over each part."""
+    return namespace(X).add.reduceat(X[p.order], p.starts[:-1], axis=0)
+
+
+def segment_means(X: Array, p: Partition) -> Array:
+    """(g, d) mean row of each part."""
+    return segment_sums(X, p) / p.sizes.reshape(-1, *(1,) * (X.ndim - 1))
+
+
+def segment_covariances(X: Array, p: Partition) -> Array:
+    """(g, d, d) covariance of each part (divisor: the part's size), two passes for accuracy."""
+    xp = namespace(X)
+    centred = X[p.order] - xp.repeat(segment_means(X, p), _counts(p), axis=0)
+    products = xp.einsum("ni,nj->nij", centred, centred)
+    return xp.add.reduceat(products, p.starts[:-1], axis=0) / p.sizes[:, None, None]
+
+
+def ranks_within(values: Array, p: Partition) -> Array:
+    """(n,) rank of each row's value inside its part, from 0; ties go to the lower row."""
+    xp = namespace(values)
+    ranks = xp.empty(p.n, dtype=np.int64)
+    ranks[sort_within(values, p)] = xp.arange(p.n, dtype=np.int64) - p.starts[p.part_of_sorted()]
+    return ranks
+
+
+def sort_within(values: Array, p: Partition) -> Array:
+    """(n,) rows, part after part, ascending by value inside each part; ties go to the lower row."""
+    xp = namespace(values)
+    return p.order[xp.lexsort(xp.stack([values[p.order], p.part_of_sorted().astype(values.dtype)]))]
+
+
+def shuffle_within(keys: Array, p: Partition) -> Array:
+    """(n,) for each row the row whose place it takes: a uniform permutation inside each part.
+
+    `keys` are independent random numbers, one a row.
+    """
+    source = namespace(keys).empty(p.n, dtype=np.int64)
+    source[p.order] = sort_within(keys, p)
+    return source
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Parts padded to a common length.
+
+    parts : (b,) numbers of the parts
+    rows  : (b, length) row numbers; padding repeats the part's first row
+    valid : (b, length) False where padded
+    """
+
+    parts: Array
+    rows: Array
+    valid: Array
+
+
+def batches(p: Partition, cells: int = 1 << 18) -> Iterator[Batch]:
+    """Cut the parts, similar sizes together, into padded batches of at most `cells` (part, row) cells.
+
+    A part longer than `cells` is a batch of its own.  What a batch holds depends on the partition and on
+    `cells` only; callers must not let their results depend on `cells`.
+    """
+    xp = namespace(p.order)
+    sizes = _counts(p)
+    by_size = np.argsort(sizes, kind="stable")
+    at = 0
+    while at < len(by_size):
+        # The largest stretch whose count times its longest part still fits.
+        lengths = sizes[by_size[at:]]
+        fits = np.searchsorted(np.arange(1, len(lengths) + 1) * lengths, cells, side="right")
+        chosen = by_size[at : at + max(1, int(fits))]
+        at += len(chosen)
+        length = int(sizes[chosen[-1]])
+        parts = xp.asarray(chosen)
+        offsets = xp.arange(length, dtype=np.int64)[None, :]
+        valid = offsets < p.sizes[parts][:, None]
+        rows = p.order[xp.where(valid, p.starts[parts][:, None] + offsets, p.starts[parts][:, None])]
+        yield Batch(parts, rows, valid)
+
+
+def _counts(p: Partition) -> np.ndarray:  # type: ignore[type-arg]
+    """Part sizes on the host (repeat and the batch plan need them there)."""
+    from gpuanon.arrays.backend import to_host
+
+    return to_host(p.sizes)

@@ -1,0 +1,43 @@
+"""The one family of exceptions.
+
+A message names the parameter or column, what is allowed, what came, and ends in a hint.
+It never holds a cell value, a key or a seed.
+"""
+
+from __future__ import annotations
+
+
+class GpuanonError(Exception):
+    """Anything that this package refuses to do.  `exit_code` is what the command line returns."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message if hint is None else f"{message}\nHint: {hint}")
+        self.hint = hint
+
+
+class ParameterError(GpuanonError, ValueError):
+    """A parameter is outside of what is allowed."""
+
+
+class RecipeError(GpuanonError, ValueError):
+    """The recipe is malformed or does not fit the table; every fault is named at once."""
+
+
+class InputError(GpuanonError, ValueError):
+    """A file or a table cannot be read or masked as it is."""
+
+
+class OutputError(GpuanonError):
+    """The release could not be written; nothing was left behind."""
+
+
+class BackendError(GpuanonError, RuntimeError):
+    """The requested device or library is not there, or cannot hold the work."""
+
+
+class GuaranteeError(GpuanonError):
+    """The release does not keep what the recipe promises; nothing was written."""
+
+    exit_code = 1

@@ -1,0 +1,1 @@
+"""Numerical building blocks: each function runs where its arrays live (NumPy or CuPy)."""

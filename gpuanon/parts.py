@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict
 from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
+from gpuanon.numerics.distance import EUCLIDEAN, Metric
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,8 @@ class Part(BaseModel):
 class Groups(Part):
     """Which rows may mix."""
 
-    def form(self, X: Array, draws: Draws) -> Partition:
-        """Divide the rows of the encoded matrix `X` (n, d)."""
+    def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
+        """Divide the rows of the encoded matrix `X` (n, d), whose distances `metric` measures."""
         raise NotImplementedError
 
 

@@ -26,12 +26,14 @@ from gpuanon.numerics.distance import EUCLIDEAN, Metric
 class Records:
     """What an operation may know of the records besides their coordinates.
 
-    draws   : their random numbers
-    weights : (n,) sample weights, or None
+    draws       : their random numbers
+    weights     : (n,) sample weights, or None
+    categorical : for each coordinate whether it stands for a category (an indicator), or None for none
     """
 
     draws: Draws
     weights: Array | None = None
+    categorical: tuple[bool, ...] | None = None
 
 
 @dataclass(frozen=True)

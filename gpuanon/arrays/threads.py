@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from gpuanon.arrays import progress
 from gpuanon.errors import ParameterError
 
 Item = TypeVar("Item")
@@ -31,6 +32,13 @@ def each(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Resu
     work = list(items)
     workers = min(thread_count(), len(work))
     if workers <= 1:
-        return [function(item) for item in work]
+        return [_told(function(item), at, len(work)) for at, item in enumerate(work, 1)]
     with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(function, work))
+        return [_told(result, at, len(work)) for at, result in enumerate(pool.map(function, work), 1)]
+
+
+def _told(result: Result, done: int, total: int) -> Result:
+    """Pass `result` on, and tell whoever listens that one more item is done."""
+    if total > 1:
+        progress.report(done / total)
+    return result

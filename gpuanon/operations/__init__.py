@@ -1,0 +1,1 @@
+"""Operations: what is done to the records of a group, along the axes of a basis."""

@@ -1,0 +1,308 @@
+"""CUDA kernels: found, compiled, checked and launched here, and nowhere else.
+
+The kernels are ``extern "C"`` functions in ``kernels/*.cu`` (``gpuanon/_cuda`` in a wheel), written for a type
+``REAL`` that the launch fills in.  A kernel's parameter list is read from its source, so an argument of the wrong
+type, which CUDA would read as garbage, is an error here.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, on_device
+from gpuanon.errors import BackendError
+
+_PACKAGED = Path(__file__).resolve().parents[1] / "_cuda"
+_CHECKOUT = Path(__file__).resolve().parents[2] / "kernels"
+_TYPES = {
+    "float": "float32",
+    "double": "float64",
+    "int": "int32",
+    "unsigned int": "uint32",
+    "long long": "int64",
+    "unsigned long long": "uint64",
+    "unsigned char": "uint8",
+    "bool": "bool",
+}
+_REALS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
+_GRID_LIMITS = (2**31 - 1, 65535, 65535)  # of every compute capability
+_PLAIN_SHARED = 48 * 1024  # more dynamic shared memory than this has to be asked for
+_SPARE = 0.8  # share of the free memory that pieces may fill: allocations round up, and others allocate too
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a kernel: its C type, without the pointer, and whether it is a pointer."""
+
+    name: str
+    type: str
+    pointer: bool
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a thread block may use on the current device, and how many multiprocessors there are.
+
+    shared : bytes of shared memory, static and dynamic together
+    """
+
+    shared: int
+    threads: int
+    multiprocessors: int
+
+
+def folder() -> Path:
+    """The folder of the ``.cu`` files."""
+    return _PACKAGED if _PACKAGED.is_dir() else _CHECKOUT
+
+
+@functools.cache
+def source(file: str) -> str:
+    """The text of ``file`` (a name without its ending), its ``#include "…"`` lines filled in.
+
+    They are filled in here because CuPy's compile cache on disk does not see what a compiler includes.
+    ``#line`` keeps the compiler's messages pointing at the files.
+    """
+    return _filled(folder() / f"{file}.cu")
+
+
+def _filled(path: Path) -> str:
+    """The text of one file with its own includes filled in."""
+    if not path.is_file():
+        raise BackendError(f"kernel file {path.name}: not found", hint="the installation is incomplete: install again")
+    lines = [f'#line 1 "{path.name}"']
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        include = re.fullmatch(r'\s*#\s*include\s+"([\w.]+)"\s*', line)
+        lines += [_filled(path.parent / include[1]), f'#line {number + 1} "{path.name}"'] if include else [line]
+    return "\n".join(lines)
+
+
+@functools.cache
+def parameters(file: str, name: str) -> tuple[Parameter, ...]:
+    """The parameters of the kernel `name` in `file`, as its source declares them."""
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", source(file), flags=re.S)
+    found = re.search(
+        rf'extern\s+"C"\s+__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?{name}\s*\(([^)]*)\)', text
+    )
+    if found is None:
+        raise BackendError(f"kernel {name}: not found in {file}.cu")
+    return tuple(_parameter(declared) for declared in found[1].split(",") if declared.strip())
+
+
+def _parameter(declared: str) -> Parameter:
+    """Read one declaration such as ``const real* __restrict__ X``."""
+    words = re.sub(r"\b(const|__restrict__)\b|\*", " ", declared).split()
+    kind = " ".join(words[:-1])
+    kind = {"real": "REAL", "unsigned": "unsigned int"}.get(kind, kind)
+    if kind != "REAL" and kind not in _TYPES:
+        raise BackendError(f"kernel parameter {declared.strip()!r}: its type is not one of {', '.join(_TYPES)}, real")
+    return Parameter(words[-1], kind, "*" in declared)
+
+
+def launch(
+    file: str,
+    name: str,
+    *args: Any,
+    over: int | tuple[int, ...],
+    each: int | tuple[int, ...] | None = None,
+    threads: int | tuple[int, ...] = 256,
+    shared: int = 0,
+    define: Mapping[str, int] | None = None,
+) -> None:
+    """Launch the kernel `name` of ``kernels/file.cu``.
+
+    Parameters
+    ----------
+    file, name
+        Where the kernel is.
+    *args
+        One a parameter: C-contiguous device arrays (None for a null pointer) and Python or NumPy numbers, which
+        are converted to the declared type.  All arrays declared ``real`` have one dtype: it fills in ``REAL``.
+    over
+        How much work there is along each grid axis (rows, parts, tiles).  Nothing is launched when one is 0.
+    each
+        How much of it one thread block does; `threads` unless told.
+    threads
+        Threads of a block, along each axis.
+    shared
+        Bytes of dynamic shared memory.
+    define
+        Compile-time constants, one compilation for each set of values.
+    """
+    declared = parameters(file, name)
+    if len(args) != len(declared):
+        raise BackendError(f"kernel {name}: {len(declared)} arguments are needed, got {len(args)}")
+    real = _real(name, declared, args)
+    values = tuple(_argument(name, parameter, value, real) for parameter, value in zip(declared, args, strict=True))
+    block = _axes(threads)
+    shares = _axes(block if each is None else each)
+    grid = tuple(-(-work // share) for work, share in zip(_axes(over), shares, strict=True))
+    if min(grid) <= 0:
+        return
+    cupy = importlib.import_module("cupy")
+    define = {} if define is None else define
+    options = ("-std=c++17", f"-DREAL={_REALS[real]}", *(f"-D{key}={int(define[key])}" for key in sorted(define)))
+    kernel = _kernel(cupy, cupy.cuda.Device().id, file, name, options)
+    _check_limits(name, kernel, grid, block, shared)
+    kernel(grid, block, values, shared_mem=shared)
+
+
+def _axes(size: int | tuple[int, ...]) -> tuple[int, ...]:
+    """A size along one or several axes, as plain integers."""
+    return tuple(int(value) for value in size) if isinstance(size, tuple) else (int(size),)
+
+
+def _real(name: str, declared: Sequence[Parameter], args: Sequence[Any]) -> np.dtype[Any]:
+    """The dtype of the arrays declared ``real``; float32 when there is none."""
+    pairs = zip(declared, args, strict=True)
+    found = {np.dtype(a.dtype) for p, a in pairs if p.pointer and p.type == "REAL" and a is not None and on_device(a)}
+    if len(found) > 1:
+        raise BackendError(f"kernel {name}: arrays of one floating type are needed, got {_names(found)}")
+    real = found.pop() if found else np.dtype(np.float32)
+    if real not in _REALS:
+        raise BackendError(f"kernel {name}: float32 or float64 arrays are needed, got {real}")
+    return real
+
+
+def _names(dtypes: set[np.dtype[Any]]) -> str:
+    """The dtypes, for a message."""
+    return " and ".join(sorted(str(dtype) for dtype in dtypes))
+
+
+def _argument(kernel: str, parameter: Parameter, value: Any, real: np.dtype[Any]) -> Any:
+    """Check one argument against its declaration; numbers come back as exactly the declared type."""
+    dtype = real if parameter.type == "REAL" else np.dtype(_TYPES[parameter.type])
+    where = f"kernel {kernel}: {parameter.name}"
+    if parameter.pointer:
+        return np.uint64(0) if value is None else _checked_array(where, value, dtype)
+    if on_device(value) or np.ndim(value) != 0:
+        raise BackendError(f"{where}: a number is needed, got an array")
+    if dtype.kind in "iu":
+        if int(value) != value or not np.iinfo(dtype).min <= int(value) <= np.iinfo(dtype).max:
+            raise BackendError(f"{where}: a whole number within {dtype} is needed")
+        value = int(value)
+    return dtype.type(value)
+
+
+def _checked_array(where: str, value: Any, dtype: np.dtype[Any]) -> Array:
+    """`value`, when it is a device array that a kernel can read through a pointer to `dtype`."""
+    if not on_device(value):
+        raise BackendError(f"{where}: a device array is needed, got {type(value).__name__}")
+    if value.dtype != dtype:
+        raise BackendError(f"{where}: an array of {dtype} is needed, got {value.dtype}")
+    if not value.flags.c_contiguous:
+        raise BackendError(f"{where}: a C-contiguous array is needed")
+    return value
+
+
+@functools.cache
+def _kernel(cupy: ModuleType, device: int, file: str, name: str, options: tuple[str, ...]) -> Any:
+    """The compiled kernel.  A `RawModule` is lazy: only `get_function` compiles, and shows what is wrong."""
+    try:
+        return _module(cupy, device, file, options).get_function(name)
+    except Exception as error:
+        raise BackendError(
+            f"kernel {name} of {file}.cu: cannot be compiled for this device ({type(error).__name__})",
+            hint="run 'gpuanon doctor', which prints the compiler's message",
+        ) from error
+
+
+@functools.cache
+def _module(cupy: ModuleType, device: int, file: str, options: tuple[str, ...]) -> Any:
+    """One module a device and a set of options."""
+    return cupy.RawModule(code=source(file), options=options)
+
+
+def limits() -> Limits:
+    """The limits of the current device."""
+    cupy = importlib.import_module("cupy")
+    return _limits(cupy, cupy.cuda.Device().id)
+
+
+@functools.cache
+def _limits(cupy: ModuleType, device: int) -> Limits:
+    """The limits of one device, asked for once."""
+    attributes = cupy.cuda.Device(device).attributes
+    shared = max(attributes.get("MaxSharedMemoryPerBlockOptin", 0), attributes["MaxSharedMemoryPerBlock"])
+    return Limits(shared, attributes["MaxThreadsPerBlock"], attributes["MultiProcessorCount"])
+
+
+def _check_limits(name: str, kernel: Any, grid: tuple[int, ...], block: tuple[int, ...], shared: int) -> None:
+    """Refuse what the device would refuse, with a reason; ask for large shared memory where it is needed."""
+    threads = int(np.prod(block))
+    device = limits()
+    allowed = min(device.threads, kernel.max_threads_per_block)
+    if threads > allowed:
+        raise BackendError(f"kernel {name}: {threads} threads a block are needed, the device allows {allowed}")
+    if any(size > limit for size, limit in zip(grid, _GRID_LIMITS, strict=False)):
+        raise BackendError(f"kernel {name}: a grid of {grid} blocks is larger than CUDA allows")
+    needed = shared + kernel.shared_size_bytes
+    if needed > device.shared:
+        raise BackendError(
+            f"kernel {name}: {needed} bytes of shared memory a block are needed, the device has {device.shared}"
+        )
+    if shared > _PLAIN_SHARED:
+        kernel.max_dynamic_shared_size_bytes = shared
+
+
+def free_bytes() -> int:
+    """Device memory that can still be had: what the driver has free, and what CuPy's pool keeps unused."""
+    cupy = importlib.import_module("cupy")
+    free, _ = cupy.cuda.Device().mem_info
+    return int(free) + int(cupy.get_default_memory_pool().free_bytes())
+
+
+def pieces(count: int, bytes_each: int, *, of: str = "rows", budget: int | None = None) -> list[slice]:
+    """Cut `count` equal items into stretches whose memory fits.
+
+    bytes_each : device memory that one item needs at its peak
+    of         : what an item is, for the error message
+    budget     : bytes to fill; a safe share of the free device memory unless told
+    """
+    room = _room(budget)
+    if count and bytes_each > room:
+        raise _too_large(of, bytes_each, room)
+    step = max(1, room // max(1, bytes_each))
+    return [slice(at, min(count, at + step)) for at in range(0, count, step)]
+
+
+def pieces_of_parts(
+    starts: np.ndarray[Any, Any], bytes_per_row: int, *, bytes_per_part: int = 0, budget: int | None = None
+) -> list[slice]:
+    """Cut the parts of a partition into stretches of parts whose memory fits.
+
+    starts : (g + 1,) the partition's offsets, on the host
+    """
+    room = _room(budget)
+    needs = np.diff(starts).astype(np.int64) * bytes_per_row + bytes_per_part
+    if len(needs) and int(needs.max()) > room:
+        raise _too_large("the largest part", int(needs.max()), room)
+    ends = np.cumsum(needs)
+    cuts = [0]
+    while cuts[-1] < len(needs):
+        used = int(ends[cuts[-1] - 1]) if cuts[-1] else 0
+        cuts.append(int(np.searchsorted(ends, used + room, side="right")))
+    return [slice(a, b) for a, b in itertools.pairwise(cuts)]
+
+
+def _room(budget: int | None) -> int:
+    """Bytes that the pieces may fill."""
+    return int(_SPARE * free_bytes()) if budget is None else budget
+
+
+def _too_large(what: str, needed: int, room: int) -> BackendError:
+    """Not even one piece fits."""
+    return BackendError(
+        f"device memory: one piece ({what}) needs {needed} bytes, {room} may be used",
+        hint="use smaller blocks, a larger GPU, or --backend numpy",
+    )

@@ -1,0 +1,37 @@
+# Two commands: `make demo` and `make test`.  Each sets itself up in .venv; Python 3.11 or newer is all they need.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint types bench clean
+demo: .venv/installed
+	$(BIN)/gpuanon demo
+
+test: .venv/installed-test
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+lint: .venv/installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/installed-test
+	$(BIN)/mypy
+
+bench: .venv/installed-test
+	$(BIN)/python bench/run.py
+
+.venv/python-ok:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name one: make PYTHON=/path/to/python3.12 ..." >&2; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	@touch $@
+
+.venv/installed: .venv/python-ok pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[report]'
+	@touch $@
+
+.venv/installed-test: .venv/python-ok pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@touch $@ .venv/installed
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

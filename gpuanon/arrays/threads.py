@@ -40,5 +40,5 @@ def each(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Resu
 def _told(result: Result, done: int, total: int) -> Result:
     """Pass `result` on, and tell whoever listens that one more item is done."""
     if total > 1:
-        progress.report(done / total)
+        progress.report(0.99 * done / total)  # 1 is for the end of the stage
     return result

@@ -1,0 +1,240 @@
+"""The command line.  Results on stdout (``--json`` for machines), progress and log on stderr.
+
+Exit codes: 0 done; 1 a guarantee or limit was not met (nothing written); 2 bad usage, recipe or input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from gpuanon import __version__
+from gpuanon.errors import GpuanonError, OutputError, ParameterError
+
+app = typer.Typer(
+    name="gpuanon",
+    help="Mask a registry, verify what the release promises, measure risk and utility.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,  # a pretty traceback shows local variables: cell values
+    add_completion=False,
+)
+out, err = Console(), Console(stderr=True)
+
+RecipePath = Annotated[Path, typer.Argument(help="recipe: .toml, .yaml or .json")]
+Json = Annotated[bool, typer.Option("--json", help="print one JSON object")]
+Force = Annotated[bool, typer.Option("--force", help="overwrite existing files")]
+BackendChoice = Annotated[Literal["auto", "numpy", "cupy"], typer.Option(help="where the arrays live")]
+
+
+@app.command()
+def protect(
+    input: Annotated[Path, typer.Argument(help="table: .parquet, .csv, .csv.gz, .arrow, or a folder of Parquet parts")],
+    recipe: RecipePath,
+    output: Annotated[Path, typer.Option("-o", "--output", help="release to write")],
+    backend: BackendChoice = "auto",
+    key_file: Annotated[Path | None, typer.Option(help="file with the secret key of a reproducible run")] = None,
+    reference: Annotated[Path | None, typer.Option(help="a second sample of the population, for limits that need one")] = None,
+    link: Annotated[Path | None, typer.Option(help="PRIVATE: write the original row number of each released row")] = None,
+    force: Force = False,
+    json_: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress, no log")] = False,
+) -> None:
+    """Mask a table as a recipe says; write the release only if its guarantee was verified on it."""
+    from gpuanon.engine.files import protect_file
+    from gpuanon.progress_bar import shown
+
+    with shown(err, quiet=quiet):
+        result = protect_file(
+            input, recipe, output, backend=backend, key_file=key_file, reference=reference, link=link, force=force,
+            log=(lambda text: None) if quiet else (lambda text: err.print(text, style="dim")),
+        )  # fmt: skip
+    if json_:
+        _print_json(result)
+    else:
+        _print_release(result)
+
+
+@app.command()
+def assess(
+    original: Annotated[Path, typer.Argument(help="the table as it was")],
+    release: Annotated[Path, typer.Argument(help="the table as it is released")],
+    recipe: Annotated[Path, typer.Option("--recipe", help="recipe that says what each column is")],
+    reference: Annotated[Path | None, typer.Option(help="a second, non-overlapping sample of the population")] = None,
+    link: Annotated[Path | None, typer.Option(help="the private link that protect wrote")] = None,
+    measures: Annotated[str | None, typer.Option(help="names, with commas between; default: all that apply")] = None,
+    json_: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+) -> None:
+    """Measure the risk and the utility of a release."""
+    from gpuanon.engine.files import assess_files
+    from gpuanon.progress_bar import shown
+
+    names = None if measures is None else tuple(name.strip() for name in measures.split(",") if name.strip())
+    with shown(err, quiet=quiet):
+        result = assess_files(original, release, recipe, reference=reference, link=link, names=names)
+    if json_:
+        _print_json(result)
+    else:
+        _print_assessment(result)
+
+
+@app.command()
+def demo(
+    rows: Annotated[int, typer.Option(min=100, help="people in the registry")] = 100_000,
+    out_dir: Annotated[Path, typer.Option("--out", help="folder to write to")] = Path("demo-release"),
+) -> None:
+    """Make a registry, mask it, show what a steward needs to see."""
+    from gpuanon.demo import run
+
+    run(rows, out_dir, out, err)
+
+
+@app.command()
+def check(
+    recipe: RecipePath,
+    input: Annotated[Path | None, typer.Argument(help="also check the recipe against this table")] = None,
+) -> None:
+    """Check a recipe, and whether it fits a table, without masking anything."""
+    from gpuanon.engine.files import check_recipe
+
+    for line in check_recipe(recipe, input):
+        out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def methods(json_: Json = False) -> None:
+    """List the masking methods, with their parameters and sources."""
+    from gpuanon.methods import catalogue
+
+    _print_catalogue(catalogue(), json_)
+
+
+@app.command()
+def measures(json_: Json = False) -> None:
+    """List the measures of risk and utility."""
+    from gpuanon.measures import catalogue
+
+    _print_catalogue(catalogue(), json_)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a recipe."""
+    from gpuanon.recipe import Recipe
+
+    _print_json(Recipe.model_json_schema())
+
+
+@app.command()
+def doctor(json_: Json = False) -> None:
+    """Say what this machine has, and check every kernel on it."""
+    from gpuanon.doctor import examine, rendered
+
+    findings = examine()
+    if json_:
+        _print_json(findings)
+    else:
+        out.print(rendered(findings), markup=False, highlight=False)
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="print the version")] = False) -> None:
+    """Mask a registry, verify what the release promises, measure risk and utility."""
+    if version:
+        print(f"gpuanon {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; every failure is one clear message and an exit code."""
+    try:
+        app()
+    except GpuanonError as error:
+        _fail(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        _fail("interrupted; nothing was written", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except MemoryError:
+        _fail("out of memory; nothing was written\nHint: --workers spreads the work over parts that fit", 2)
+    except Exception as error:  # an unforeseen error's own text may quote a cell
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        if os.environ.get("GPUANON_DEBUG"):
+            raise
+        place = f"{Path(where.filename).name}:{where.lineno}"
+        _fail(
+            f"internal error: {type(error).__name__} at {place}; nothing was written\n"
+            "Hint: GPUANON_DEBUG=1 shows the whole traceback, which may quote cell values",
+            2,
+        )
+
+
+def _fail(message: str, code: int) -> None:
+    err.print(f"error: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
+    sys.exit(code)
+
+
+def _print_json(data: Any) -> None:
+    print(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=str))
+
+
+def _print_release(result: dict[str, Any]) -> None:
+    """A release in a few lines."""
+    table = RichTable(show_header=False, box=None, pad_edge=False)
+    rate = result["rows_in"] / max(result["seconds"], 1e-9)
+    rows = f"{result['rows_in']:,} in, {result['rows_out']:,} out"
+    for change in ("added", "dropped"):
+        if result[f"rows_{change}"]:
+            rows += f", {result[f'rows_{change}']:,} {change}"
+    table.add_row("rows", rows)
+    for mask in result["mask"]:
+        name = mask.get("method") or " × ".join(mask[part]["use"] for part in ("groups", "basis", "operation"))
+        table.add_row("mask", f"{name} on {', '.join(mask['columns'])}")
+        table.add_row("", f"{mask['groups_formed']:,} groups, the smallest of {mask['smallest_group']:,} records")
+    table.add_row("guarantee", result["guarantee"]["statement"])
+    table.add_row("", "verified on the release" if result["guarantee"]["k"] else "nothing to verify")
+    table.add_row("time", f"{result['seconds']:.1f} s on {result['backend']} ({rate:,.0f} rows/s)")
+    table.add_row("written", str(result["output"]))
+    out.print(table, highlight=False)
+
+
+def _print_assessment(result: dict[str, Any]) -> None:
+    """Risk and utility as tables."""
+    for family in ("risk", "utility"):
+        table = RichTable(title=family.capitalize(), title_justify="left", show_edge=False)
+        table.add_column("measure")
+        table.add_column("value", justify="right")
+        table.add_column("how to read it")
+        for name, figures in result[family].items():
+            value = f"{figures['value']:.4g}" if "value" in figures else "–"
+            table.add_row(name, value, str(figures.get("error") or figures.get("note") or ""))
+        out.print(table, highlight=False)
+    for note in result["notes"]:
+        out.print(f"Note: {note}", highlight=False, markup=False)
+
+
+def _print_catalogue(entries: list[dict[str, Any]], json_: bool) -> None:
+    """Methods or measures, one a row."""
+    if json_:
+        _print_json(entries)
+        return
+    table = RichTable(show_edge=False)
+    for heading in ("name", "what it does", "parameters", "source"):
+        table.add_column(heading, no_wrap=heading == "name")
+    for entry in entries:
+        parameters = ", ".join(f"{name} = {details['default']}" if "default" in details else name for name, details in entry["parameters"].items())
+        table.add_row(entry["name"], entry["summary"], parameters, entry["source"])
+    out.print(table, highlight=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""From files to files: what the command line does, without the command line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays import progress
+from gpuanon.arrays.backend import BackendName, choose
+from gpuanon.arrays.rng import Key
+from gpuanon.engine.assess import assess
+from gpuanon.engine.memory import protect
+from gpuanon.engine.plan import chosen_columns
+from gpuanon.engine.release import manifest_path
+from gpuanon.errors import InputError
+from gpuanon.recipe import Recipe
+from gpuanon.tables import io
+from gpuanon.tables.schema import Schema
+
+
+def protect_file(
+    source: Path,
+    recipe: Path,
+    output: Path,
+    *,
+    backend: BackendName = "auto",
+    key_file: Path | None = None,
+    reference: Path | None = None,
+    link: Path | None = None,
+    force: bool = False,
+    log: Callable[[str], None] = lambda text: None,
+) -> dict[str, Any]:
+    """Mask the table in a file; everything that can be refused is refused before the work begins."""
+    began = time.perf_counter()
+    loaded = Recipe.load(recipe)
+    key = Key.find(key_file)
+    io.check_writable([output, manifest_path(output), *([link] if link else [])], force=force)
+    chosen = choose(backend)
+    log(f"backend: {chosen.name} ({chosen.reason})")
+    with progress.stage("read"):
+        table = io.read(source)
+        sample = None if reference is None else io.read(reference)
+    release = protect(table, loaded, rng=key, backend=chosen.name, reference=sample)
+    with progress.stage("write"):
+        release.write(output, link=link, force=force)
+    manifest = release.manifest
+    names = ("rows_in", "rows_out", "rows_added", "rows_dropped", "backend", "mask", "guarantee")
+    seconds = round(time.perf_counter() - began, 3)
+    return {**{name: manifest[name] for name in names}, "seconds": seconds, "output": str(output)}
+
+
+def assess_files(
+    original: Path,
+    release: Path,
+    recipe: Path,
+    *,
+    reference: Path | None = None,
+    link: Path | None = None,
+    names: tuple[str, ...] | None = None,
+) -> dict[str, Any]:
+    """Measure the release in one file against the original in another."""
+    loaded = Recipe.load(recipe)
+    with progress.stage("read"):
+        before, after = io.read(original), io.read(release)
+        sample = None if reference is None else io.read(reference)
+        rows = None if link is None else read_link(link)
+    return assess(before, after, loaded, reference=sample, link=rows, measures=names).to_json()
+
+
+def read_link(path: Path) -> np.ndarray[Any, Any]:
+    """The private link: for each released row the row number of its original."""
+    table = io.read(path)
+    if table.names != ("row",):
+        raise InputError(f"{path.name}: a link has one column 'row', got {len(table.names)} columns")
+    return table.numbers("row").astype(np.int64)
+
+
+def check_recipe(recipe: Path, source: Path | None) -> list[str]:
+    """Check a recipe, and whether it fits a table; the lines say what it would do."""
+    loaded = Recipe.load(recipe)
+    lines = [f"{recipe.name}: {len(loaded.columns)} columns, {len(loaded.mask)} masks: no fault"]
+    if source is None:
+        return lines
+    table = io.read(source)
+    schema = Schema.resolve(table, loaded.columns)
+    lines.append(f"{source.name}: {table.n_rows} rows, {len(table.names)} columns: fits")
+    lines += [f"  {name}: {schema.role(name)}, {schema.kind(name)}" for name in schema.names]
+    for mask in loaded.mask:
+        combination = mask.combination()
+        lines.append(f"mask {combination.groups.use} × {combination.basis.use} × {combination.operation.use} on {', '.join(chosen_columns(combination, schema))}")
+        if combination.k is not None and table.n_rows < combination.k:
+            raise InputError(f"mask: k = {combination.k} is more than the table's {table.n_rows} rows")
+    return lines

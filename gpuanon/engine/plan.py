@@ -1,0 +1,147 @@
+"""One mask of a recipe, fitted to a table and applied to rows: what every engine runs.
+
+A plan is fitted once, on the whole table (or on merged summaries of its parts), and applied to all rows at once or
+to the rows of each partition.  The encoded columns go to the device in one matrix, and what changed comes back in one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays import progress
+from gpuanon.arrays.backend import Array, Backend, namespace, to_host
+from gpuanon.arrays.partition import Partition
+from gpuanon.arrays.rng import Draws
+from gpuanon.errors import RecipeError
+from gpuanon.methods import Combination
+from gpuanon.numerics.distance import EUCLIDEAN, Metric
+from gpuanon.parts import Changed, Moved, Outcome, Records
+from gpuanon.recipe import NullPolicy
+from gpuanon.tables.encoding import Encoding
+from gpuanon.tables.schema import Schema
+from gpuanon.tables.table import Table
+
+
+@dataclass(frozen=True)
+class Masked:
+    """What a mask did to some rows.
+
+    table    : the rows, in their order, with the masked columns replaced
+    groups   : number of groups
+    smallest : rows of the smallest group
+    source   : for masks that move whole rows, the row that each row's values came from; else None
+    labels   : with `source`, each row's group
+    """
+
+    table: Table
+    groups: int
+    smallest: int
+    source: np.ndarray[Any, Any] | None = None
+    labels: np.ndarray[Any, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A mask fitted to a table.
+
+    columns  : the columns that it changes
+    encoding : of those columns
+    response : of the sensitive columns that take part in the grouping, or None
+    weight   : name of the column of sample weights, or None
+    """
+
+    combination: Combination
+    columns: tuple[str, ...]
+    encoding: Encoding
+    response: Encoding | None
+    weight: str | None
+
+    @classmethod
+    def fit(cls, combination: Combination, table: Table, schema: Schema, nulls: NullPolicy) -> Plan:
+        """Choose the columns and fit their encodings."""
+        columns = chosen_columns(combination, schema)
+        apart = tuple(name for name in schema.sensitive if name not in columns) if combination.response_weight else ()
+        spectral = combination.basis.use not in ("identity", "normal-scores")
+        categories = "indicator" if spectral else "balanced"
+        return cls(
+            combination,
+            columns,
+            Encoding.fit(table, schema, columns, nulls=nulls, categories=categories),
+            Encoding.fit(table, schema, apart, nulls="indicator") if apart else None,
+            schema.weight,
+        )
+
+    def apply(self, table: Table, draws: Draws, backend: Backend) -> Masked:
+        """Mask the rows of `table`; `draws` are theirs."""
+        with progress.stage("encode"):
+            X, view, weights, metric = self._upload(table, backend)
+        with progress.stage("groups"):
+            groups = self.combination.groups.form(view, draws.child("groups"), metric)
+        with progress.stage("mask"):
+            T, back = self.combination.basis.forward(X, groups)
+            records = Records(draws.child("operation"), weights, self._categorical(T))
+            outcome = self.combination.operation.apply(T, groups, records)
+        with progress.stage("decode"):
+            return self._decoded(table, groups, outcome, back)
+
+    def _upload(self, table: Table, backend: Backend) -> tuple[Array, Array, Array | None, Metric]:
+        """The encoded columns, the view of them that the groups measure, the weights and the metric."""
+        blocks = [self.encoding.encode(table)]
+        metric = EUCLIDEAN
+        if self.combination.metric == "gower":
+            gower, metric = self.encoding.gower(table)
+            blocks.append(gower)
+        elif self.response is not None:
+            blocks.append(self.response.encode(table) * np.sqrt(self.combination.response_weight))
+        if self.weight is not None:
+            blocks.append(table.numbers(self.weight)[:, None])
+        whole = blocks[0] if len(blocks) == 1 else np.hstack(blocks)
+        matrix = backend.upload(np.ascontiguousarray(whole, dtype=backend.real))
+        xp = namespace(matrix)
+        d, end = blocks[0].shape[1], matrix.shape[1] - (self.weight is not None)
+        X = xp.ascontiguousarray(matrix[:, :d])
+        view = xp.ascontiguousarray(matrix[:, d:end] if metric is not EUCLIDEAN else matrix[:, :end])
+        return X, view, matrix[:, -1] if self.weight is not None else None, metric
+
+    def _categorical(self, T: Array) -> tuple[bool, ...] | None:
+        """Which coordinates stand for categories: known only while they are the encoded columns themselves."""
+        if self.combination.basis.use != "identity":
+            return None
+        return tuple(feature.level is not None for feature in self.encoding.features)
+
+    def _decoded(self, table: Table, groups: Partition, outcome: Outcome, back: Any) -> Masked:
+        """Download what changed, once, and put it into the table."""
+        smallest = int(groups.sizes.min())
+        if isinstance(outcome, Moved):
+            both = to_host(namespace(outcome.source).stack([outcome.source, groups.labels()]))
+            moved = table.take(both[0])
+            released = table.replace({name: moved.column(name) for name in self.columns})
+            return Masked(released, groups.parts, smallest, both[0], both[1])
+        assert isinstance(outcome, Changed)
+        values = to_host(back(outcome.values)).astype(np.float64, copy=False)
+        return Masked(table.replace(self.encoding.decode(values, table)), groups.parts, smallest)
+
+
+def chosen_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
+    """The columns that a mask changes, in the table's order."""
+    if combination.columns == "quasi":
+        chosen = schema.quasi
+    elif combination.columns == "all":
+        chosen = tuple(name for name in schema.names if name in schema.quasi or name in schema.sensitive)
+    else:
+        unknown = sorted(set(combination.columns) - set(schema.names))
+        if unknown:
+            raise RecipeError(f"mask: columns: there is no column {', '.join(map(repr, unknown))} in the table")
+        dropped = sorted(set(combination.columns) & (set(schema.identifiers) | ({schema.weight} - {None})))
+        if dropped:
+            raise RecipeError(f"mask: columns: {', '.join(map(repr, dropped))} is an identifier or the weight and is not masked")
+        chosen = tuple(name for name in schema.names if name in combination.columns)
+    if not chosen:
+        raise RecipeError(
+            "mask: columns: no column is chosen",
+            hint='give at least one column role = "quasi", or name the mask\'s columns',
+        )
+    return chosen

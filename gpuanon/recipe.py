@@ -1,0 +1,122 @@
+"""The recipe: what each column is, how it is masked, and which limits the release must keep.
+
+TOML, YAML and JSON hold the same structure (a `dict` in Python).  A bad recipe names every fault at once:
+``recipe.toml: mask.0.k: input should be greater than or equal to 2, got 1``.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from gpuanon.errors import RecipeError
+from gpuanon.methods import AnyMask
+from gpuanon.parts import Part
+from gpuanon.tables.schema import ColumnSpec
+
+NullPolicy = Literal["refuse", "category", "indicator", "wildcard"]
+
+
+class Recipe(Part):
+    """A whole recipe; `Recipe.load` reads one from a file or a mapping."""
+
+    columns: dict[str, ColumnSpec] = Field(min_length=1, description="what each column is; a column not named is kept as it is")
+    nulls: NullPolicy = Field(default="indicator", description="what a missing value means to the masks")
+    mask: tuple[AnyMask, ...] = Field(min_length=1, description="masks, applied one after the other")
+    limits: dict[str, float] = Field(default_factory=dict, description="measure → the worst value that may be written")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_policy_inside_columns(cls, data: Any) -> Any:
+        """Accept ``nulls = "…"`` written under ``[columns]``: TOML puts it there when it follows the columns."""
+        if not isinstance(data, Mapping) or not isinstance(data.get("columns"), Mapping):
+            return data
+        columns = dict(data["columns"])
+        if isinstance(columns.get("nulls"), str):
+            policy = columns.pop("nulls")
+            return {"nulls": policy, **data, "columns": columns}
+        return data
+
+    @field_validator("limits")
+    @classmethod
+    def _known_measures(cls, limits: dict[str, float]) -> dict[str, float]:
+        from gpuanon.measures import MEASURES
+
+        unknown = sorted(set(limits) - {measure.name for measure in MEASURES})
+        if unknown:
+            raise ValueError(f"unknown measure {', '.join(unknown)}; 'gpuanon measures' lists them")
+        return limits
+
+    @classmethod
+    def load(cls, source: Recipe | Mapping[str, Any] | str | Path) -> Recipe:
+        """Read a recipe from a file (.toml, .yaml, .yml, .json) or a mapping, naming every fault at once."""
+        if isinstance(source, Recipe):
+            return source
+        if isinstance(source, Mapping):
+            return cls._validated(source, "recipe")
+        path = Path(source)
+        return cls._validated(_parse(path), path.name)
+
+    @classmethod
+    def _validated(cls, data: Any, name: str) -> Recipe:
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            faults = [f"{name}: {line}" for line in _faults(error)]
+            raise RecipeError("\n".join(faults), hint="'gpuanon schema' prints what a recipe may hold, 'gpuanon methods' the methods") from None
+
+
+def _parse(path: Path) -> Any:
+    """The structure in a recipe file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise RecipeError(f"{path}: there is no such recipe") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{path}: cannot be read ({type(error).__name__})") from None
+    suffix = path.suffix.lower()
+    try:
+        if suffix == ".toml":
+            return tomllib.loads(text)
+        if suffix == ".json":
+            return json.loads(text)
+        if suffix in (".yaml", ".yml"):
+            import yaml
+
+            try:
+                return yaml.safe_load(text)
+            except yaml.YAMLError as error:
+                raise ValueError(str(error)) from None
+    except ValueError as error:
+        raise RecipeError(f"{path.name}: is not well-formed {suffix[1:].upper()}: {error}") from None
+    raise RecipeError(f"{path.name}: a recipe ends in .toml, .yaml, .yml or .json, got {suffix!r}")
+
+
+def _faults(error: ValidationError) -> list[str]:
+    """One line a fault: where, what is allowed, what came."""
+    lines = []
+    for fault in error.errors(include_url=False):
+        where = ".".join(str(part) for part in _path(fault["loc"])) or "recipe"
+        message = fault["msg"].removeprefix("Value error, ")
+        message = message[:1].lower() + message[1:]
+        came = fault.get("input")
+        shown = f", got {came!r}" if isinstance(came, (str, int, float, bool)) and fault["type"] != "missing" else ""
+        lines.append(f"{where}: {message}{shown}")
+    return lines
+
+
+def _path(location: tuple[int | str, ...]) -> list[int | str]:
+    """The place of a fault as the user wrote it: without the tags that choose a member of a union."""
+    path: list[int | str] = []
+    for at, part in enumerate(location):
+        after_index = at > 0 and isinstance(location[at - 1], int) and location[0] == "mask"
+        after_part = at > 0 and location[at - 1] in ("groups", "basis", "operation") and at < len(location) - 1
+        if isinstance(part, str) and (after_index or after_part):
+            continue
+        path.append(part)
+    return path

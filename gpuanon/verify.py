@@ -1,0 +1,82 @@
+"""What a release promises, checked on the release itself before anything is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gpuanon.engine.plan import Masked, Plan
+from gpuanon.errors import GuaranteeError
+from gpuanon.measure import Figure
+from gpuanon.tables.table import Table, joint_codes
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A statement about the release, the k that it speaks of, and the figures it was verified with."""
+
+    statement: str
+    k: int | None
+    verified: bool
+    figures: dict[str, Figure] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Figure]:
+        return {"statement": self.statement, "k": self.k, "verified": self.verified, **self.figures}
+
+
+def verify(plan: Plan, original: Table, masked: Masked, release: Table) -> Guarantee:
+    """Check, on the released rows, what the mask's operation promises.
+
+    original : the rows that went into the mask
+    masked   : what the mask did
+    release  : the rows as they are to be written, in the order of `original`
+
+    Raises
+    ------
+    GuaranteeError
+        When the promise is not kept.
+    """
+    k, names = plan.combination.k, ", ".join(plan.columns)
+    promise = plan.combination.operation.promise
+    if promise == "none" or k is None:
+        return Guarantee(f"no formal guarantee on {names}: the measured risk is the evidence", None, True)
+    figures: dict[str, Figure] = {"groups": masked.groups, "smallest_group": masked.smallest}
+    _require(masked.smallest >= k, f"a group has {masked.smallest} records, fewer than k = {k}")
+    if promise == "identical":
+        smallest = smallest_class(release, plan.columns)
+        figures["smallest_class"] = smallest
+        _require(smallest >= k, f"a combination of {names} is shared by {smallest} released records, fewer than k = {k}")
+        return Guarantee(f"every combination of {names} is shared by at least {k} released records", k, True, figures)
+    if masked.source is not None:
+        _check_moves(plan, original, masked, release, own_group=promise == "members")
+    if promise == "members":
+        text = f"the values of {names} in a released record were drawn from at least {k} records of its group"
+    else:
+        text = f"the values of {names} in a released record were drawn from a mixture of groups of at least {k} records each"
+    return Guarantee(text, k, True, figures)
+
+
+def smallest_class(table: Table, columns: tuple[str, ...]) -> int:
+    """Rows in the smallest class of equal values of `columns` (nulls are equal to each other)."""
+    return int(class_sizes(table, columns).min())
+
+
+def class_sizes(table: Table, columns: tuple[str, ...]) -> np.ndarray:  # type: ignore[type-arg]
+    """(classes,) rows in each class of equal values of `columns`."""
+    (codes,) = joint_codes([table], columns)
+    return np.unique(codes, axis=0, return_counts=True)[1]
+
+
+def _check_moves(plan: Plan, original: Table, masked: Masked, release: Table, *, own_group: bool) -> None:
+    """Each released record holds the values of its source row, and that row is of its own group where promised."""
+    assert masked.source is not None and masked.labels is not None
+    if own_group:
+        _require(bool((masked.labels[masked.source] == masked.labels).all()), "a record received values from outside of its group")
+    before, after = joint_codes([original, release], plan.columns)
+    _require(bool((before[masked.source] == after).all()), "a released record differs from the record that it was drawn from")
+
+
+def _require(kept: bool, fault: str) -> None:
+    if not kept:
+        raise GuaranteeError(f"the guarantee does not hold: {fault}; nothing was written")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
+from gpuanon.comparison import Comparison
+from gpuanon.engine.assess import compute
 from gpuanon.engine.plan import Masked, Plan
 from gpuanon.errors import GuaranteeError
 from gpuanon.measure import Figure
+from gpuanon.measures import by_name
+from gpuanon.numerics.classes import class_sizes
 from gpuanon.tables.table import Table, joint_codes
 
 
@@ -59,13 +62,21 @@ def verify(plan: Plan, original: Table, masked: Masked, release: Table) -> Guara
 
 def smallest_class(table: Table, columns: tuple[str, ...]) -> int:
     """Rows in the smallest class of equal values of `columns` (nulls are equal to each other)."""
-    return int(class_sizes(table, columns).min())
-
-
-def class_sizes(table: Table, columns: tuple[str, ...]) -> np.ndarray:  # type: ignore[type-arg]
-    """(classes,) rows in each class of equal values of `columns`."""
     (codes,) = joint_codes([table], columns)
-    return np.unique(codes, axis=0, return_counts=True)[1]
+    return int(class_sizes(codes).min())
+
+
+def check_limits(comparison: Comparison, limits: Mapping[str, float]) -> dict[str, float]:
+    """Measure what the recipe limits; a value that is worse, or that cannot be measured, refuses the release."""
+    assessment, known = compute(comparison, tuple(limits)), by_name()
+    faults = [f"limits.{name}: could not be measured: {reason}" for name, reason in assessment.failed.items()]
+    for name, figure in assessment.measured.items():
+        if known[name].exceeds(figure.value, limits[name]):
+            way = "at most" if known[name].better == "lower" else "at least"
+            faults.append(f"limits.{name}: {way} {limits[name]:g} is allowed, the release has {figure.value:.4g}")
+    if faults:
+        raise GuaranteeError("\n".join(faults) + "\nNothing was written", hint="a larger k, or another method, lowers the risk")
+    return {name: figure.value for name, figure in assessment.measured.items()}
 
 
 def _check_moves(plan: Plan, original: Table, masked: Masked, release: Table, *, own_group: bool) -> None:

@@ -16,6 +16,7 @@ from gpuanon import __version__
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend, BackendName, choose
 from gpuanon.arrays.rng import Key
+from gpuanon.comparison import Comparison
 from gpuanon.engine.plan import Masked, Plan
 from gpuanon.engine.release import Release
 from gpuanon.errors import InputError, ParameterError
@@ -73,10 +74,11 @@ def protect(
         guarantees = _verified(steps, table)
     order = release_order(key, np.arange(table.n_rows, dtype=np.int64))
     released = table.take(order)
+    manifest = _manifest(recipe, schema, chosen, original, released, guarantees, steps)
     if recipe.limits:
         with progress.stage("limits"):
-            check_limits(original, released, recipe, schema, link=order, reference=reference)
-    manifest = _manifest(recipe, schema, chosen, original, released, guarantees, steps)
+            sample = reference if reference is None or isinstance(reference, Table) else Table.of(reference)
+            manifest["measured"] = check_limits(Comparison(original, released, schema, order, sample), recipe.limits)
     manifest["seconds"] = round(time.perf_counter() - began, 3)
     return Release(released, manifest, order)
 

@@ -1,0 +1,34 @@
+"""k-anonymity and uniqueness: the classes of released records that are equal on the quasi-identifiers.
+
+References
+----------
+.. [1] P. Samarati and L. Sweeney (1998), Protecting privacy when disclosing information, SRI-CSL-98-04.
+"""
+
+from __future__ import annotations
+
+from gpuanon.arrays.backend import Array
+from gpuanon.errors import ParameterError
+from gpuanon.measure import Measured
+from gpuanon.numerics.classes import class_sizes
+
+
+def k_anonymity(codes: Array) -> Measured:
+    """Records in the smallest class; `codes` (n, d) are equal where released values are equal."""
+    sizes = _sizes(codes)
+    smallest = int(sizes.min())
+    details = {"classes": len(sizes), "mean_class": float(sizes.mean()), "in_smallest": int(sizes[sizes == smallest].sum())}
+    return Measured(smallest, details)
+
+
+def uniqueness(codes: Array) -> Measured:
+    """Share of records that are alone in their class."""
+    sizes = _sizes(codes)
+    alone = int((sizes == 1).sum())
+    return Measured(alone / int(sizes.sum()), {"records": alone})
+
+
+def _sizes(codes: Array) -> Array:
+    if len(codes) == 0:
+        raise ParameterError("release: at least one record is needed")
+    return class_sizes(codes)

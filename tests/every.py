@@ -1,0 +1,49 @@
+"""One mask of every method, with parameters that suit a small table: what the contract tests run over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuanon.tables.registry import make_registry
+
+COLUMNS: dict[str, dict[str, Any]] = {
+    "person_id": {"role": "identifier"},
+    "age": {"role": "quasi"},
+    "sex": {"role": "quasi"},
+    "education": {"role": "quasi", "kind": "ordinal"},
+    "income": {"role": "quasi", "transform": "log1p"},
+    "smoker": {"role": "quasi"},
+    "admission": {"role": "quasi"},
+    "diagnosis": {"role": "sensitive"},
+    "cost": {"role": "sensitive", "transform": "log1p"},
+}
+QUASI = tuple(name for name, spec in COLUMNS.items() if spec["role"] == "quasi")
+
+MASKS: dict[str, dict[str, Any]] = {
+    "microaggregation": {"method": "microaggregation", "k": 4, "block": 64},
+    "microaggregation k-member": {"method": "microaggregation", "k": 4, "groups": "k-member", "block": 0},
+    "microaggregation gower": {"method": "microaggregation", "k": 4, "metric": "gower"},
+    "microaggregation median": {"method": "microaggregation", "k": 4, "centre": "median"},
+    "resample": {"method": "distribution-preserving", "k": 4, "dither": "resample"},
+    "permute": {"method": "distribution-preserving", "k": 4, "dither": "permute"},
+    "gaussian": {"method": "distribution-preserving", "k": 4, "dither": "gaussian"},
+    "gaussian binned": {"method": "distribution-preserving", "k": 4, "dither": "gaussian", "bins": 10},
+    "cell": {"method": "distribution-preserving", "k": 4, "dither": "cell"},
+    "merged-cell": {"method": "distribution-preserving", "k": 4, "dither": "merged-cell", "columns": ["age"]},
+    "svd-swap": {"method": "svd-swap", "tol": 0.5},
+    "rhs": {"method": "rhs", "k": 4, "columns": ["age"]},
+    "spectral-rhs": {"method": "spectral-rhs", "k": 4},
+    "mondrian": {"method": "mondrian", "k": 4},
+    "pica": {"method": "pica", "target": 40, "block": 128},
+    "noise": {"method": "noise", "b": 0.1},
+}
+
+
+def recipe(mask: str | dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """A recipe for the small registry with one mask."""
+    return {"columns": COLUMNS, "nulls": "indicator", "mask": [MASKS[mask] if isinstance(mask, str) else mask], **changes}
+
+
+def registry(rows: int = 300) -> Any:
+    """A small registry, as an Arrow table."""
+    return make_registry(rows, seed=7)

@@ -1,0 +1,132 @@
+"""Recipes: read from every format, and every fault named at once."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gpuanon.errors import RecipeError
+from gpuanon.methods import Microaggregation
+from gpuanon.recipe import Recipe
+
+TOML = """
+[columns]
+patient = { role = "identifier" }
+age     = { role = "quasi" }
+cost    = { role = "sensitive", transform = "log1p" }
+
+nulls = "category"
+
+[[mask]]
+method = "microaggregation"
+k = 10
+
+[limits]
+reidentification = 0.1
+"""
+DATA = {
+    "columns": {
+        "patient": {"role": "identifier"},
+        "age": {"role": "quasi"},
+        "cost": {"role": "sensitive", "transform": "log1p"},
+    },
+    "nulls": "category",
+    "mask": [{"method": "microaggregation", "k": 10}],
+    "limits": {"reidentification": 0.1},
+}
+
+
+def test_toml_yaml_json_and_a_mapping_give_the_same_recipe(tmp_path):
+    import yaml
+
+    (tmp_path / "r.toml").write_text(TOML)
+    (tmp_path / "r.json").write_text(json.dumps(DATA))
+    (tmp_path / "r.yaml").write_text(yaml.safe_dump(DATA))
+    expected = Recipe.load(DATA)
+    assert expected.mask == (Microaggregation(k=10),)
+    for suffix in ("toml", "json", "yaml"):
+        assert Recipe.load(tmp_path / f"r.{suffix}") == expected, suffix
+
+
+def test_a_column_may_be_called_nulls():
+    loaded = Recipe.load(DATA | {"columns": {"nulls": {"role": "quasi"}}, "nulls": "refuse"})
+    assert list(loaded.columns) == ["nulls"]
+    assert loaded.nulls == "refuse"
+
+
+def test_the_null_policy_defaults_to_indicator():
+    data = {name: value for name, value in DATA.items() if name != "nulls"}
+    assert Recipe.load(data).nulls == "indicator"
+
+
+def test_every_fault_is_named_at_once_with_its_place(tmp_path):
+    path = tmp_path / "recipe.toml"
+    path.write_text(TOML.replace("k = 10", 'k = 1\nblok = 5\nrefine = "maybe"').replace('"quasi"', '"qasi"').replace("reident", "redient"))
+    with pytest.raises(RecipeError) as caught:
+        Recipe.load(path)
+    lines = str(caught.value).splitlines()
+    assert "recipe.toml: mask.0.k: input should be greater than or equal to 2, got 1" in lines
+    for place in ("columns.age.role", "mask.0.blok", "mask.0.refine", "limits"):
+        assert any(line.startswith(f"recipe.toml: {place}: ") for line in lines), (place, lines)
+
+
+@pytest.mark.parametrize(
+    ("mask", "place"),
+    [
+        ({"method": "microagregation", "k": 3}, "mask.0"),
+        ({"k": 3}, "mask.0"),
+        ({"groups": {"use": "k-member", "k": 1}, "operation": {"use": "centroid"}}, "mask.0.groups.k"),
+        ({"groups": {"use": "nobody"}, "operation": {"use": "centroid"}}, "mask.0.groups"),
+        ({"groups": {"use": "whole"}}, "mask.0.operation"),
+        ("microaggregation", "mask.0"),
+    ],
+)
+def test_a_bad_mask_is_named(mask, place):
+    with pytest.raises(RecipeError, match=rf"recipe: {place}: "):
+        Recipe.load(DATA | {"mask": [mask]})
+
+
+def test_an_unknown_method_lists_what_there_is():
+    with pytest.raises(RecipeError, match="distribution-preserving"):
+        Recipe.load(DATA | {"mask": [{"method": "microagregation", "k": 3}]})
+
+
+@pytest.mark.parametrize("missing", ["columns", "mask"])
+def test_a_recipe_without_columns_or_masks_is_refused(missing):
+    data = {name: value for name, value in DATA.items() if name != missing}
+    with pytest.raises(RecipeError, match=f"recipe: {missing}: field required"):
+        Recipe.load(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("r.toml", "[columns", "well-formed TOML"),
+        ("r.json", "{", "well-formed JSON"),
+        ("r.yaml", "a: [", "well-formed YAML"),
+        ("r.ini", "", "ends in .toml"),
+    ],
+)
+def test_a_malformed_file_says_what_it_is_not(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(RecipeError, match=message):
+        Recipe.load(tmp_path / name)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(RecipeError, match="no such recipe"):
+        Recipe.load(tmp_path / "r.toml")
+
+
+def test_free_combinations_are_recipes_too():
+    mask = {
+        "groups": {"use": "k-member", "k": 10},
+        "basis": {"use": "ica", "per_group": True},
+        "operation": {"use": "swap"},
+        "columns": "all",
+    }
+    (loaded,) = Recipe.load(DATA | {"mask": [mask]}).mask
+    combination = loaded.combination()
+    assert (combination.groups.use, combination.basis.use, combination.operation.use) == ("k-member", "ica", "swap")
+    assert combination.k == 10

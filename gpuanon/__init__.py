@@ -1,3 +1,54 @@
-"""gpuanon: high-throughput anonymization of microdata, on NumPy or CUDA, on one machine or many."""
+"""gpuanon: high-throughput anonymization of microdata, on NumPy or CUDA, on one machine or many.
+
+    import gpuanon
+
+    release = gpuanon.protect(frame, "recipe.toml")
+    release.data                                        # the same kind of dataframe, masked and verified
+    gpuanon.assess(frame, release.data, "recipe.toml", link=release.link)
+
+The names below load what they need when they are first used: importing the package is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from gpuanon.arrays.rng import Key
+    from gpuanon.catalogue.measures import catalogue as measures
+    from gpuanon.catalogue.methods import catalogue as methods
+    from gpuanon.engine.assess import assess
+    from gpuanon.engine.memory import protect
+    from gpuanon.errors import GpuanonError
+    from gpuanon.recipe import Recipe
+    from gpuanon.tables.io import read
+
+_PUBLIC = {
+    "read": ("gpuanon.tables.io", "read"),
+    "protect": ("gpuanon.engine.memory", "protect"),
+    "assess": ("gpuanon.engine.assess", "assess"),
+    "methods": ("gpuanon.catalogue.methods", "catalogue"),
+    "measures": ("gpuanon.catalogue.measures", "catalogue"),
+    "Key": ("gpuanon.arrays.rng", "Key"),
+    "Recipe": ("gpuanon.recipe", "Recipe"),
+    "GpuanonError": ("gpuanon.errors", "GpuanonError"),
+}
+
+__all__ = ["GpuanonError", "Key", "Recipe", "assess", "measures", "methods", "protect", "read"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used."""
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'gpuanon' has no attribute {name!r}")
+    module, attribute = _PUBLIC[name]
+    value = getattr(importlib.import_module(module), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC])

@@ -112,7 +112,7 @@ def check(
 @app.command()
 def methods(json_: Json = False) -> None:
     """List the masking methods, with their parameters and sources."""
-    from gpuanon.methods import catalogue
+    from gpuanon.catalogue.methods import catalogue
 
     _print_catalogue(catalogue(), json_)
 
@@ -120,7 +120,7 @@ def methods(json_: Json = False) -> None:
 @app.command()
 def measures(json_: Json = False) -> None:
     """List the measures of risk and utility."""
-    from gpuanon.measures import catalogue
+    from gpuanon.catalogue.measures import catalogue
 
     _print_catalogue(catalogue(), json_)
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from gpuanon.errors import RecipeError
-from gpuanon.methods import AnyMask
+from gpuanon.catalogue.methods import AnyMask
 from gpuanon.parts import Part
 from gpuanon.tables.schema import ColumnSpec
 
@@ -45,7 +45,7 @@ class Recipe(Part):
     @field_validator("limits")
     @classmethod
     def _known_measures(cls, limits: dict[str, float]) -> dict[str, float]:
-        from gpuanon.measures import MEASURES
+        from gpuanon.catalogue.measures import MEASURES
 
         unknown = sorted(set(limits) - {measure.name for measure in MEASURES})
         if unknown:

@@ -10,7 +10,7 @@ from gpuanon.engine.assess import compute
 from gpuanon.engine.plan import Masked, Plan
 from gpuanon.errors import GuaranteeError
 from gpuanon.measure import Figure
-from gpuanon.measures import by_name
+from gpuanon.catalogue.measures import by_name
 from gpuanon.numerics.classes import class_sizes
 from gpuanon.tables.table import Table, joint_codes
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gpuanon.errors import RecipeError
-from gpuanon.methods import Microaggregation
+from gpuanon.catalogue.methods import Microaggregation
 from gpuanon.recipe import Recipe
 
 TOML = """

@@ -14,7 +14,7 @@ from gpuanon.arrays import progress
 from gpuanon.comparison import Comparison
 from gpuanon.errors import GpuanonError, ParameterError
 from gpuanon.measure import Measured
-from gpuanon.measures import MEASURES, by_name
+from gpuanon.catalogue.measures import MEASURES, by_name
 from gpuanon.recipe import Recipe
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table

@@ -16,7 +16,7 @@ from gpuanon.arrays.backend import Array, Backend, namespace, to_host
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.errors import RecipeError
-from gpuanon.methods import Combination
+from gpuanon.catalogue.methods import Combination
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 from gpuanon.parts import Changed, Moved, Outcome, Records
 from gpuanon.recipe import NullPolicy

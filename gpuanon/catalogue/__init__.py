@@ -1,0 +1,1 @@
+"""Names that recipes and reports use: the published methods, and the measures."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from gpuanon.anonymizer import Anonymizer
     from gpuanon.arrays.rng import Key
     from gpuanon.catalogue.measures import catalogue as measures
     from gpuanon.catalogue.methods import catalogue as methods
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from gpuanon.tables.io import read
 
 _PUBLIC = {
+    "Anonymizer": ("gpuanon.anonymizer", "Anonymizer"),
     "read": ("gpuanon.tables.io", "read"),
     "protect": ("gpuanon.engine.memory", "protect"),
     "assess": ("gpuanon.engine.assess", "assess"),
@@ -37,7 +39,7 @@ _PUBLIC = {
     "GpuanonError": ("gpuanon.errors", "GpuanonError"),
 }
 
-__all__ = ["GpuanonError", "Key", "Recipe", "assess", "measures", "methods", "protect", "read"]
+__all__ = ["Anonymizer", "GpuanonError", "Key", "Recipe", "assess", "measures", "methods", "protect", "read"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,55 @@
+"""Kolmogorov–Smirnov distances of two samples, on NumPy or CuPy arrays.
+
+Only distances are given, no p-values: an original and its release are dependent samples, for which the
+two-sample test is not valid.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.threads import each
+from gpuanon.errors import ParameterError
+
+
+def ks_excess(x: Array, y: Array) -> float:
+    """One-sided distance ``sup_v F_x(v) − F_y(v)``: how far `x` lies to the left of (is smaller than) `y`."""
+    xp = namespace(x)
+    _refuse_empty(x, y)
+    x, y = xp.sort(x), xp.sort(y)
+    # F_x − F_y rises at values of x only, so its supremum stands at one of them (or is 0, far to the left).
+    share_x = xp.searchsorted(x, x, side="right") / len(x)
+    share_y = xp.searchsorted(y, x, side="right") / len(y)
+    return max(0.0, float((share_x - share_y).max()))
+
+
+def ks_distance(x: Array, y: Array) -> float:
+    """Two-sided distance ``sup_v |F_x(v) − F_y(v)|`` of two samples, (n,) and (m,)."""
+    return max(ks_excess(x, y), ks_excess(y, x))
+
+
+def ks_distances(X: Array, Y: Array) -> np.ndarray[Any, Any]:
+    """(d,) two-sided distance of each column of `X` (n, d) from the same column of `Y` (m, d)."""
+    if X.shape[1] != Y.shape[1]:
+        raise ParameterError(f"columns: both samples need the same number, got {X.shape[1]} and {Y.shape[1]}")
+    columns = range(X.shape[1])
+    if on_device(X):
+        return np.array([ks_distance(X[:, j], Y[:, j]) for j in columns], dtype=np.float64)
+    return np.array(each(lambda j: ks_distance(X[:, j], Y[:, j]), columns), dtype=np.float64)
+
+
+def ks_critical(n: int, m: int, alpha: float = 0.05) -> float:
+    """The distance that two *independent* samples of `n` and `m` rows exceed with probability `alpha` (asymptotic)."""
+    if not 0 < alpha < 1:
+        raise ParameterError(f"alpha: a number between 0 and 1 is allowed, got {alpha}")
+    return math.sqrt(-math.log(alpha / 2) * (1 + m / n) / (2 * m))
+
+
+def _refuse_empty(x: Array, y: Array) -> None:
+    """A distribution function needs at least one value."""
+    if len(x) == 0 or len(y) == 0:
+        raise ParameterError(f"samples: at least one row each is needed, got {len(x)} and {len(y)}")

@@ -1,0 +1,39 @@
+"""A repeatable simple random sample of rows, for measures that cannot look at every row.
+
+The sample of a measure is no secret: it is drawn with a fixed key, so that a figure can be computed again.
+Masking never draws from here.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays.rng import Key
+from gpuanon.errors import ParameterError
+
+_PUBLIC = Key(b"the sample of a measure is no secret")
+
+
+def sample_rows(n: int, size: int, name: str) -> np.ndarray[Any, Any]:
+    """`size` of `n` rows without replacement, ascending, on the host; all of them when `size` is not below `n`."""
+    if size < 1:
+        raise ParameterError(f"sample: at least one row is needed, got {size}")
+    rows = np.arange(n, dtype=np.int64)
+    if size >= n:
+        return rows
+    lots = _PUBLIC.draws(rows, name).uniform()[:, 0]
+    return np.sort(np.argsort(lots, kind="stable")[:size])
+
+
+def share_error(size: int, n: int, confidence: float = 0.95) -> float:
+    """How far the distribution function of a sample of `size` may lie from that of all `n` rows, anywhere.
+
+    The bound of Dvoretzky, Kiefer and Wolfowitz, ``sqrt(ln(2 / (1 − confidence)) / (2 size))``, which holds
+    without replacement as well; 0 when every row was looked at.
+    """
+    if not 0 < confidence < 1:
+        raise ParameterError(f"confidence: a number between 0 and 1 is allowed, got {confidence}")
+    return 0.0 if size >= n else math.sqrt(math.log(2 / (1 - confidence)) / (2 * size))

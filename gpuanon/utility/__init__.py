@@ -1,0 +1,1 @@
+"""Utility: what a release still says about the data it came from."""

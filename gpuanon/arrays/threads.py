@@ -7,14 +7,12 @@ algebra library is held to one thread of its own: two pools that fight for the s
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
-from functools import cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from gpuanon.arrays import progress
+from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.errors import ParameterError
 
 Item = TypeVar("Item")
@@ -37,21 +35,8 @@ def each(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Resu
     workers = min(thread_count(), len(work))
     if len(work) <= 1:
         return [function(item) for item in work]
-    with _one_blas_thread(), ThreadPoolExecutor(workers) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
         return [_told(result, at, len(work)) for at, result in enumerate(pool.map(function, work), 1)]
-
-
-def _one_blas_thread() -> AbstractContextManager[Any]:
-    """Hold the linear algebra libraries that are loaded to one thread each, as long as the context lasts."""
-    return _blas("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")  # type: ignore[no-any-return]
-
-
-@cache
-def _blas(scipy_too: bool) -> Any:
-    """The libraries' controller; SciPy brings a library of its own, so it is looked for again once SciPy is there."""
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
 
 
 def _told(result: Result, done: int, total: int) -> Result:

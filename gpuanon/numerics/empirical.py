@@ -1,28 +1,50 @@
 """Empirical conditional distributions of the rows of a table, and their inverses, for all rows at once.
 
 Rows are sorted lexicographically inside their block.  The rows that agree with x̂ on the first j columns are then
-one stretch of that order, inside it column j is ascending, and a conditional quantile is a position in the stretch:
+one stretch of that order, inside it column j is ascending, and a conditional quantile is a place in the stretch:
 a product without weights, a search in the running sum of the weights with them.
+
+References
+----------
+.. [1] D. Wei, K. N. Ramamurthy, K. R. Varshney (2018), Distribution-preserving k-anonymity, Stat. Anal. Data Min.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace
+from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.arrays.partition import Partition
+from gpuanon.arrays.threads import each
+
+_SORT_ROWS = 1 << 16  # rows that one thread sorts at once
 
 
 def lexicographic(X: Array, blocks: Partition) -> Array:
     """(n,) rows, block after block, ascending inside a block by column 0, then 1, …; ties go to the lower row."""
     xp = namespace(X)
-    order = blocks.order
-    keys = [X[order, j] for j in reversed(range(X.shape[1]))]
-    return order[xp.lexsort(xp.stack([*keys, blocks.part_of_sorted().astype(X.dtype)]))]
+
+    def sort(places: slice) -> Array:
+        rows = blocks.order[places]
+        keys = [X[rows, j] for j in reversed(range(X.shape[1]))]
+        return rows[xp.lexsort(xp.stack([*keys, part[places].astype(X.dtype)]))]
+
+    part = blocks.part_of_sorted()
+    if on_device(X):
+        return sort(slice(0, blocks.n))
+    return np.concatenate(each(sort, stretches_of_parts(blocks, _SORT_ROWS)))
+
+
+def stretches_of_parts(p: Partition, rows: int) -> list[slice]:
+    """Cut the places of a host partition into stretches of whole parts, of about `rows` rows or one longer part."""
+    ends = p.starts[1:]
+    last = np.concatenate([np.flatnonzero(np.diff(ends // rows)), [p.parts - 1]])
+    stops = ends[np.unique(last)]
+    return [slice(int(a), int(b)) for a, b in zip(np.concatenate([[0], stops[:-1]]), stops, strict=True)]
 
 
 def conditional_inverse(u: Array, X: Array, blocks: Partition, weights: Array | None = None) -> Array:
-    """Inverse empirical conditional distribution functions, column after column (eq. 7–9 of Wei et al. 2018).
+    """Inverse empirical conditional distribution functions, column after column (eq. 7–9 of [1]).
 
     ``x̂_j`` is the smallest value v of column j with ``F_j(v | x̂_<j) ≥ u_j``, where F_j is the distribution of
     column j over the rows of the block whose first j values equal ``x̂_<j``.  There always are such rows, so x̂ is a
@@ -33,7 +55,7 @@ def conditional_inverse(u: Array, X: Array, blocks: Partition, weights: Array | 
     u : (n, d) in [0, 1], row i for row i of `X`
     X : (n, d) the table; columns in the order of conditioning
     blocks : row i is transformed by the distribution of its own block
-    weights : (n,) of the rows, at least 0 and not all 0 in a block; None for all 1
+    weights : (n,) of the rows, at least 0 (a block whose weights are all 0 counts as unweighted); None for all 1
 
     Returns
     -------
@@ -56,37 +78,86 @@ def conditional_stretches(
     -------
     (n,) low, (n,) high, (n,) order
     """
-    xp = namespace(X)
-    n, d = X.shape
     order = lexicographic(X, blocks)
     labels = blocks.labels()
     low, high = blocks.starts[labels], blocks.starts[labels + 1]
     running = None if weights is None else running_weights(weights[order], blocks)
-    new = xp.zeros(n, dtype=bool)
-    new[blocks.starts[:-1]] = True
-    for j in range(d):
-        place = _quantile_place(u[:, j], low, high, running)
+    new = _first_places(blocks)
+    for j in range(X.shape[1]):
+        place = quantile_place(u[:, j], low, high, running)
         values = X[order, j]
         new[1:] |= values[1:] != values[:-1]
-        starts = xp.concatenate([xp.flatnonzero(new), xp.asarray([n])])
-        run = (xp.cumsum(new) - 1)[place]
-        low, high = starts[run], starts[run + 1]
+        starts, run = runs(new)
+        low, high = starts[run[place]], starts[run[place] + 1]
     return low, high, order
 
 
-def running_weights(weights: Array, blocks: Partition) -> Array:
-    """(n + 1,) running sum of weights that lie block after block, each block scaled to a mean weight of 1.
+def cell_cdfs(x: Array, cells: Array, weights: Array | None = None) -> Array:
+    """Conditional distribution functions of the piecewise uniform distribution over cells (eq. 6 and 10 of [1]).
 
-    The scale keeps the sum as exact far into the table as at its start; it cancels inside a block.
+    Row i of the table fills the unit cell ``cells[i] + [0, 1)^d`` with its weight.  Any rectangular partition of
+    space becomes such unit cells by a monotone map of each axis, under which conditional distribution functions do
+    not change.
+
+    Parameters
+    ----------
+    x : (m, d) points inside occupied cells
+    cells : (n, d) int64 cell of each row, at least 0
+    weights : (n,) at least 0, not all 0 in the cell of a point; None for all 1
+
+    Returns
+    -------
+    (m, d) float64 ``u[i, j] = F_j(x[i, j] | x[i, :j])``
+    """
+    xp = namespace(cells)
+    n, d = cells.shape
+    whole = Partition.whole(n, like=cells)
+    order = lexicographic(cells, whole)
+    running = xp.arange(n + 1, dtype=np.float64) if weights is None else running_weights(weights[order], whole)
+    new = _first_places(whole)
+    at = xp.floor(x).astype(np.int64)
+    low = xp.zeros(len(x), dtype=np.int64)
+    high = xp.full(len(x), n, dtype=np.int64)
+    u = xp.empty((len(x), d), dtype=np.float64)
+    for j in range(d):
+        values = cells[order, j]
+        _, run = runs(new)
+        # (stretch, value) ascends along the order, so one search finds the value inside every point's stretch.
+        width = int(values.max()) + 1
+        keys, wanted = run * width + values, run[low] * width + at[:, j]
+        first, last = xp.searchsorted(keys, wanted, side="left"), xp.searchsorted(keys, wanted, side="right")
+        own = (x[:, j] - at[:, j]) * (running[last] - running[first])
+        u[:, j] = (running[first] - running[low] + own) / (running[high] - running[low])
+        new[1:] |= values[1:] != values[:-1]
+        low, high = first, last
+    return u
+
+
+def runs(new: Array) -> tuple[Array, Array]:
+    """Where runs start, with n at the end, and (n,) the run of each place, from the (n,) marks of first places."""
+    xp = namespace(new)
+    return xp.concatenate([xp.flatnonzero(new), xp.asarray([len(new)])]), xp.cumsum(new) - 1
+
+
+def running_weights(weights: Array, parts: Partition) -> Array:
+    """(n + 1,) running sum of weights that lie part after part, each part scaled to a mean weight of 1.
+
+    The scale keeps the sum as exact far into the table as at its start; it cancels inside a part.  A part without
+    any weight counts as unweighted.
     """
     xp = namespace(weights)
-    totals = xp.add.reduceat(weights, blocks.starts[:-1])
-    scaled = weights * (blocks.sizes / totals)[blocks.part_of_sorted()]
+    totals = xp.add.reduceat(weights, parts.starts[:-1])
+    part = parts.part_of_sorted()
+    scale = parts.sizes / xp.where(totals > 0, totals, 1)
+    scaled = xp.where((totals > 0)[part], weights * scale[part], 1.0)
     return xp.concatenate([xp.zeros(1, dtype=np.float64), xp.cumsum(scaled, dtype=np.float64)])
 
 
-def _quantile_place(u: Array, low: Array, high: Array, running: Array | None) -> Array:
-    """(n,) first place of each stretch at which the share of the stretch, up to and with it, reaches u."""
+def quantile_place(u: Array, low: Array, high: Array, running: Array | None = None) -> Array:
+    """(n,) first place of each stretch ``low:high`` at which the stretch's share, up to and with it, reaches `u`.
+
+    running : (places + 1,) running sum of weights, or None for equal weights
+    """
     xp = namespace(u)
     if running is None:
         place = low + xp.ceil(u * (high - low)).astype(np.int64) - 1
@@ -94,3 +165,10 @@ def _quantile_place(u: Array, low: Array, high: Array, running: Array | None) ->
         target = running[low] + u * (running[high] - running[low])
         place = xp.searchsorted(running, target, side="left") - 1
     return xp.clip(place, low, high - 1)
+
+
+def _first_places(parts: Partition) -> Array:
+    """(n,) True where a part starts."""
+    new = namespace(parts.order).zeros(parts.n, dtype=bool)
+    new[parts.starts[:-1]] = True
+    return new

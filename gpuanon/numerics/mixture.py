@@ -1,0 +1,125 @@
+"""The Gaussian mixture of a partition: one component a group, all groups at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.partition import Partition
+from gpuanon.arrays.rng import Draws
+from gpuanon.arrays.threads import each
+from gpuanon.numerics.empirical import stretches_of_parts
+from gpuanon.numerics.rosenblatt import whiten
+
+_ROWS = 1 << 14  # rows whose moments or draws one thread computes at once
+_GRAIN = 2.0**30  # components that agree to 1 / _GRAIN in every entry are one
+_NOTHING = 200.0  # below the logarithm of any weight that matters, and far from underflow
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Normal components.
+
+    means       : (c, d)
+    factors     : (c, d, d) lower triangular L with L Lᵀ the covariance
+    whitening   : (c, d, d) L⁻¹
+    log_weights : (c,) up to a constant
+    """
+
+    means: Array
+    factors: Array
+    whitening: Array
+    log_weights: Array
+
+    def draw(self, component: Array, draws: Draws) -> Array:
+        """(n, d) one draw from the component of each record."""
+        xp = namespace(self.means)
+        d = self.means.shape[1]
+
+        def some(rows: slice) -> Array:
+            mine = component[rows]
+            normal = draws.take(rows).normal(d).astype(self.means.dtype, copy=False)
+            noisy = self.means[mine]
+            for j in range(d):
+                for i in range(j + 1):
+                    noisy[:, j] += self.factors[mine, j, i] * normal[:, i]
+            return noisy
+
+        n = len(component)
+        step = n if on_device(component) else _ROWS
+        return xp.concatenate(each(some, [slice(at, min(at + step, n)) for at in range(0, n, max(step, 1))]))
+
+    def merged(self, parts: Partition) -> tuple[Mixture, Array]:
+        """The components part after part, equal ones of a part united, and the (parts + 1,) offsets of the parts.
+
+        Groups of equal records, common in discretised tables, have equal components; uniting them is exact.
+        """
+        xp = namespace(self.means)
+        grains = xp.concatenate([self.means, self.factors.reshape(len(self.means), -1)], axis=1)
+        grains = xp.rint(grains * _GRAIN).astype(np.int64).view(np.uint64)
+        # Equal rows get equal sums of wrapped products; that neighbours are equal is then checked on the rows.
+        odd = xp.asarray(np.random.default_rng(0).integers(1, 2**63, grains.shape[1], dtype=np.uint64) * 2 + 1)
+        mixed = (grains * odd).sum(axis=1)
+        mixed = mixed ^ (mixed >> np.uint64(29))
+        part = parts.labels()
+        order = xp.argsort(mixed, kind="stable")
+        order = order[xp.argsort(part[order], kind="stable")]
+        new = xp.ones(len(order), dtype=bool)
+        new[1:] = (part[order[1:]] != part[order[:-1]]) | (grains[order[1:]] != grains[order[:-1]]).any(axis=1)
+        first = xp.flatnonzero(new)
+        one = order[first]
+        top = self.log_weights.max()
+        weights = xp.add.reduceat(xp.exp(self.log_weights[order] - top), first)
+        united = Mixture(self.means[one], self.factors[one], self.whitening[one], xp.log(weights) + top)
+        edges = xp.arange(parts.parts + 1, dtype=np.int64)
+        return united, xp.searchsorted(part[one], edges)
+
+
+def group_mixture(X: Array, groups: Partition, jitter: float, weights: Array | None = None) -> Mixture:
+    """N(mean, covariance + jitter · I) of each group, weighted by the group's share of the rows or of `weights`."""
+    xp = namespace(X)
+    means, covariances, totals = group_moments(X, groups, weights)
+    factors, whitening = whiten(covariances, jitter)
+    # A group without weight counts next to nothing beside the others, and by its size where all are without.
+    log_weights = xp.log(xp.where(totals > 0, totals, groups.sizes)) - xp.where(totals > 0, 0.0, _NOTHING)
+    return Mixture(means, factors, whitening, log_weights)
+
+
+def group_moments(X: Array, groups: Partition, weights: Array | None = None) -> tuple[Array, Array, Array]:
+    """(g, d) means, (g, d, d) covariances (divisor: the total weight) and (g,) total weights, in two passes.
+
+    A group without weight has the moments of its records as if they were equal, and a total of 0.
+    """
+    xp = namespace(X)
+
+    def some(places: slice) -> tuple[Array, Array, Array]:
+        rows = groups.order[places]
+        first, last = xp.searchsorted(groups.starts, xp.asarray([places.start, places.stop]))
+        offsets = groups.starts[first:last] - places.start
+        of_row = xp.repeat(xp.arange(len(offsets)), _sizes(groups, first, last))
+        w = xp.ones(len(rows), dtype=X.dtype) if weights is None else weights[rows].astype(X.dtype, copy=False)
+        totals = xp.add.reduceat(w, offsets)
+        if weights is not None:
+            w = xp.where((totals > 0)[of_row], w, 1)
+        divisors = xp.add.reduceat(w, offsets)[:, None]
+        w, Z = w[:, None], X[rows]
+        means = xp.add.reduceat(w * Z, offsets, axis=0) / divisors
+        Z = Z - means[of_row]
+        covariances = xp.empty((len(offsets), Z.shape[1], Z.shape[1]), dtype=X.dtype)
+        for j in range(Z.shape[1]):
+            covariances[:, j, : j + 1] = xp.add.reduceat(w * Z[:, j : j + 1] * Z[:, : j + 1], offsets, axis=0)
+            covariances[:, : j + 1, j] = covariances[:, j, : j + 1]
+        return means, covariances / divisors[:, :, None], totals
+
+    places = [slice(0, groups.n)] if on_device(X) else stretches_of_parts(groups, _ROWS)
+    means, covariances, totals = zip(*each(some, places), strict=True)
+    return xp.concatenate(means), xp.concatenate(covariances), xp.concatenate(totals)
+
+
+def _sizes(groups: Partition, first: int, last: int) -> Array:
+    """Sizes of some parts, on the host: repeat needs them there."""
+    from gpuanon.arrays.backend import to_host
+
+    return to_host(groups.starts[first + 1 : last + 1] - groups.starts[first:last])

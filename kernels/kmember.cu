@@ -1,0 +1,154 @@
+// Greedy k-member clustering (Byun et al. 2007), one part of a partition a thread block.
+// The free row furthest from the last seed is the next seed; k − 1 times the free row with the least sum of distances
+// from the cluster's members joins it.  The sums run on: a step costs one distance a row, that from the newest member.
+#include "parts.cuh"
+
+// A part and what is kept of its rows.  A row that a cluster has taken has far < 0.
+struct Part {
+    const real* x;  // (d, stride)
+    long long stride;
+    int d, size;
+    real* far;          // distance from the last seed
+    real* sum;          // sum of the distances from the members of the cluster in hand
+    long long* labels;  // cluster of each row, −1 for none
+    long long first;    // number of the part's first cluster
+};
+
+__device__ __forceinline__ void take(const Part& part, int row, int cluster) {
+    if (!owns(row)) return;
+    part.far[row] = real(-1);
+    part.labels[row] = part.first + cluster;
+}
+
+// Add the distances from `member` to the sums, and choose the free row with the least.  A seed begins them anew.
+template <bool GOWER>
+__device__ __forceinline__ int nearest_to_cluster(const Part& part, int member, bool seed, const Metric& metric,
+                                                  Meeting& meeting) {
+    Choice best = nothing_yet<false>();
+    const int apart = blockDim.x;
+    for (int first = threadIdx.x; first < part.size; first += AT_ONCE * apart) {
+        real from_member[AT_ONCE];
+        distances<GOWER>(part.x, part.stride, part.d, part.size, first, apart, part.x + member, part.stride, metric,
+                         from_member);
+#pragma unroll
+        for (int r = 0; r < AT_ONCE; ++r) {
+            const int row = first + r * apart;
+            if (row >= part.size || part.far[row] < real(0)) continue;
+            const real sum = seed ? from_member[r] : part.sum[row] + from_member[r];
+            if (seed) part.far[row] = sum;
+            part.sum[row] = sum;
+            consider<false>(best, sum, row);
+        }
+    }
+    return best_of_block<false>(best, meeting).row;
+}
+
+__device__ __forceinline__ int furthest_from_seed(const Part& part, Meeting& meeting) {
+    Choice best = nothing_yet<true>();
+    for (int row = threadIdx.x; row < part.size; row += blockDim.x)
+        if (part.far[row] >= real(0)) consider<true>(best, part.far[row], row);
+    return best_of_block<true>(best, meeting).row;
+}
+
+__device__ __forceinline__ int lowest_free(const Part& part, Meeting& meeting) {
+    Choice best = nothing_yet<false>();
+    for (int row = threadIdx.x; row < part.size; row += blockDim.x)
+        if (part.far[row] >= real(0)) consider<false>(best, real(0), row);
+    return best_of_block<false>(best, meeting).row;
+}
+
+// Sum of the distances of a row from the members of a cluster that lie at or after `from`, and their number.
+template <bool GOWER>
+__device__ __forceinline__ real reach(const Part& part, int row, int cluster, int from, const Metric& metric, int& members) {
+    real sum = real(0);
+    members = 0;
+    for (int other = from; other < part.size; ++other) {
+        if (part.labels[other] != part.first + cluster) continue;
+        real distance = real(0);
+        for (int j = 0; j < part.d; ++j) {
+            const real* column = part.x + j * part.stride;
+            distance += column_distance<GOWER>(column[other], column[row], j, metric);
+        }
+        sum += distance;
+        ++members;
+    }
+    return sum;
+}
+
+// The fewer than k rows that remain join, in ascending order, the cluster whose distortion Σ_{i<j} D(i, j) / |C| they
+// raise least; the oldest of equals.  Thread t works for the clusters t, t + blockDim.x, …, whose Σ_{i<j} D(i, j) it
+// keeps in `sum`, which nobody needs any more.
+template <bool GOWER>
+__device__ __forceinline__ void place_leftovers(const Part& part, int k, const Metric& metric, Meeting& meeting) {
+    const int clusters = part.size / k;
+    int row = lowest_free(part, meeting);
+    for (int cluster = threadIdx.x; cluster < clusters; cluster += blockDim.x) {
+        real pairs = real(0);
+        int members;
+        for (int other = 0; other < part.size; ++other)
+            if (part.labels[other] == part.first + cluster)
+                pairs += reach<GOWER>(part, other, cluster, other + 1, metric, members);
+        part.sum[cluster] = pairs;
+    }
+    for (int left = part.size % k; left > 0; --left) {
+        Choice best = nothing_yet<false>();
+        real nearest = real(0);
+        for (int cluster = threadIdx.x; cluster < clusters; cluster += blockDim.x) {
+            int members;
+            const real sum = reach<GOWER>(part, row, cluster, 0, metric, members);
+            consider<false>(best, (times(real(members), sum) - part.sum[cluster]) / (real(members) * real(members + 1)),
+                            cluster);
+            if (best.row == cluster) nearest = sum;
+        }
+        const int chosen = best_of_block<false>(best, meeting).row;
+        if (best.row == chosen) part.sum[chosen] += nearest;
+        take(part, row, chosen);
+        if (left > 1) row = lowest_free(part, meeting);
+    }
+}
+
+template <bool GOWER>
+__device__ __forceinline__ void cluster_part(const Part& part, int k, const Metric& metric, Meeting& meeting) {
+    for (int row = threadIdx.x; row < part.size; row += blockDim.x) {
+        part.far[row] = real(0);
+        part.labels[row] = -1;
+    }
+    nearest_to_cluster<GOWER>(part, 0, true, metric, meeting);  // the first seed is furthest from the lowest row
+    for (int cluster = 0; cluster < part.size / k; ++cluster) {
+        int newest = furthest_from_seed(part, meeting);
+        take(part, newest, cluster);
+        for (int member = 1; member < k; ++member) {
+            newest = nearest_to_cluster<GOWER>(part, newest, member == 1, metric, meeting);
+            take(part, newest, cluster);
+        }
+    }
+    if (part.size % k) place_leftovers<GOWER>(part, k, metric, meeting);
+}
+
+// x        : (d, n) rows, part after part;  starts : (parts + 1) offsets of the parts
+// first    : (parts) number of each part's first cluster;  k : at least 2, at most the size of each part
+// weights  : (d) shares of the columns, or null for the Euclidean metric;  categorical : (d)
+// room     : rows for which there is shared memory, d + 2 numbers each
+// scratch  : (2, n), for parts with more rows than that; may be null when there is none
+// labels   : (n) cluster of each row
+extern "C" __global__ void __launch_bounds__(1024)
+kmember(const real* __restrict__ x, const long long* __restrict__ starts, const long long* __restrict__ first, int d, int k,
+        const real* __restrict__ weights, const unsigned char* __restrict__ categorical, int room, long long n, real* scratch,
+        long long* labels) {
+    DYN_SHARED(real, shared);
+    __shared__ real values[SLOTS];
+    __shared__ int rows[SLOTS];
+    const long long start = starts[blockIdx.x];
+    const int size = (int)(starts[blockIdx.x + 1] - start);
+    const Metric metric = {weights, categorical};
+    Meeting meeting = {values, rows, 0};
+    if (size <= room) {
+        stage(x + start, n, d, size, shared);
+        real* far = shared + (long long)d * size;
+        const Part part = {shared, size, d, size, far, far + size, labels + start, first[blockIdx.x]};
+        weights ? cluster_part<true>(part, k, metric, meeting) : cluster_part<false>(part, k, metric, meeting);
+    } else {
+        const Part part = {x + start, n, d, size, scratch + start, scratch + n + start, labels + start, first[blockIdx.x]};
+        weights ? cluster_part<true>(part, k, metric, meeting) : cluster_part<false>(part, k, metric, meeting);
+    }
+}

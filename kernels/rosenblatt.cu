@@ -1,0 +1,112 @@
+// Rosenblatt's transformation of samples of Gaussian mixtures, one mixture a part:
+//     u_j = F_j(x_j | x_<j) = Σ_l p(l | x_<j) Φ(z_lj),   p(l | x_<=j) ∝ p(l | x_<j) W_l,jj exp(−z_lj²/2),
+// where z_l = W_l (x − mean_l), W_l the inverse of the Cholesky factor of component l's covariance.
+// One thread a sample, one tile of samples of one part a block.  Each component is visited once: every column keeps the
+// largest log-weight so far, the sum of the weights relative to it, and the weighted sum of Φ.
+#ifndef REAL
+#define REAL float
+#endif
+typedef REAL real;
+
+#ifndef DYN_SHARED  // a host build brings its own
+#define DYN_SHARED(type, name)                                       \
+    extern __shared__ __align__(16) unsigned char dynamic_shared_[]; \
+    type* name = reinterpret_cast<type*>(dynamic_shared_)
+#endif
+
+// The mixtures: means (c, d), whitening (c, d, d) row by row, log_diagonal (c, d) log W_jj, log_weights (c).
+struct Mixture {
+    const real *means, *whitening, *log_diagonal, *log_weights;
+};
+
+// What a thread keeps of each column, `apart` words from column to column.
+struct State {
+    double *centred, *peak, *total, *below;  // x − mean; largest log-weight; Σ w / e^peak; Σ w Φ / e^peak
+    long long apart;
+};
+
+// The part that owns a tile: the last one whose first tile is not after it.
+__device__ __forceinline__ long long part_of(long long tile, const long long* __restrict__ tiles, long long parts) {
+    long long low = 0, high = parts;
+    while (high - low > 1) {
+        const long long middle = low + (high - low) / 2;
+        if (tiles[middle] <= tile)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+// The normal distribution function.  Rounding z to float32 would cost the tails a relative z² · 6e-8: the first term of
+// Taylor's series gives it back.
+__device__ __forceinline__ double normal_cdf(double z, double) { return normcdf(z); }
+__device__ __forceinline__ float normal_cdf(double z, float) {
+    const float near = (float)z, rest = (float)(z - near);
+    return normcdff(near) + rest * 0.39894228f * expf(-0.5f * near * near);
+}
+__device__ __forceinline__ double power(double log_weight, double) { return exp(log_weight); }
+__device__ __forceinline__ float power(double log_weight, float) { return expf((float)log_weight); }
+
+// One component seen by one sample.  Residuals and log-weights are float64 whatever the storage: the exponentials of
+// the latter need their last bits, and beside Φ both cost little.
+__device__ __forceinline__ void visit(const real* x, long long n, int d, const Mixture& mixture, long long l,
+                                      const State& state) {
+    const real* mean = mixture.means + l * d;
+    const real* row = mixture.whitening + l * d * d;
+    double log_weight = (double)mixture.log_weights[l];
+    if (log_weight == -1.0 / 0.0) return;  // weight 0
+    for (int j = 0; j < d; ++j, row += d) {
+        const long long at = j * state.apart;
+        const double last = (double)x[j * n] - (double)mean[j];
+        state.centred[at] = last;
+        double z = (double)row[j] * last;
+        for (int i = 0; i < j; ++i) z += (double)row[i] * state.centred[i * state.apart];
+        const double above = log_weight - state.peak[at];
+        const double lesser = (double)power(above > 0.0 ? -above : above, real(0));
+        const double old = above > 0.0 ? lesser : 1.0, now = above > 0.0 ? 1.0 : lesser;
+        if (above > 0.0) state.peak[at] = log_weight;
+        state.total[at] = state.total[at] * old + now;
+        state.below[at] = state.below[at] * old + now * (double)normal_cdf(z, real(0));
+        log_weight += (double)mixture.log_diagonal[l * d + j] - 0.5 * z * z;
+    }
+}
+
+__device__ __forceinline__ void transform(const real* x, long long n, int d, const Mixture& mixture, long long first,
+                                          long long end, double* fields, long long apart, real* u) {
+    const long long field = apart * d;
+    const State state = {fields, fields + field, fields + 2 * field, fields + 3 * field, apart};
+    for (int j = 0; j < d; ++j) {
+        state.peak[j * apart] = -1.0 / 0.0;
+        state.total[j * apart] = 0.0;
+        state.below[j * apart] = 0.0;
+    }
+    for (long long l = first; l < end; ++l) visit(x, n, d, mixture, l, state);
+    for (int j = 0; j < d; ++j) {
+        const double share = state.below[j * apart] / state.total[j * apart];
+        u[j * n] = (real)(share < 1.0 ? share : 1.0);  // the sums' rounding may lead past 1
+    }
+}
+
+// x, u       : (d, n) samples and their transforms, part after part
+// rows       : (parts + 1) offsets of the parts' samples;  components : (parts + 1) of their components
+// tiles      : (parts + 1) offsets of the parts' tiles of blockDim.x samples
+// scratch    : (4, d, n) where shared memory is too small for 4 d blockDim.x numbers, else null
+extern "C" __global__ void __launch_bounds__(128)
+rosenblatt(const real* __restrict__ x, const long long* __restrict__ rows, const long long* __restrict__ components,
+           const long long* __restrict__ tiles, long long parts, long long n, int d, const real* __restrict__ means,
+           const real* __restrict__ whitening, const real* __restrict__ log_diagonal,
+           const real* __restrict__ log_weights, double* scratch, real* __restrict__ u) {
+    DYN_SHARED(double, shared);
+    const long long tile = blockIdx.x;
+    if (tile >= tiles[parts]) return;  // the grid is as large as the tiles can become
+    const long long part = part_of(tile, tiles, parts);
+    const long long sample = rows[part] + (tile - tiles[part]) * blockDim.x + threadIdx.x;
+    if (sample >= rows[part + 1]) return;  // no barrier follows: a thread touches its own state only
+    const Mixture mixture = {means, whitening, log_diagonal, log_weights};
+    const long long first = components[part], end = components[part + 1];
+    if (scratch)
+        transform(x + sample, n, d, mixture, first, end, scratch + sample, n, u + sample);
+    else
+        transform(x + sample, n, d, mixture, first, end, shared + threadIdx.x, blockDim.x, u + sample);
+}

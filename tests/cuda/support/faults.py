@@ -1,0 +1,39 @@
+"""What can be wrong with a kernel or its launch.  Each is an `AssertionError`: a test that meets one fails."""
+
+from __future__ import annotations
+
+
+class CudaFault(AssertionError):
+    """A kernel or a launch that breaks a rule of CUDA."""
+
+
+class Unsupported(CudaFault):
+    """PTX that the interpreter does not know: teach it, do not work around it."""
+
+
+class OutOfBounds(CudaFault):
+    """An access outside of every array that was passed."""
+
+
+class Misaligned(CudaFault):
+    """An address that is no multiple of the size of the access."""
+
+
+class Uninitialised(CudaFault):
+    """A read of shared memory that no thread of the block has written."""
+
+
+class Race(CudaFault):
+    """Two threads touch the same word, one of them writes, and nothing orders them."""
+
+
+class BarrierFault(CudaFault):
+    """Not all threads that a barrier waits for come to it."""
+
+
+class Endless(CudaFault):
+    """The kernel ran for longer than it may."""
+
+
+class BadLaunch(CudaFault):
+    """Arguments, grid, block or shared memory that the device would refuse or misread."""

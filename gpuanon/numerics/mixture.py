@@ -11,6 +11,7 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
 from gpuanon.numerics.empirical import stretches_of_parts
+from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.rosenblatt import whiten
 
 _ROWS = 1 << 14  # rows whose moments or draws one thread computes at once
@@ -57,24 +58,14 @@ class Mixture:
         Groups of equal records, common in discretised tables, have equal components; uniting them is exact.
         """
         xp = namespace(self.means)
-        grains = xp.concatenate([self.means, self.factors.reshape(len(self.means), -1)], axis=1)
-        grains = xp.rint(grains * _GRAIN).astype(np.int64).view(np.uint64)
-        # Equal rows get equal sums of wrapped products; that neighbours are equal is then checked on the rows.
-        odd = xp.asarray(np.random.default_rng(0).integers(1, 2**63, grains.shape[1], dtype=np.uint64) * 2 + 1)
-        mixed = (grains * odd).sum(axis=1)
-        mixed = mixed ^ (mixed >> np.uint64(29))
+        entries = xp.concatenate([self.means, self.factors.reshape(len(self.means), -1)], axis=1)
         part = parts.labels()
-        order = xp.argsort(mixed, kind="stable")
-        order = order[xp.argsort(part[order], kind="stable")]
-        new = xp.ones(len(order), dtype=bool)
-        new[1:] = (part[order[1:]] != part[order[:-1]]) | (grains[order[1:]] != grains[order[:-1]]).any(axis=1)
-        first = xp.flatnonzero(new)
-        one = order[first]
+        same = Partition.from_labels(equal_rows(xp.rint(entries * _GRAIN), part))
+        one = same.order[same.starts[:-1]]
         top = self.log_weights.max()
-        weights = xp.add.reduceat(xp.exp(self.log_weights[order] - top), first)
+        weights = xp.add.reduceat(xp.exp(self.log_weights[same.order] - top), same.starts[:-1])
         united = Mixture(self.means[one], self.factors[one], self.whitening[one], xp.log(weights) + top)
-        edges = xp.arange(parts.parts + 1, dtype=np.int64)
-        return united, xp.searchsorted(part[one], edges)
+        return united, xp.searchsorted(part[one], xp.arange(parts.parts + 1, dtype=np.int64))
 
 
 def group_mixture(X: Array, groups: Partition, jitter: float, weights: Array | None = None) -> Mixture:

@@ -1,0 +1,99 @@
+"""Equal values, equal codes: columns as whole numbers, for equivalence classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpuanon.arrays.threads import each
+from gpuanon.errors import InputError
+from gpuanon.tables.table import Table
+from gpuanon.tables.values import family, plain, value_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NULL = -1
+"""The code of a null."""
+
+
+def level_codes(tables: Sequence[Table], columns: Sequence[str]) -> list[np.ndarray[Any, Any]]:
+    """(n, columns) int64 codes of each table, common to all of them.
+
+    The code of a value is its rank among the distinct values of its column in all tables together; a null (or NaN)
+    has the code `NULL`.
+    """
+    codes = [np.empty((table.n_rows, len(columns)), dtype=np.int64) for table in tables]
+
+    def fill(number: int) -> None:
+        arrays = _aligned([table.arrow(columns[number]) for table in tables], columns[number])
+        levels = distinct(arrays)
+        for out, array in zip(codes, arrays, strict=True):
+            out[:, number] = lookup(array, levels)
+
+    each(fill, range(len(columns)))
+    return codes
+
+
+def distinct(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
+    """The distinct values of columns of one type, ascending, without null and NaN."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    chunks = [chunk for column in columns for chunk in _smallest(column)]
+    values = pc.unique(pa.chunked_array(chunks, type=value_type(columns[0].type)))
+    values = values.filter(pc.invert(pc.is_null(values, nan_is_null=True)))
+    return values if pa.types.is_null(values.type) else values.take(pc.sort_indices(values))
+
+
+def lookup(column: pa.ChunkedArray, levels: pa.Array) -> np.ndarray[Any, Any]:
+    """(n,) int64 position of each value in `levels`, -1 where it is null or not among them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    levels = levels.cast(value_type(column.type))
+    if len(column) == 0 or len(levels) == 0:
+        return np.full(len(column), NULL, dtype=np.int64)
+    if pa.types.is_dictionary(column.type):
+        places = [pc.index_in(chunk.dictionary, value_set=levels).take(chunk.indices) for chunk in column.chunks]
+        found = pa.chunked_array(places, type=pa.int32())
+    else:
+        found = pc.index_in(_one_zero(column), value_set=levels)
+    return np.asarray(pc.fill_null(found, NULL).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _smallest(column: pa.ChunkedArray) -> list[pa.Array]:
+    """Arrays that hold every value that occurs, repetitions dropped where that is free."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(column.type):
+        return [chunk.dictionary.take(pc.unique(chunk.indices)) for chunk in column.chunks]
+    return list(_one_zero(column).chunks)
+
+
+def _one_zero(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """-0.0 and 0.0 are one value, though not the same bits."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_float32(column.type) or pa.types.is_float64(column.type):
+        return pc.add(column, pa.scalar(0.0, column.type))
+    return column
+
+
+def _aligned(columns: Sequence[pa.ChunkedArray], name: str) -> list[pa.ChunkedArray]:
+    """The columns in one type: their own when they agree, a common one for numbers or text."""
+    import pyarrow as pa
+
+    types = {value_type(column.type) for column in columns}
+    if len(types) == 1:
+        return list(columns)
+    families = {family(type_) for type_ in types} - {"nothing"}
+    common = {"number": pa.float64(), "text": pa.large_string(), "time": pa.timestamp("ns")}
+    if len(families) != 1 or not families <= set(common):
+        raise InputError(f"column {name!r}: the tables hold different types, {' and '.join(sorted(map(str, types)))}")
+    wanted = common[families.pop()]
+    return [plain(column).cast(wanted) for column in columns]

@@ -1,0 +1,68 @@
+"""What a column of the matrix stands for, and what every codec of a table column offers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+import narwhals as nw
+import numpy as np
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Matrix: TypeAlias = np.ndarray[Any, Any]
+Categories: TypeAlias = Literal["indicator", "balanced"]
+"""How levels and nulls are scaled:
+
+indicator : -1 and +1, as the spectral methods have it
+balanced  : the features of one table column have, together, the variance 1 of a standardised numeric column, so
+            that every table column adds the same to the expected squared distance of two rows
+"""
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One column of the matrix.
+
+    column : the table column it comes from
+    kind   : value (a standardised number, date or ordinal code), level (of a category), null (its indicator)
+    level  : number of the level among the codec's levels (level features of categories only)
+    """
+
+    column: str
+    kind: Literal["value", "level", "null"]
+    level: int | None = None
+
+
+class Codec(Protocol):
+    """Leads one table column to its features and back."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def features(self) -> tuple[Feature, ...]: ...
+
+    def encode(self, data: pa.ChunkedArray, out: Matrix) -> None:
+        """Write the features of `data` to `out` (n, features)."""
+
+    def decode(self, matrix: Matrix, like: nw.Series[Any]) -> nw.Series[Any]:
+        """The column that the features in `matrix` (m, features) mean, of the type of `like`."""
+
+    def gower(self, data: pa.ChunkedArray) -> tuple[list[Matrix], list[bool], list[float]]:
+        """Columns for Gower's distance: values, whether they are categories, weights."""
+
+
+def null_scale(categories: Categories, share: float) -> float:
+    """Half the distance between null and value on the indicator of a column of which `share` is null.
+
+    Balanced: the indicator's variance, 4 s² share (1 - share), is `share`, which is what the fill takes from the
+    variance of the value feature.
+    """
+    return 1.0 if categories == "indicator" or share >= 1 else 0.5 / float(np.sqrt(1 - share))
+
+
+def standardised(values: Matrix, center: float, scale: float) -> Matrix:
+    """Centre and scale; a constant column becomes zeros."""
+    return (values - center) / scale if scale > 0 else np.zeros_like(values)

@@ -1,0 +1,191 @@
+"""Numbers and dates as one standardised feature, and an indicator where there are nulls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import numpy as np
+from scipy.special import ndtri
+
+from gpuanon.errors import InputError
+from gpuanon.numerics.value_counts import ValueCounts
+from gpuanon.tables.checks import number_faults
+from gpuanon.tables.encoding.features import Categories, Feature, Matrix, null_scale, standardised
+from gpuanon.tables.native import column_type, from_arrow
+from gpuanon.tables.schema import Column, Nulls, Transform
+from gpuanon.tables.summaries import NumberSummary, transformed
+from gpuanon.tables.values import family, floats, value_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_NEAR = 1e-6  # a decoded value this near to a short decimal, in units of its last place, is that decimal
+_ROUNDING = 1e-14  # and so is one that rounding alone may have taken off
+
+
+@dataclass(frozen=True)
+class NormalScores:
+    """A monotone, invertible map between values and normal scores: linear between knots."""
+
+    values: Matrix
+    scores: Matrix
+
+    @classmethod
+    def of(cls, counts: ValueCounts, high: float) -> NormalScores:
+        """The score of a value is Φ⁻¹ of its mid-rank share; exact for up to 65 536 distinct values, binned beyond."""
+        shares = (np.cumsum(counts.counts) - counts.counts / 2) / counts.counts.sum()
+        values, scores = counts.values, ndtri(shares)
+        if counts.cut and high > values[-1]:  # the last bin ends at the largest value
+            values = np.append(values, high)
+            scores = np.append(scores, ndtri(1 - 0.25 / counts.counts.sum()))
+        return cls(values, scores)
+
+
+@dataclass(frozen=True, eq=False)
+class NumberCodec:
+    """One table column of numbers or times.
+
+    center, scale : of the transformed values
+    low, high     : extremes, None without any value
+    decimals      : decimals that write every value of the fitted table
+    unit          : ticks that a time is rounded to
+    nulls         : whether there is a null indicator
+    null_scale    : its size
+    """
+
+    name: str
+    transform: Transform
+    center: float
+    scale: float
+    low: float | int | None
+    high: float | int | None
+    decimals: int | None
+    unit: int
+    nulls: bool
+    null_scale: float
+    refuse: bool
+    scores: NormalScores | None
+
+    @classmethod
+    def fit(cls, column: Column, s: NumberSummary, nulls: Nulls, categories: Categories) -> NumberCodec:
+        """From the summary of the whole table."""
+        rows = s.nulls + s.moments.count
+        scores = None
+        center, scale = s.moments.mean, s.moments.deviation
+        if s.counts is not None and s.high is not None:
+            scores = NormalScores.of(s.counts, float(s.high))
+            knots = np.interp(s.counts.values, scores.values, scores.scores)
+            center = float(np.average(knots, weights=s.counts.counts))
+            scale = float(np.sqrt(np.average((knots - center) ** 2, weights=s.counts.counts)))
+        if s.low == s.high:
+            scale = 0.0
+        return cls(
+            name=column.name,
+            transform=column.transform,
+            center=center,
+            scale=scale,
+            low=s.low,
+            high=s.high,
+            decimals=s.decimals,
+            unit=max(s.unit, 1),
+            nulls=s.nulls > 0,
+            null_scale=null_scale(categories, s.nulls / rows if rows else 0.0),
+            refuse=nulls == "refuse",
+            scores=scores,
+        )
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        value = Feature(self.name, "value")
+        return (value, Feature(self.name, "null")) if self.nulls else (value,)
+
+    def encode(self, data: pa.ChunkedArray, out: Matrix) -> None:
+        """Nulls are filled by the mean, 0."""
+        values = floats(data)
+        null = np.isnan(values)
+        if self.refuse and null.any():
+            raise InputError(f"column {self.name!r}: {int(null.sum())} rows are null", hint="see the recipe's nulls")
+        out[:, 0] = np.where(null, 0.0, standardised(self._forward(values), self.center, self.scale))
+        if self.nulls:
+            out[:, 1] = np.where(null, self.null_scale, -self.null_scale)
+
+    def decode(self, matrix: Matrix, like: nw.Series[Any]) -> nw.Series[Any]:
+        """Whole numbers and times are rounded and kept inside the range that was seen."""
+        import pyarrow as pa
+
+        type_ = value_type(column_type(like)[0])
+        if self.low is None:
+            return from_arrow(pa.nulls(len(matrix), type_), like)
+        if self.scale == 0:
+            values = np.full(len(matrix), float(self.low))
+        else:
+            values = self._backward(matrix[:, 0] * self.scale + self.center)
+        null = matrix[:, 1] > 0 if self.nulls else None
+        return from_arrow(self._typed(values, null, type_), like)
+
+    def gower(self, data: pa.ChunkedArray) -> tuple[list[Matrix], list[bool], list[float]]:
+        """Scaled to range 1; a null lies in the middle, half a range away from every value."""
+        values = floats(data)
+        null = np.isnan(values)
+        if self.low is None or self.low == self.high:
+            scaled = np.zeros(len(values))
+        else:
+            low, high = self._forward(np.array([self.low, self.high], dtype=np.float64))
+            scaled = np.where(null, 0.5, (self._forward(values) - low) / (high - low))
+        if not self.nulls:
+            return [scaled], [False], [1.0]
+        return [scaled, null.astype(np.float64)], [False, True], [1.0, 0.5]
+
+    def _forward(self, values: Matrix) -> Matrix:
+        """Apply the transform; values outside of its domain are refused."""
+        faults = number_faults(self.name, self.transform, values)
+        if faults:
+            raise InputError("\n".join(faults))
+        if self.scores is not None:
+            return np.interp(values, self.scores.values, self.scores.scores)
+        return transformed(values, self.transform)
+
+    def _backward(self, values: Matrix) -> Matrix:
+        """Undo the transform."""
+        if self.scores is not None:
+            return np.interp(values, self.scores.scores, self.scores.values)
+        if self.transform == "log":
+            return np.exp(np.minimum(values, 709.0))
+        if self.transform == "log1p":
+            values = np.expm1(np.minimum(values, 709.0))
+            return np.maximum(values, 0.0) if self.low is not None and self.low >= 0 else values
+        return values
+
+    def _typed(self, values: Matrix, null: Matrix | None, type_: pa.DataType) -> pa.Array:
+        """The values in the column's Arrow type."""
+        import pyarrow as pa
+
+        if family(type_) == "time":
+            whole = self._inside(np.rint(values / self.unit)) * self.unit
+            bits = pa.int32() if type_.bit_width == 32 else pa.int64()
+            return pa.array(whole, mask=null).cast(bits).cast(type_)
+        if pa.types.is_integer(type_):
+            return pa.array(self._inside(np.rint(values)), mask=null).cast(type_)
+        if pa.types.is_boolean(type_):
+            return pa.array(self._inside(np.rint(values)) > 0, mask=null)
+        if pa.types.is_decimal(type_):
+            values = np.clip(np.round(values, type_.scale), float(self.low or 0), float(self.high or 0))
+            return pa.array(values, mask=null).cast(type_)
+        return pa.array(self._short(values), mask=null).cast(type_)
+
+    def _inside(self, whole: Matrix) -> Matrix:
+        """(n,) whole numbers inside the observed range; clipped again as integers, float64 has only 53 bits."""
+        low, high = (int(end or 0) // self.unit for end in (self.low, self.high))
+        type_ = np.uint64 if low >= 0 else np.int64
+        top = float(high) if high <= 2**53 else float(np.nextafter(float(high), 0))
+        return np.clip(np.clip(whole, float(low), top).astype(type_), type_(low), type_(high))
+
+    def _short(self, values: Matrix) -> Matrix:
+        """Take away what rounding added: 25.299999999999997 is 25.3 in a column of one decimal."""
+        if self.decimals is None:
+            return values
+        short = np.round(values, self.decimals)
+        near = np.abs(short - values) <= _NEAR * 10.0**-self.decimals + _ROUNDING * np.abs(values)
+        return np.where(near, short, values)

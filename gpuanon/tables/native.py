@@ -1,0 +1,120 @@
+"""Columns of any dataframe as Arrow, and Arrow back as a column of the same kind and type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import narwhals as nw
+
+from gpuanon.errors import InputError
+from gpuanon.tables.values import family
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Series = nw.Series[Any]
+
+# What pandas finds in a column of Python objects, where it is one type of value throughout.
+_UNIFORM = frozenset(
+    {"string", "integer", "floating", "mixed-integer-float", "boolean", "decimal"}
+    | {"date", "time", "timedelta", "datetime", "empty"}
+)
+
+
+def to_arrow(series: Series) -> pa.ChunkedArray:
+    """The column as Arrow.  A column of Python objects must hold one type of value."""
+    import pyarrow as pa
+
+    native = series.to_native()
+    if isinstance(native, pa.ChunkedArray):
+        return native
+    if series.implementation.is_pandas_like() and _objects(native):
+        _refuse_mixed(native, series.name)
+    try:
+        return pa.chunked_array([series.to_arrow()])
+    except (pa.ArrowException, TypeError, ValueError, NotImplementedError):  # their messages hold cell values
+        raise InputError(
+            f"column {series.name!r}: its values cannot be read as one type",
+            hint="make them all numbers, all text or all dates, or leave the column out",
+        ) from None
+
+
+def column_type(series: Series) -> tuple[pa.DataType, tuple[Any, ...] | None]:
+    """The Arrow type of the column, and its levels in order where somebody ordered them."""
+    import pyarrow as pa
+
+    native = series.to_native()
+    whole = isinstance(native, pa.ChunkedArray) or (series.implementation.is_pandas_like() and _objects(native))
+    arrow = to_arrow(series if whole else series.head(0))
+    if not (pa.types.is_dictionary(arrow.type) and arrow.type.ordered):
+        return arrow.type, None
+    levels = arrow.chunk(0).dictionary if arrow.num_chunks else pa.array([], arrow.type.value_type)
+    return arrow.type, tuple(levels.to_pylist()) or None if family(arrow.type) in ("text", "number") else None
+
+
+def from_arrow(values: pa.Array, like: Series) -> Series:
+    """`values` as a column of the kind, type and name of `like`."""
+    implementation = like.implementation
+    if implementation.is_pyarrow():
+        return _wrap(_arrow_column(values, like.to_native().type), like)
+    if implementation.is_polars():
+        import polars as pl
+
+        return _wrap(pl.Series(like.name, pl.from_arrow(values)).cast(like.to_native().dtype), like)
+    if implementation.is_pandas():
+        return _wrap(_pandas_column(values, like.to_native()), like)
+    return nw.new_series(like.name, values.to_pylist(), like.dtype, backend=implementation)
+
+
+def gather(series: Series, rows: Any) -> Series:
+    """The values of these rows, in the column's own type."""
+    if series.implementation.is_pandas_like():
+        return _wrap(series.to_native().take(rows).reset_index(drop=True), series)
+    if series.implementation.is_pyarrow():
+        return _wrap(series.to_native().take(rows), series)
+    return cast(Series, series[rows])
+
+
+def _wrap(native: Any, like: Series) -> Series:
+    """Back in narwhals, under the name of `like`."""
+    return cast(Series, nw.from_native(native, series_only=True, allow_series=True).alias(like.name))
+
+
+def _objects(native: Any) -> bool:
+    """Whether a pandas column holds Python objects."""
+    return bool(native.dtype == object)
+
+
+def _refuse_mixed(native: Any, name: str) -> None:
+    """Refuse a column of Python objects of several types (Arrow would fail with a cell value in its message)."""
+    import pandas as pd
+
+    found = pd.api.types.infer_dtype(native, skipna=True)
+    if found not in _UNIFORM:
+        raise InputError(
+            f"column {name!r}: one type of value in a column is allowed, found {found.replace('-', ' ')} values",
+            hint="make them all numbers or all text (pandas: df[column].astype(str))",
+        )
+
+
+def _arrow_column(values: pa.Array, wanted: pa.DataType) -> pa.ChunkedArray:
+    """Cast to the Arrow type, dictionaries included."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(wanted):
+        return pa.chunked_array([values.dictionary_encode().cast(wanted)])
+    return pa.chunked_array([values if values.type == wanted else values.cast(wanted)])
+
+
+def _pandas_column(values: pa.Array, like: Any) -> Any:
+    """A pandas column of the dtype of `like`."""
+    import pandas as pd
+
+    dtype = like.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        return pd.Series(pd.Categorical(values.to_pylist(), dtype=dtype))
+    if _objects(like):
+        return pd.Series(values.to_pylist(), dtype=object)
+    if hasattr(dtype, "__from_arrow__"):  # nullable, Arrow-backed, string and zoned types know how
+        return pd.Series(dtype.__from_arrow__(values))
+    return pd.Series(values.to_numpy(zero_copy_only=False)).astype(dtype)

@@ -1,0 +1,216 @@
+"""What each column is: its role in the release and the kind of its values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gpuanon.errors import GpuanonError, InputError, RecipeError
+from gpuanon.tables.checks import kind_fault, value_faults
+from gpuanon.tables.native import column_type
+from gpuanon.tables.table import Table
+from gpuanon.tables.values import family
+
+Role: TypeAlias = Literal["identifier", "quasi", "sensitive", "other", "weight"]
+Kind: TypeAlias = Literal["numeric", "ordinal", "categorical", "date"]
+Transform: TypeAlias = Literal["none", "log", "log1p", "normal-scores"]
+Nulls: TypeAlias = Literal["refuse", "category", "indicator", "wildcard"]
+Level: TypeAlias = str | bool | int | float
+
+
+class ColumnSpec(BaseModel):
+    """What a recipe says of a column, under ``[columns]``.
+
+    role      : identifier (dropped), quasi (an intruder may know it), sensitive (to be protected, never known),
+                other (kept as it is), weight (sample weight)
+    kind      : how its values compare; inferred from the type when not said
+    hierarchy : file of generalisations, ``leaf,level1,level2,…``
+    transform : applied to numbers before masking and undone after
+    levels    : the order of an ordinal column's values, lowest first
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    role: Role = "other"
+    kind: Kind | None = None
+    hierarchy: Path | None = None
+    transform: Transform = "none"
+    levels: tuple[Level, ...] | None = Field(default=None, min_length=1, repr=False)
+
+
+class Column(ColumnSpec):
+    """A column of a table, with everything decided."""
+
+    name: str
+    kind: Kind | None
+    """None only for a column of role other or identifier whose type cannot be encoded."""
+
+
+class Schema(BaseModel):
+    """All columns of a table, in its order.
+
+    notes : what the steward should know of what was inferred
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    columns: tuple[Column, ...]
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def resolve(cls, table: Table, columns: Mapping[str, ColumnSpec | Mapping[str, Any]]) -> Schema:
+        """Decide role and kind of every column of `table`, and check its values; every fault is named at once.
+
+        Parameters
+        ----------
+        table   : the table
+        columns : what is known of its columns; a column that is not named has role other
+
+        Raises
+        ------
+        RecipeError : a named column does not exist, or cannot be what the recipe says
+        InputError  : the values cannot be masked as they are
+        """
+        schema = cls.infer(table, columns)
+        schema.check(table, [*schema.quasi, *schema.sensitive, *([schema.weight] if schema.weight else [])])
+        return schema
+
+    @classmethod
+    def infer(cls, table: Table, columns: Mapping[str, ColumnSpec | Mapping[str, Any]]) -> Schema:
+        """`resolve` by names and types alone, without a look at the values (a part or an empty table will do)."""
+        specs, faults = _specs(columns)
+        faults += _unknown(specs, table.names)
+        weights = [name for name, spec in specs.items() if spec.role == "weight"]
+        if len(weights) > 1:
+            faults.append(f"columns: one column of role weight is allowed, got {', '.join(map(repr, weights))}")
+        decided, notes, broken = [], [], []
+        for name in table.names:
+            spec = specs.get(name, ColumnSpec())
+            try:
+                column, remarks, fault = _decide(table, name, spec)
+            except InputError as error:
+                broken.append(error)
+                continue
+            decided.append(column)
+            notes += remarks
+            faults += fault
+        _raise(faults, broken)
+        return cls(columns=tuple(decided), notes=tuple(notes))
+
+    def check(self, table: Table, names: Iterable[str]) -> None:
+        """Check the values of these columns; all faults are named at once, as counts of rows, never as values."""
+        faults: list[str] = []
+        for name in names:
+            column = self[name]
+            faults += value_faults(name, column.role, column.transform, column.levels, table.arrow(name))
+        _raise([], [InputError(fault) for fault in faults])
+
+    def __getitem__(self, name: str) -> Column:
+        """The column of this name."""
+        return next(column for column in self.columns if column.name == name)
+
+    def with_role(self, role: Role) -> tuple[str, ...]:
+        """Names of the columns of this role, in the order of the table."""
+        return tuple(column.name for column in self.columns if column.role == role)
+
+    @property
+    def identifiers(self) -> tuple[str, ...]:
+        """Columns to be dropped."""
+        return self.with_role("identifier")
+
+    @property
+    def quasi(self) -> tuple[str, ...]:
+        """Columns that an intruder may know."""
+        return self.with_role("quasi")
+
+    @property
+    def sensitive(self) -> tuple[str, ...]:
+        """Columns to be protected."""
+        return self.with_role("sensitive")
+
+    @property
+    def weight(self) -> str | None:
+        """The column of sample weights."""
+        return next(iter(self.with_role("weight")), None)
+
+    def select(self, which: Literal["quasi", "all"] | Sequence[str]) -> tuple[str, ...]:
+        """The columns that a mask means: ``"quasi"``, ``"all"`` (but identifiers and weights), or a list of names."""
+        if which == "quasi":
+            return self.quasi
+        if which == "all":
+            return tuple(c.name for c in self.columns if c.role not in ("identifier", "weight"))
+        names = [which] if isinstance(which, str) else list(which)
+        faults = _unknown(names, [column.name for column in self.columns])
+        dropped = [name for name in names if name in self.identifiers]
+        faults += [f"column {name!r}: an identifier is dropped, it cannot be masked" for name in dropped]
+        _raise(faults, [])
+        return tuple(names)
+
+
+def _specs(columns: Mapping[str, ColumnSpec | Mapping[str, Any]]) -> tuple[dict[str, ColumnSpec], list[str]]:
+    """The specifications, and what is wrong with those that are none."""
+    specs, faults = {}, []
+    for name, given in columns.items():
+        try:
+            specs[name] = given if isinstance(given, ColumnSpec) else ColumnSpec.model_validate(given)
+        except ValidationError as error:
+            for fault in error.errors(include_url=False, include_input=False):
+                at = ".".join(map(str, fault["loc"]))
+                faults.append(f"column {name!r}: {at}: {fault['msg'].lower()}")
+    return specs, faults
+
+
+def _unknown(names: Iterable[str], known: Sequence[str]) -> list[str]:
+    """A fault for every name that the table does not have, with the nearest that it has."""
+    faults = []
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, known, n=1, cutoff=0.6) or [k for k in known if k.lower() == name.lower()]
+            faults.append(f"column {name!r}: not in the table" + (f"; did you mean {near[0]!r}?" if near else ""))
+    return faults
+
+
+_INFERRED: Mapping[str, Kind] = {
+    "number": "numeric",
+    "time": "date",
+    "text": "categorical",
+    "flag": "categorical",
+    "nothing": "categorical",
+}
+
+
+def _decide(table: Table, name: str, spec: ColumnSpec) -> tuple[Column, list[str], list[str]]:
+    """The column with everything decided, notes on it, and faults of it."""
+    given = {field: getattr(spec, field) for field in spec.model_fields_set}
+    if spec.role == "identifier":
+        return Column(**{**given, "name": name, "kind": spec.kind}), [], []
+    series = table.series(name)
+    type_, order = column_type(series)
+    holds = family(type_)
+    inferred = _INFERRED.get(holds)
+    # An order that somebody gave makes an ordinal column; polars' Enum is merely a fixed set of levels.
+    if order is not None and not series.implementation.is_polars():
+        inferred = "ordinal"
+    kind = spec.kind or inferred
+    fault = kind_fault(name, spec.role, kind, spec.transform, holds)
+    notes = []
+    levels = spec.levels
+    if levels is not None and spec.kind is None:
+        kind = "ordinal"
+    if kind == "ordinal" and levels is None:
+        levels = order
+        if levels is None and holds == "text" and spec.role != "other":
+            notes.append(f"column {name!r}: ordinal, levels in alphabetical order; say levels = [...] for another")
+    return Column(**{**given, "name": name, "kind": kind, "levels": levels}), notes, [fault] if fault else []
+
+
+def _raise(faults: list[str], broken: Sequence[GpuanonError]) -> None:
+    """Raise all faults at once: a `RecipeError` if the recipe has any, an `InputError` if only the table has."""
+    if not (faults or broken):
+        return
+    lines = [*faults, *(str(error) for error in broken)]
+    raise (RecipeError if faults else InputError)("\n".join(lines))

@@ -1,0 +1,201 @@
+"""What an encoding has to know of a table, as summaries of its parts that merge.
+
+Sums are exact, extremes and counts are what they are, levels are sorted sets: the summary of a table is the
+same, to the bit, however its rows are divided and in whatever order the parts are merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from gpuanon.arrays.threads import each
+from gpuanon.errors import InputError
+from gpuanon.numerics.exact_sum import Moments
+from gpuanon.numerics.value_counts import ValueCounts
+from gpuanon.tables.checks import value_faults
+from gpuanon.tables.codes import distinct, lookup
+from gpuanon.tables.schema import Column, Schema, Transform
+from gpuanon.tables.table import Table
+from gpuanon.tables.values import family, floats, plain, ticks, value_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_MOST_DECIMALS = 9
+_TICKS = {"D": 86_400, "s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+
+@dataclass(frozen=True)
+class NumberSummary:
+    """A column of numbers or times.
+
+    nulls     : rows without a value
+    moments   : of the transformed values
+    low, high : extremes of the values themselves; None without any
+    decimals  : decimals that write every value; None when more than nine are needed
+    unit      : times only: the largest of day, hour, minute, second, … that divides every value, in ticks
+    counts    : of the values, where normal scores are wanted
+    """
+
+    nulls: int
+    moments: Moments
+    low: float | int | None
+    high: float | int | None
+    decimals: int | None
+    unit: int
+    counts: ValueCounts | None
+
+    @classmethod
+    def of(cls, column: Column, data: pa.ChunkedArray) -> NumberSummary:
+        """Summarise the column."""
+        values = floats(data)
+        values = values[~np.isnan(values)]
+        low, high = _extremes(data, values)
+        return cls(
+            nulls=len(data) - len(values),
+            moments=Moments.of(transformed(values, column.transform)),
+            low=low,
+            high=high,
+            decimals=_decimals(values),
+            unit=_unit(data),
+            counts=ValueCounts.of(values) if column.transform == "normal-scores" else None,
+        )
+
+    def merge(self, other: NumberSummary) -> NumberSummary:
+        """The summary of the rows of both."""
+        lows = [end for end in (self.low, other.low) if end is not None]
+        highs = [end for end in (self.high, other.high) if end is not None]
+        decimals = None if self.decimals is None or other.decimals is None else max(self.decimals, other.decimals)
+        return NumberSummary(
+            nulls=self.nulls + other.nulls,
+            moments=self.moments.merge(other.moments),
+            low=min(lows, default=None),
+            high=max(highs, default=None),
+            decimals=decimals,
+            unit=int(np.gcd(self.unit, other.unit)),
+            counts=None if self.counts is None or other.counts is None else self.counts.merge(other.counts),
+        )
+
+
+@dataclass(frozen=True)
+class LevelSummary:
+    """A column of levels.
+
+    nulls  : rows without a value
+    levels : Arrow array of the distinct values, ascending
+    counts : (levels,) int64 rows of each
+    """
+
+    nulls: int
+    levels: pa.Array
+    counts: np.ndarray[Any, Any]
+
+    @classmethod
+    def of(cls, column: Column, data: pa.ChunkedArray) -> LevelSummary:
+        """Summarise the column."""
+        levels = distinct([data])
+        codes = lookup(data, levels)
+        counts = np.bincount(codes + 1, minlength=len(levels) + 1)
+        return cls(int(counts[0]), levels, counts[1:])
+
+    def merge(self, other: LevelSummary) -> LevelSummary:
+        """The summary of the rows of both."""
+        import pyarrow as pa
+
+        mine, theirs = pa.chunked_array([self.levels]), pa.chunked_array([other.levels])
+        levels = distinct([mine, theirs])
+        counts = np.zeros(len(levels), dtype=np.int64)
+        counts[lookup(mine, levels)] += self.counts
+        counts[lookup(theirs, levels)] += other.counts
+        return LevelSummary(self.nulls + other.nulls, levels, counts)
+
+
+ColumnSummary: TypeAlias = NumberSummary | LevelSummary
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Number of rows, and one summary for each column that is to be encoded."""
+
+    rows: int
+    columns: dict[str, ColumnSummary]
+
+    @classmethod
+    def of(cls, table: Table, schema: Schema, columns: Sequence[str]) -> Summary:
+        """Summarise these columns of `table`, a whole or a part."""
+
+        def one(name: str) -> ColumnSummary | list[str]:
+            column, data = schema[name], table.arrow(name)
+            faults = value_faults(name, column.role, column.transform, column.levels, data)
+            numeric = column.kind in ("numeric", "date") and family(data.type) != "nothing"
+            return faults or (NumberSummary if numeric else LevelSummary).of(column, data)
+
+        found = each(one, columns)
+        faults = [fault for result in found if isinstance(result, list) for fault in result]
+        if faults:
+            raise InputError("\n".join(faults))
+        return cls(table.n_rows, dict(zip(columns, found, strict=True)))  # type: ignore[arg-type]
+
+    def merge(self, other: Summary) -> Summary:
+        """The summary of the rows of both."""
+        merged = {name: mine.merge(other.columns[name]) for name, mine in self.columns.items()}  # type: ignore[arg-type]
+        return Summary(self.rows + other.rows, merged)
+
+    @staticmethod
+    def merged(parts: Sequence[Summary]) -> Summary:
+        """The summary of all parts."""
+        return reduce(Summary.merge, parts)
+
+
+def transformed(values: np.ndarray[Any, Any], transform: Transform) -> np.ndarray[Any, Any]:
+    """Logarithms where asked for; normal scores come later, they need the counts of all values."""
+    if transform == "log":
+        return np.asarray(np.log(values))
+    return np.asarray(np.log1p(values)) if transform == "log1p" else values
+
+
+def _extremes(data: pa.ChunkedArray, values: np.ndarray[Any, Any]) -> tuple[float | int | None, float | int | None]:
+    """The smallest and the largest value, whole numbers exactly."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    data = plain(data)
+    if family(data.type) == "time":
+        data = ticks(data)
+    if pa.types.is_integer(data.type):
+        ends = pc.min_max(data).as_py()
+        return ends["min"], ends["max"]
+    return (float(values.min()), float(values.max())) if len(values) else (None, None)
+
+
+def _decimals(values: np.ndarray[Any, Any]) -> int | None:
+    """Decimals that write every one of the values, or None when more than nine are needed."""
+    if len(values) > 1000 and _decimals(values[:1000]) is None:  # most columns that need more show it at once
+        return None
+    rest = values
+    for decimals in range(_MOST_DECIMALS + 1):
+        rest = rest[np.round(rest, decimals) != rest]
+        if len(rest) == 0:
+            return decimals
+    return None
+
+
+def _unit(data: pa.ChunkedArray) -> int:
+    """The largest natural unit of time, in ticks, that divides every value; 0 without values, 1 for no times."""
+    import pyarrow as pa
+
+    type_ = value_type(data.type)
+    if family(type_) != "time":
+        return 1
+    numbers = ticks(plain(data)).drop_null().to_numpy()
+    common = int(np.gcd.reduce(numbers)) if len(numbers) else 0
+    if pa.types.is_date32(type_):
+        return min(common, 1)
+    second = _TICKS["ms" if pa.types.is_date64(type_) else type_.unit]
+    units = [86_400 * second, 3_600 * second, 60 * second] + [second // 10**p for p in (0, 3, 6, 9) if second >= 10**p]
+    return 0 if common == 0 else next(unit for unit in units if common % unit == 0)

@@ -1,0 +1,142 @@
+"""`Table`: any eager dataframe, seen as named columns of one length.
+
+A thin wrapper over narwhals: pandas, polars or pyarrow goes in, the same kind comes out, and every column
+that is not replaced keeps its type and its values to the bit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import narwhals as nw
+import numpy as np
+
+from gpuanon.errors import InputError
+from gpuanon.tables import native
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Table:
+    """Rows of named columns.  Rows are numbered from 0; there is no index.
+
+    A pandas index is a link back to the person: it is dropped on the way in.  An index that matters is a column
+    to be named in the recipe (``df.reset_index()``).
+    """
+
+    __slots__ = ("_frame",)
+
+    def __init__(self, frame: nw.DataFrame[Any]) -> None:
+        self._frame = frame
+
+    @classmethod
+    def of(cls, data: Any) -> Table:
+        """Wrap a dataframe of any kind that narwhals reads eagerly; a `Table` is returned as it is."""
+        if isinstance(data, Table):
+            return data
+        if isinstance(data, nw.DataFrame):
+            data = data.to_native()
+        return cls(_without_traces(_wrapped(data)))
+
+    @property
+    def frame(self) -> nw.DataFrame[Any]:
+        """The narwhals dataframe."""
+        return self._frame
+
+    def to_native(self) -> Any:
+        """The dataframe in the caller's own kind."""
+        return self._frame.to_native()
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self._frame)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return tuple(self._frame.columns)
+
+    def series(self, name: str) -> nw.Series[Any]:
+        """One column in narwhals."""
+        return self._frame.get_column(name)
+
+    def arrow(self, name: str) -> pa.ChunkedArray:
+        """One column as Arrow."""
+        return native.to_arrow(self.series(name))
+
+    def to_arrow(self) -> pa.Table:
+        """The whole as an Arrow table."""
+        import pyarrow as pa
+
+        data = self.to_native()
+        return data if isinstance(data, pa.Table) else pa.table({name: self.arrow(name) for name in self.names})
+
+    def take(self, rows: np.ndarray[Any, Any]) -> Table:
+        """The rows with these numbers, in this order; each may be taken several times."""
+        frame = self._frame[np.asarray(rows, dtype=np.int64)]
+        return Table(nw.maybe_reset_index(frame) if frame.implementation.is_pandas_like() else frame)
+
+    def replace(self, columns: Mapping[str, nw.Series[Any]]) -> Table:
+        """Put these columns in place of those of the same name; new names go to the end."""
+        if not columns:
+            return self
+        return Table(self._frame.with_columns(**{name: column.alias(name) for name, column in columns.items()}))
+
+    def select(self, names: Sequence[str]) -> Table:
+        """These columns, in this order."""
+        return Table(self._frame.select(list(names)))
+
+    def drop(self, names: Iterable[str]) -> Table:
+        """All columns but these."""
+        return Table(self._frame.drop(list(names)))
+
+    def stack(self, other: Table) -> Table:
+        """The rows of `other`, which has the same columns and types, below these."""
+        frame = nw.concat([self._frame, other._frame], how="vertical")
+        return Table.of(frame)
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __repr__(self) -> str:
+        return f"Table({self.n_rows} rows, {len(self.names)} columns, {self._frame.implementation})"
+
+
+def _wrapped(data: Any) -> nw.DataFrame[Any]:
+    """The dataframe in narwhals; what it says of a bad one, in our words."""
+    try:
+        frame = nw.from_native(data, eager_only=True)
+    except nw.exceptions.DuplicateError:
+        names = Counter(map(str, data.column_names if hasattr(data, "column_names") else data.columns))
+        twice = ", ".join(repr(name) for name, times in names.items() if times > 1)
+        raise InputError(
+            f"data: every column needs a name of its own, found twice: {twice}", hint="rename one"
+        ) from None
+    except (TypeError, nw.exceptions.NarwhalsError):
+        raise InputError(
+            f"data: a dataframe in memory is needed, got {type(data).__module__}.{type(data).__qualname__}",
+            hint="pandas, polars and pyarrow tables will do; collect() a lazy frame first",
+        ) from None
+    odd = sum(not isinstance(name, str) for name in frame.columns)
+    if odd:
+        raise InputError(
+            f"data: column names must be text, {odd} of {len(frame.columns)} are not",
+            hint="pandas: df.columns = df.columns.astype(str)",
+        )
+    return cast(nw.DataFrame[Any], frame)
+
+
+def _without_traces(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
+    """Drop what lies beside the columns and may lead back: a pandas index, free-form metadata."""
+    if frame.implementation.is_pandas_like():
+        bare = nw.maybe_reset_index(frame).to_native().copy(deep=False)
+        bare.attrs = {}
+    elif frame.implementation.is_pyarrow():
+        bare = frame.to_native().replace_schema_metadata(None).unify_dictionaries()  # also: one dictionary a column
+    else:
+        return frame
+    return nw.from_native(bare, eager_only=True)

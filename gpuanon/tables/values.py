@@ -1,0 +1,69 @@
+"""The values of an Arrow column as NumPy arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Family: TypeAlias = Literal["number", "time", "text", "flag", "nothing", "other"]
+"""What a type holds: numbers, points or lengths of time, text, booleans, only nulls, or what cannot be encoded."""
+
+
+def value_type(type_: pa.DataType) -> pa.DataType:
+    """The type of the values: a dictionary's values, anything else itself."""
+    import pyarrow as pa
+
+    return type_.value_type if pa.types.is_dictionary(type_) else type_
+
+
+def family(type_: pa.DataType) -> Family:
+    """What the type holds."""
+    import pyarrow as pa
+
+    t, types = value_type(type_), pa.types
+    if types.is_boolean(t):
+        return "flag"
+    if types.is_integer(t) or types.is_floating(t) or types.is_decimal(t):
+        return "number"
+    if types.is_date(t) or types.is_timestamp(t) or types.is_time(t) or types.is_duration(t):
+        return "time"
+    if types.is_string(t) or types.is_large_string(t) or types.is_string_view(t):
+        return "text"
+    return "nothing" if types.is_null(t) else "other"
+
+
+def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column without its dictionary."""
+    return column.cast(value_type(column.type)) if value_type(column.type) != column.type else column
+
+
+def floats(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
+    """(n,) float64, NaN where null: numbers as they are, booleans 0 and 1, times as `ticks`."""
+    import pyarrow as pa
+
+    column = plain(column)
+    if family(column.type) == "time":
+        column = ticks(column)
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    numbers = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return np.ascontiguousarray(numbers, dtype=np.float64)
+
+
+def ticks(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Times as whole numbers of the type's own unit (days, seconds, …, nanoseconds)."""
+    import pyarrow as pa
+
+    narrow = column.type.bit_width == 32
+    return column.cast(pa.int32()).cast(pa.int64()) if narrow else column.cast(pa.int64())
+
+
+def null_mask(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
+    """(n,) True where null; NaN counts as null."""
+    import pyarrow.compute as pc
+
+    return np.asarray(pc.is_null(plain(column), nan_is_null=True).to_numpy(zero_copy_only=False), dtype=bool)

@@ -83,7 +83,7 @@ def segment_means(X: Array, p: Partition) -> Array:
 def segment_covariances(X: Array, p: Partition) -> Array:
     """(g, d, d) covariance of each part (divisor: the part's size), two passes for accuracy."""
     xp = namespace(X)
-    centred = X[p.order] - xp.repeat(segment_means(X, p), _counts(p), axis=0)
+    centred = X[p.order] - segment_means(X, p)[p.part_of_sorted()]
     products = xp.einsum("ni,nj->nij", centred, centred)
     return xp.add.reduceat(products, p.starts[:-1], axis=0) / p.sizes[:, None, None]
 
@@ -151,7 +151,7 @@ def batches(p: Partition, cells: int = 1 << 18) -> Iterator[Batch]:
 
 
 def _counts(p: Partition) -> np.ndarray:  # type: ignore[type-arg]
-    """Part sizes on the host (repeat and the batch plan need them there)."""
+    """Part sizes on the host: the batch plan needs them there."""
     from gpuanon.arrays.backend import to_host
 
     return to_host(p.sizes)

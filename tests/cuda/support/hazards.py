@@ -119,7 +119,9 @@ class Shadow:
     def _remember_reader(self, words: Words, stamps: Words) -> None:
         first, second = self.reader[words], self.reader_2[words]
         replace_first = self._outdated(first, stamps)
-        replace_second = ~replace_first & (self._outdated(second, stamps) | (self._distance(first, stamps) > self._distance(first, second)))
+        replace_second = ~replace_first & (
+            self._outdated(second, stamps) | (self._distance(first, stamps) > self._distance(first, second))
+        )
         self.reader[words] = np.where(replace_first, stamps, first)
         self.reader_2[words] = np.where(replace_second, stamps, second)
 

@@ -77,7 +77,9 @@ class Grid:
         return -(-self.threads // WARP) * WARP
 
 
-def run(kernel: Kernel, shape: Grid, arguments: list[bytes], regions: list[Region], watch: Watch | None = None) -> Launch:
+def run(
+    kernel: Kernel, shape: Grid, arguments: list[bytes], regions: list[Region], watch: Watch | None = None
+) -> Launch:
     """Execute all blocks.
 
     arguments : the bytes of each parameter, as the driver would copy them
@@ -140,9 +142,7 @@ class _Batch:
         thread = np.tile(np.arange(per_block), len(blocks))
         self.exists = thread < shape.threads
         shared = self._shared_layout()
-        self.memory = Memory(
-            kernel.name, regions, self.block_of_lane, self.shared_bytes, kernel.local_bytes, per_block
-        )
+        self.memory = Memory(kernel.name, regions, self.block_of_lane, self.shared_bytes, kernel.local_bytes, per_block)
         self.clock = Clock(self.block_of_lane * per_block + thread)
         if watch.races:
             self.memory.watch_races(self.clock)
@@ -314,7 +314,9 @@ class _Batch:
             raise BarrierFault(f"{self.kernel.name}, {instruction.line}: a barrier under a condition")
         plain = "red" not in instruction.modifiers
         if len(instruction.operands) > (1 if plain else 3):
-            raise Unsupported(f"{self.kernel.name}, {instruction.line}: a barrier of part of a block [{instruction.text}]")
+            raise Unsupported(
+                f"{self.kernel.name}, {instruction.line}: a barrier of part of a block [{instruction.text}]"
+            )
         self.position[active.mask] = at
         self.state[active.mask] = AT_BARRIER
         if not (self.state[self.exists] == AT_BARRIER).all():
@@ -390,7 +392,9 @@ class _Batch:
         missing = (np.broadcast_to(named, here.shape) & ~movement.present_lanes(here)) != 0
         own = (np.broadcast_to(named, here.shape) >> (np.arange(self.lanes) % WARP).astype(np.uint32)) & np.uint32(1)
         if (here & (own == 0)).any():
-            raise BarrierFault(f"{self.kernel.name}, {instruction.line}: a lane is not in its own mask [{instruction.text}]")
+            raise BarrierFault(
+                f"{self.kernel.name}, {instruction.line}: a lane is not in its own mask [{instruction.text}]"
+            )
         return here & ~missing if (here & missing).any() else here
 
     def _go_on(self, at: int, active: Active, together: Lanes) -> int | None:

@@ -56,7 +56,13 @@ class Memory:
     """All memory that the running blocks see."""
 
     def __init__(
-        self, kernel: str, regions: list[Region], blocks: Lanes, shared_bytes: int, local_bytes: int, lanes_per_block: int
+        self,
+        kernel: str,
+        regions: list[Region],
+        blocks: Lanes,
+        shared_bytes: int,
+        local_bytes: int,
+        lanes_per_block: int,
     ) -> None:
         self.kernel = kernel
         self.regions = regions
@@ -108,7 +114,9 @@ class Memory:
             if words is not None:
                 self._check_written(words, access, where, unchanged)
                 if (elements[at] != new).any():
-                    self._fail(Race, access, where, elements[at] != new, "several threads write different values to one word")
+                    self._fail(
+                        Race, access, where, elements[at] != new, "several threads write different values to one word"
+                    )
 
     def update(self, space: str, addresses: Lanes, kind: str, function: Any, access: Access) -> Lanes:
         """Atomic read-modify-write: ``new = function(old, position)`` lane after lane; gives the old values."""
@@ -130,7 +138,13 @@ class Memory:
         """Cut the lanes by region: (which lanes, bytes of the region, byte offsets, words for the history)."""
         addresses = addresses.astype(np.uint64, copy=False)
         if access.bytes > 1 and (addresses & np.uint64(access.bytes - 1)).any() and index == 0:
-            self._fail(Misaligned, access, slice(None), (addresses & np.uint64(access.bytes - 1)) != 0, f"a {access.what} of {access.bytes} bytes is not aligned")
+            self._fail(
+                Misaligned,
+                access,
+                slice(None),
+                (addresses & np.uint64(access.bytes - 1)) != 0,
+                f"a {access.what} of {access.bytes} bytes is not aligned",
+            )
         if space in ("shared", "local", "param"):
             yield self._private(space, slice(None), addresses.astype(np.int64), size, access)
             return
@@ -147,7 +161,13 @@ class Memory:
 
     def _global(self, number: int, where: Any, offsets: Lanes, size: int, access: Access, index: int) -> Any:
         if not 1 <= number <= len(self.regions):
-            self._fail(OutOfBounds, access, where, np.ones(len(offsets), bool), "the address belongs to no array that was passed")
+            self._fail(
+                OutOfBounds,
+                access,
+                where,
+                np.ones(len(offsets), bool),
+                "the address belongs to no array that was passed",
+            )
         region = self.regions[number - 1]
         place = offsets - region.skew
         outside = (place < 0) | (place + size > len(region.content))
@@ -201,7 +221,9 @@ class Memory:
         stamps = self.clock.stamps[self._lanes(access, where)]  # type: ignore[union-attr]
         race = self._shadow.writes(words, stamps, unchanged)  # type: ignore[union-attr]
         if race.any():
-            self._fail(Race, access, where, race, "writes what another thread reads or writes, and nothing orders the two")
+            self._fail(
+                Race, access, where, race, "writes what another thread reads or writes, and nothing orders the two"
+            )
 
     def _check_updated(self, words: Lanes, access: Access, where: Any) -> None:
         stamps = self.clock.stamps[self._lanes(access, where)]  # type: ignore[union-attr]

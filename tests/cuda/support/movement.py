@@ -161,7 +161,9 @@ def _shuffle(registers: Registers, instruction: Instruction) -> Step:
         source = np.arange(registers.count) - lane + origin
         absent = active.mask & ~active.mask[source]
         if absent.any():
-            raise BarrierFault(f"{instruction.line}: a shuffle reads from a lane that takes no part [{instruction.text}]")
+            raise BarrierFault(
+                f"{instruction.line}: a shuffle reads from a lane that takes no part [{instruction.text}]"
+            )
         values = np.full(registers.count, value) if np.ndim(value) == 0 else value
         np.copyto(out, values[source], where=active.where)
         if valid is not None:

@@ -139,7 +139,9 @@ class _Reader:
         self.scopes: list[dict[str, str]] = []
         self.scope_count = 0
         self.line = ""
-        self.files = {number: path.rsplit("/", 1)[-1] for number, path in re.findall(r'\.file\s+(\d+)\s+"([^"]*)"', text)}
+        self.files = {
+            number: path.rsplit("/", 1)[-1] for number, path in re.findall(r'\.file\s+(\d+)\s+"([^"]*)"', text)
+        }
 
     def module(self) -> tuple[list[Function], list[Variable]]:
         functions: list[Function] = []

@@ -1,0 +1,56 @@
+"""Fixtures for code that runs on either device: import what you need into a conftest."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+
+@cache
+def device_problem() -> str | None:
+    """Why the real CuPy cannot be used here, or None."""
+    from gpuanon.arrays.backend import choose
+
+    backend = choose("auto")
+    return None if backend.name == "cupy" else backend.reason
+
+
+@pytest.fixture
+def cp() -> Iterator[Any]:
+    """The stand-in for CuPy, races watched."""
+    from tests.cuda.support.fake_cupy import fake_cupy
+
+    with fake_cupy(races=True) as module:
+        yield module
+
+
+@pytest.fixture(params=["numpy", "stand-in", pytest.param("cupy", marks=pytest.mark.gpu)])
+def xp(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """NumPy, the stand-in for CuPy, and the real CuPy where there is a device."""
+    if request.param == "numpy":
+        yield np
+    elif request.param == "stand-in":
+        from tests.cuda.support.fake_cupy import fake_cupy
+
+        with fake_cupy() as module:
+            yield module
+    else:
+        problem = device_problem()
+        if problem is not None:
+            pytest.skip(f"needs a CUDA device: {problem}")
+        import cupy
+
+        yield cupy
+
+
+def host(array: Any) -> np.ndarray[Any, Any]:
+    """The NumPy array behind a result, wherever it lives."""
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and isinstance(array, cupy.ndarray):
+        return array.get()  # type: ignore[no-any-return]
+    return np.asarray(array)

@@ -1,0 +1,100 @@
+"""Layer 4: a stand-in for CuPy, so that the whole GPU path runs without a GPU.
+
+>>> with fake_cupy() as cp:
+...     labels = kmember(cp.asarray(X), ...)      # the project's own code, its kernels interpreted
+...     assert len(cp.transfers.uploads) == 1
+
+Inside the ``with``, ``import cupy`` gives the stand-in.  It has the names and takes the arguments of the installed
+CuPy and no others; it refuses NumPy arrays among device arrays and conversions that nobody asked for; it counts
+every copy between host and device (`cp.transfers`); `RawModule` goes NVRTC → PTX → interpreter (`cp.launches`).
+What it cannot prove: the numerics of cuBLAS, cuSOLVER and CUB, which NumPy and SciPy stand in for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+from tests.cuda.support import fake_device, real_cupy
+from tests.cuda.support.fake_array import transfers
+from tests.cuda.support.fake_namespace import CREATION, Namespace
+from tests.cuda.support.machine import Watch
+
+
+@cache
+def _modules() -> dict[str, ModuleType]:
+    """The stand-in's modules by name, made once: kernels are cached by the module that compiled them."""
+    cuda = fake_device.cuda_module()
+    linalg = Namespace("cupy.linalg", real_cupy.cupy.linalg, np.linalg, {})
+    own: dict[str, Any] = {
+        **CREATION,
+        "cuda": cuda,
+        "linalg": linalg,
+        "RawModule": fake_device.RawModule,
+        "get_default_memory_pool": lambda: fake_device.pool,
+        "get_default_pinned_memory_pool": lambda: fake_device.pool,
+        "transfers": transfers,
+        "launches": fake_device.hardware.launches,
+        "hardware": fake_device.hardware,
+        "__version__": real_cupy.cupy.__version__,
+        "newaxis": None,
+    }
+    cupy = Namespace("cupy", real_cupy.cupy, np, own)
+    special = Namespace("cupyx.scipy.special", real_cupy.cupyx.scipy.special, scipy.special, {})
+    scipy_part = ModuleType("cupyx.scipy")
+    scipy_part.__dict__.update(special=special, __path__=[])
+    cupyx = ModuleType("cupyx")
+    cupyx.__dict__.update(scipy=scipy_part, __path__=[])
+    cupy.__dict__["__path__"] = []
+    return {
+        "cupy": cupy,
+        "cupy.cuda": cuda,
+        "cupy.linalg": linalg,
+        "cupyx": cupyx,
+        "cupyx.scipy": scipy_part,
+        "cupyx.scipy.special": special,
+    }
+
+
+def module() -> Any:
+    """The stand-in for the module ``cupy``."""
+    return _modules()["cupy"]
+
+
+@contextmanager
+def fake_cupy(*, races: bool = False, traffic: bool = False, **hardware: Any) -> Iterator[Any]:
+    """Install the stand-in as ``cupy`` and ``cupyx``.
+
+    races, traffic : what the interpreter looks at (see `machine.Watch`); races cost about twice the time
+    hardware       : fields of `fake_device.Hardware`, such as ``free_memory`` or ``shared_per_block_optin``
+    """
+    from gpuanon.arrays import kernels
+
+    before = {name: module for name, module in sys.modules.items() if real_cupy.belongs_to_cupy(name)}
+    settings = dataclasses.asdict(fake_device.Hardware(watch=Watch(races=races, traffic=traffic), **hardware))
+    watch = Watch(races=races, traffic=traffic)
+    launches = fake_device.hardware.launches
+    for key, value in settings.items():
+        setattr(fake_device.hardware, key, watch if key == "watch" else value)
+    fake_device.hardware.launches = launches
+    launches.clear()
+    transfers.clear()
+    kernels._limits.cache_clear()
+    for name in before:
+        del sys.modules[name]
+    sys.modules.update(_modules())
+    try:
+        yield module()
+    finally:
+        for name in [name for name in sys.modules if real_cupy.belongs_to_cupy(name)]:
+            del sys.modules[name]
+        sys.modules.update(before)
+        kernels._limits.cache_clear()

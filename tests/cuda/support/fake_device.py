@@ -1,0 +1,231 @@
+"""The stand-in's device: its limits, its memory, and kernels that run in the interpreter.
+
+The numbers are those of an A100 (compute capability 8.0), unless a test changes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from tests.cuda.support import nvrtc
+from tests.cuda.support.fake_array import ndarray
+from tests.cuda.support.faults import BadLaunch
+from tests.cuda.support.interpreter import kernels_of, launch
+from tests.cuda.support.machine import Launch, Watch
+
+DEFAULT_SHARED = 48 * 1024
+
+
+@dataclass
+class Hardware:
+    """What the stand-in pretends to be."""
+
+    name: str = "stand-in for an A100"
+    compute_capability: str = "80"
+    shared_per_block: int = DEFAULT_SHARED
+    shared_per_block_optin: int = 163 * 1024
+    threads_per_block: int = 1024
+    multiprocessors: int = 108
+    free_memory: int = 39 << 30
+    total_memory: int = 40 << 30
+    watch: Watch = field(default_factory=lambda: Watch(races=False))
+    launches: list[tuple[str, Launch]] = field(default_factory=list)
+
+
+hardware = Hardware()
+
+
+class Device:
+    """Stands in for `cupy.cuda.Device`."""
+
+    def __init__(self, device: Any = None) -> None:
+        self.id = 0 if device is None else int(device)
+        if self.id != 0:
+            raise RuntimeError("cudaErrorInvalidDevice: invalid device ordinal")
+
+    @property
+    def compute_capability(self) -> str:
+        return hardware.compute_capability
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        return {
+            "MaxSharedMemoryPerBlock": hardware.shared_per_block,
+            "MaxSharedMemoryPerBlockOptin": hardware.shared_per_block_optin,
+            "MaxSharedMemoryPerMultiprocessor": 164 * 1024,
+            "MaxThreadsPerBlock": hardware.threads_per_block,
+            "MaxThreadsPerMultiProcessor": 2048,
+            "MaxRegistersPerBlock": 65536,
+            "MultiProcessorCount": hardware.multiprocessors,
+            "WarpSize": 32,
+            "ClockRate": 1410000,
+            "MaxGridDimX": 2**31 - 1,
+            "MaxGridDimY": 65535,
+            "MaxGridDimZ": 65535,
+        }
+
+    @property
+    def mem_info(self) -> tuple[int, int]:
+        return hardware.free_memory, hardware.total_memory
+
+    @property
+    def pci_bus_id(self) -> str:
+        return "0000:00:00.0"
+
+    def synchronize(self) -> None:
+        """Nothing is asynchronous here."""
+
+    def use(self) -> Device:
+        return self
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        pass
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Device) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+
+class RawModule:
+    """Stands in for `cupy.RawModule`: lazy, as the real one; kernels run in the interpreter."""
+
+    def __init__(
+        self,
+        *,
+        code: str | None = None,
+        path: str | None = None,
+        options: tuple[str, ...] = (),
+        backend: str = "nvrtc",
+        translate_cucomplex: bool = False,
+        enable_cooperative_groups: bool = False,
+        name_expressions: Any = None,
+        jitify: Any = None,
+    ) -> None:
+        if code is None or backend != "nvrtc" or name_expressions is not None:
+            raise NotImplementedError("the stand-in compiles source text with NVRTC")
+        self._code, self._options = code, tuple(options)
+
+    def get_function(self, name: str) -> RawKernel:
+        options = (*self._options, *nvrtc.interpreted_options(int(hardware.compute_capability)))
+        kernels = kernels_of(self._code, options)
+        if name not in kernels:
+            raise RuntimeError(f"CUDA_ERROR_NOT_FOUND: named symbol not found: {name}")
+        return RawKernel(name, kernels[name])
+
+
+class RawKernel:
+    """Stands in for a kernel of `cupy.RawModule`."""
+
+    def __init__(self, name: str, kernel: Any) -> None:
+        self.name, self._kernel = name, kernel
+        self.max_dynamic_shared_size_bytes = DEFAULT_SHARED
+
+    max_threads_per_block = property(lambda self: self._kernel.max_threads)
+    shared_size_bytes = property(lambda self: self._kernel.shared_bytes)
+    local_size_bytes = property(lambda self: self._kernel.local_bytes)
+    const_size_bytes = property(lambda self: 0)
+    attributes = property(
+        lambda self: {
+            "max_threads_per_block": self.max_threads_per_block,
+            "shared_size_bytes": self.shared_size_bytes,
+            "local_size_bytes": self.local_size_bytes,
+            "max_dynamic_shared_size_bytes": self.max_dynamic_shared_size_bytes,
+        }
+    )
+
+    def __call__(
+        self, grid: Any, block: Any, args: Any, *, shared_mem: int = 0, stream: Any = None, **other: Any
+    ) -> None:
+        if other:
+            raise TypeError(f"{self.name}: unexpected arguments {sorted(other)}")
+        if shared_mem > self.max_dynamic_shared_size_bytes:
+            raise BadLaunch(f"{self.name}: {shared_mem} bytes of dynamic shared memory without asking for them")
+        if shared_mem + self.shared_size_bytes > hardware.shared_per_block_optin:
+            raise BadLaunch(f"{self.name}: {shared_mem} bytes of shared memory, more than the device has")
+        given = [self._argument(number, value) for number, value in enumerate(args)]
+        done = launch(self._kernel, tuple(grid), tuple(block), given, shared_mem, hardware.watch)
+        hardware.launches.append((self.name, done))
+
+    def _argument(self, number: int, value: Any) -> Any:
+        """As CuPy passes it: arrays by address, Python numbers as 8 bytes, NumPy scalars as they are."""
+        if isinstance(value, ndarray):
+            return value._host if value.ndim else value._host.reshape(1)
+        if isinstance(value, np.ndarray) and value.size != 1:
+            raise TypeError(f"{self.name}: argument {number} is a NumPy array: a kernel cannot read host memory")
+        if isinstance(value, bool):
+            return np.bool_(value)
+        if isinstance(value, int):
+            return np.int64(value)
+        if isinstance(value, float):
+            return np.float64(value)
+        return value
+
+
+class _Stream:
+    null: Any = None
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        self.ptr = 0
+
+    def synchronize(self) -> None:
+        """Nothing is asynchronous here."""
+
+    def __enter__(self) -> _Stream:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        pass
+
+
+_Stream.null = _Stream()
+
+
+class _Pool:
+    """A memory pool that keeps nothing."""
+
+    def free_bytes(self) -> int:
+        return 0
+
+    def used_bytes(self) -> int:
+        return 0
+
+    def total_bytes(self) -> int:
+        return 0
+
+    def free_all_blocks(self, stream: Any = None) -> None:
+        pass
+
+
+def cuda_module() -> ModuleType:
+    """Stands in for `cupy.cuda`."""
+    made = ModuleType("cupy.cuda")
+    properties = {"name": hardware.name.encode(), "major": 8, "minor": 0, "totalGlobalMem": hardware.total_memory}
+    made.__dict__.update(
+        Device=Device,
+        Stream=_Stream,
+        get_current_stream=lambda: _Stream.null,
+        is_available=lambda: True,
+        MemoryPool=_Pool,
+        runtime=SimpleNamespace(
+            getDeviceCount=lambda: 1,
+            getDevice=lambda: 0,
+            memGetInfo=lambda: (hardware.free_memory, hardware.total_memory),
+            driverGetVersion=lambda: 13000,
+            runtimeGetVersion=lambda: 13000,
+            getDeviceProperties=lambda device: dict(properties, name=hardware.name.encode()),
+            deviceSynchronize=lambda: None,
+        ),
+    )
+    return made
+
+
+pool = _Pool()

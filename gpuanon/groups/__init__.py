@@ -1,0 +1,14 @@
+"""Which rows may mix: the groupings, and the models that name them in recipes."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from pydantic import Field
+
+from gpuanon.groups.models import Blocks, KMember, Mdav, Whole
+
+AnyGroups: TypeAlias = Annotated[Whole | Blocks | KMember | Mdav, Field(discriminator="use")]
+"""Any grouping of a recipe, told apart by ``use``."""
+
+__all__ = ["AnyGroups", "Whole", "Blocks", "KMember", "Mdav"]

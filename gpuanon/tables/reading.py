@@ -1,0 +1,312 @@
+"""Tables from files, whole or batch by batch, through pyarrow.
+
+A broken file is reported without a word of its content: pyarrow's own messages hold cell values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpuanon.errors import InputError
+from gpuanon.tables.formats import ALLOWED, format_of, suffix_of
+from gpuanon.tables.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_ROWS = 1 << 18
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file or a folder that was opened: what it holds is known, its rows are not read yet.
+
+    schema : names and types of the columns
+    rows   : number of rows; None when only reading tells
+    """
+
+    path: Path
+    schema: pa.Schema
+    rows: int | None
+    _batches: Callable[[int], Iterator[pa.RecordBatch]] = field(repr=False)
+
+    def batches(self, rows: int = BATCH_ROWS) -> Iterator[Table]:
+        """The rows in order, at most `rows` at a time; nothing for an empty table."""
+        import pyarrow as pa
+
+        with _told(self.path):
+            for batch in self._batches(rows):
+                if batch.num_rows:
+                    yield Table.of(_bare(pa.Table.from_batches([batch])))
+
+
+def open(path: str | Path, text: Collection[str] = ()) -> Source:
+    """Open a table that may be larger than memory.
+
+    Parameters
+    ----------
+    path : see `read`
+    text : see `read`
+    """
+    path, form = _existing(Path(path))
+    with _told(path):
+        if form == "parts":
+            return _open_parts(path)
+        if form == "parquet":
+            return _open_parquet(path)
+        return _open_arrow(path) if form == "arrow" else _open_csv(path, text)
+
+
+def read(path: str | Path, text: Collection[str] = ()) -> Table:
+    """Read a table as Arrow.
+
+    Parameters
+    ----------
+    path : a ``.parquet``, ``.csv``, ``.csv.gz`` or ``.arrow`` file, or a folder of Parquet parts (read in the order
+           of their names).  The types of a CSV are inferred; separators are comma, semicolon or tab.
+    text : columns of a CSV to be read as text (a post code keeps its leading zeros)
+
+    Raises
+    ------
+    InputError : the file is missing, of another kind, truncated or corrupt
+    """
+    path, form = _existing(Path(path))
+    with _told(path):
+        if form in ("csv", "csv.gz"):
+            return Table.of(_checked_csv(_read_csv(path, text)))
+        import pyarrow as pa
+
+        if form == "arrow":
+            whole = _arrow_reader(path).read_all()
+            whole.validate(full=True)
+            return Table.of(_bare(whole))
+        parts = _parts(path) if form == "parts" else [path]
+        return Table.of(_bare(pa.concat_tables([_parquet(part).read() for part in _alike(parts)])))
+
+
+def _existing(path: Path) -> tuple[Path, str]:
+    """The path and its format; it must exist and be of a kind that can be read."""
+    form = format_of(path)
+    if not path.exists():
+        raise InputError(f"{path}: no such file or folder", hint=f"a table is {ALLOWED}")
+    if form is None or (form == "parts") != path.is_dir():
+        what = f"suffix {suffix_of(path)!r}" if form is None or not path.is_dir() else "a folder with a file's suffix"
+        raise InputError(f"{path}: {what} is not one of {ALLOWED}")
+    return path, form
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Say what is wrong with a file in words that hold nothing of its content."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except InputError as error:
+        if str(error).startswith(str(path)):
+            raise
+        raise InputError(f"{path}: {error}") from None
+    except (PermissionError, IsADirectoryError) as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or 'not allowed'})") from None
+    except (pa.ArrowException, OSError, EOFError, ValueError, UnicodeError) as error:
+        message, hint = _diagnosis(path, str(error))
+        raise InputError(f"{path}: {message}", hint=hint) from None
+
+
+def _diagnosis(path: Path, said: str) -> tuple[str, str | None]:
+    """What pyarrow's message means, without the cell values in it."""
+    cells = re.search(r"Expected (\d+) columns, got (\d+)", said)
+    if cells:
+        return f"a row has {cells[2]} cells, the head has {cells[1]}", "quote cells that hold the separator"
+    kind = re.search(r"CSV conversion error to (\w+)", said)
+    if kind:
+        return f"a cell is not of its column's type, {kind[1]}", "name the column as text, or use Parquet"
+    if "Empty CSV" in said:
+        return "the file is empty", None
+    if "straddling" in said:
+        return "a row is too long, or a quote is never closed", None
+    form = format_of(path)
+    return f"is not a whole {form if form != 'parts' else 'parquet'} file: truncated, corrupt or of another kind", (
+        "make the file anew; a copy that broke off looks like this"
+    )
+
+
+def _bare(table: pa.Table) -> pa.Table:
+    """Without the index that pandas hides in a Parquet file: row order is a link back."""
+    return table.drop_columns([name for name in table.column_names if _PANDAS_INDEX.fullmatch(name)])
+
+
+def _parquet(path: Path) -> Any:
+    """A Parquet file, checksums verified where it has them."""
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(path, page_checksum_verification=True)
+
+
+def _parts(folder: Path) -> list[Path]:
+    """The Parquet files of a folder, by name."""
+    parts = sorted(p for p in folder.iterdir() if p.suffix.lower() == ".parquet" and p.name[0] not in "._")
+    if not parts:
+        raise InputError(f"{folder}: holds no .parquet file", hint=f"a table is {ALLOWED}")
+    return parts
+
+
+def _alike(parts: list[Path]) -> list[Path]:
+    """The parts, which must have the same columns."""
+    import pyarrow.parquet as pq
+
+    first: pa.Schema | None = None
+    for part in parts:
+        with _told(part):
+            schema = pq.read_schema(part).remove_metadata()
+        first = schema if first is None else first
+        if not schema.equals(first):
+            raise InputError(f"{part}: has other columns or types than {parts[0].name}")
+    return parts
+
+
+def _open_parquet(path: Path) -> Source:
+    """One Parquet file, by row group."""
+    file = _parquet(path)
+    return Source(
+        path,
+        _bare(file.schema_arrow.empty_table()).schema,
+        file.metadata.num_rows,
+        lambda rows: file.iter_batches(rows),
+    )
+
+
+def _open_parts(folder: Path) -> Source:
+    """A folder of Parquet files, one after the other."""
+    sources = [_open_parquet(part) for part in _alike(_parts(folder))]
+
+    def batches(rows: int) -> Iterator[pa.RecordBatch]:
+        for source in sources:
+            with _told(source.path):
+                yield from source._batches(rows)
+
+    return Source(folder, sources[0].schema, sum(source.rows or 0 for source in sources), batches)
+
+
+def _arrow_reader(path: Path) -> Any:
+    """An Arrow file, or a stream under the same suffix."""
+    import pyarrow as pa
+
+    try:
+        return pa.ipc.open_file(pa.OSFile(str(path)))
+    except pa.ArrowInvalid:
+        return pa.ipc.open_stream(pa.OSFile(str(path)))
+
+
+def _open_arrow(path: Path) -> Source:
+    """An Arrow file, by its own batches."""
+    reader = _arrow_reader(path)
+    schema = reader.schema
+
+    def batches(rows: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        reader = _arrow_reader(path)
+        numbers = range(reader.num_record_batches) if hasattr(reader, "num_record_batches") else None
+        found = (reader.get_batch(number) for number in numbers) if numbers is not None else iter(reader)
+        for batch in found:
+            batch.validate(full=True)
+            yield from pa.Table.from_batches([batch]).to_batches(max_chunksize=rows)
+
+    return Source(path, _bare(schema.empty_table()).schema, None, batches)
+
+
+def _csv_options(path: Path, text: Collection[str], types: dict[str, pa.DataType] | None = None) -> dict[str, Any]:
+    """How to read this CSV.
+
+    An empty cell is null, as is NA or NaN without quotes; a quoted one is text, so that what pyarrow, R and
+    pandas write comes back.
+    """
+    import pyarrow as pa
+    import pyarrow.csv as csv
+
+    head = _head(path)
+    separator = max(",;\t", key=head.count)
+    return {
+        "parse_options": csv.ParseOptions(
+            delimiter=separator, newlines_in_values=True, ignore_empty_lines=separator in head
+        ),
+        "convert_options": csv.ConvertOptions(
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            column_types=types or {name: pa.string() for name in text},
+        ),
+    }
+
+
+def _head(path: Path) -> str:
+    """The first line, without what stands in quotes."""
+    import pyarrow as pa
+
+    with pa.input_stream(str(path), compression="gzip" if path.name.lower().endswith(".gz") else None) as stream:
+        start = stream.read(1 << 16).decode("utf-8", errors="replace")
+    return (re.sub(r'"[^"]*"', "", start).splitlines() or [""])[0]
+
+
+def _read_csv(path: Path, text: Collection[str]) -> pa.Table:
+    """The whole CSV; types are inferred from all of its rows."""
+    import pyarrow.csv as csv
+
+    return csv.read_csv(path, **_csv_options(path, text))
+
+
+def _checked_csv(table: pa.Table) -> pa.Table:
+    """What is not text in UTF-8 would become bytes, which nothing can mask."""
+    import pyarrow as pa
+
+    odd = [
+        name for name, type_ in zip(table.schema.names, table.schema.types, strict=True) if pa.types.is_binary(type_)
+    ]
+    if odd:
+        raise InputError(f"not UTF-8 text in {', '.join(map(repr, odd))}", hint="save the file as UTF-8")
+    return table
+
+
+def _open_csv(path: Path, text: Collection[str]) -> Source:
+    """A CSV in one pass after the types are known; they are widened until the whole file fits them."""
+    import pyarrow as pa
+    import pyarrow.csv as csv
+
+    types: dict[str, pa.DataType] = {name: pa.string() for name in text}
+    while True:
+        reader = csv.open_csv(path, **_csv_options(path, text, types))
+        schema = reader.schema
+        rows = 0
+        try:
+            for batch in reader:
+                rows += batch.num_rows
+            break
+        except pa.ArrowInvalid as error:
+            misfit = re.search(r"In CSV column #(\d+)", str(error))
+            if not misfit or pa.types.is_string(schema.field(int(misfit[1])).type):
+                raise
+            wide = schema.field(int(misfit[1]))
+            types |= {f.name: f.type for f in schema} | {wide.name: _wider(wide.type)}
+
+    final = {f.name: f.type for f in schema}
+
+    def batches(rows: int) -> Iterator[pa.RecordBatch]:
+        for batch in csv.open_csv(path, **_csv_options(path, text, final)):
+            yield from pa.Table.from_batches([batch]).to_batches(max_chunksize=rows)
+
+    return Source(path, _checked_csv(schema.empty_table()).schema, rows, batches)
+
+
+def _wider(type_: pa.DataType) -> pa.DataType:
+    """The next type that holds more: nulls, whole numbers, numbers, text."""
+    import pyarrow as pa
+
+    if pa.types.is_null(type_):
+        return pa.int64()
+    return pa.float64() if pa.types.is_integer(type_) else pa.string()

@@ -28,8 +28,8 @@ __device__ __forceinline__ int nearest_to_cluster(const Part& part, int member, 
     const int apart = blockDim.x;
     for (int first = threadIdx.x; first < part.size; first += AT_ONCE * apart) {
         real from_member[AT_ONCE];
-        distances<GOWER>(part.x, part.stride, part.d, part.size, first, apart, part.x + member, part.stride, metric,
-                         from_member);
+        distances<GOWER>(part.x, part.stride, part.d, part.size, first, apart, real(1), part.x + member, part.stride,
+                         metric, from_member);
 #pragma unroll
         for (int r = 0; r < AT_ONCE; ++r) {
             const int row = first + r * apart;
@@ -67,7 +67,7 @@ __device__ __forceinline__ real reach(const Part& part, int row, int cluster, in
         real distance = real(0);
         for (int j = 0; j < part.d; ++j) {
             const real* column = part.x + j * part.stride;
-            distance += column_distance<GOWER>(column[other], column[row], j, metric);
+            distance += column_distance<GOWER>(column[other] - column[row], j, metric);
         }
         sum += distance;
         ++members;
@@ -131,7 +131,7 @@ __device__ __forceinline__ void cluster_part(const Part& part, int k, const Metr
 // room     : rows for which there is shared memory, d + 2 numbers each
 // scratch  : (2, n), for parts with more rows than that; may be null when there is none
 // labels   : (n) cluster of each row
-extern "C" __global__ void __launch_bounds__(1024)
+extern "C" __global__ void __launch_bounds__(512, 1)
 kmember(const real* __restrict__ x, const long long* __restrict__ starts, const long long* __restrict__ first, int d, int k,
         const real* __restrict__ weights, const unsigned char* __restrict__ categorical, int room, long long n, real* scratch,
         long long* labels) {

@@ -36,20 +36,21 @@ struct Metric {
     const unsigned char* categorical;
 };
 
+// What column j, in which two rows differ by e, adds to their distance.
+
 template <bool GOWER>
-__device__ __forceinline__ real column_distance(real x, real y, int j, const Metric& metric) {
-    const real e = x - y;
+__device__ __forceinline__ real column_distance(real e, int j, const Metric& metric) {
     if (!GOWER) return e * e;
     const real gap = metric.categorical[j] ? (e != real(0) ? real(1) : real(0)) : fabs(e);
     return times(gap, metric.weights[j]);
 }
 
-// Distances of the rows first, first + apart, … (AT_ONCE of them, those below `size`) from a point whose column j is
-// point[j * point_stride].
+// Distances of `scale` times the rows first, first + apart, … (AT_ONCE of them, those below `size`) from a point whose
+// column j is point[j * point_stride].
 template <bool GOWER>
 __device__ __forceinline__ void distances(const real* x, long long stride, int d, int size, int first, int apart,
-                                          const real* point, long long point_stride, const Metric& metric,
-                                          real (&sums)[AT_ONCE]) {
+                                          real scale, const real* point, long long point_stride,
+                                          const Metric& metric, real (&sums)[AT_ONCE]) {
     int rows[AT_ONCE];
 #pragma unroll
     for (int r = 0; r < AT_ONCE; ++r) {
@@ -59,7 +60,7 @@ __device__ __forceinline__ void distances(const real* x, long long stride, int d
     for (int j = 0; j < d; ++j, x += stride, point += point_stride) {
         const real y = *point;
 #pragma unroll
-        for (int r = 0; r < AT_ONCE; ++r) sums[r] += column_distance<GOWER>(x[rows[r]], y, j, metric);
+        for (int r = 0; r < AT_ONCE; ++r) sums[r] += column_distance<GOWER>(scale * x[rows[r]] - y, j, metric);
     }
 }
 

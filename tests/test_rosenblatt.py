@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from scipy import integrate, stats
+from scipy.special import ndtr
 
 from gpuanon.errors import GpuanonError
 from gpuanon.numerics import rosenblatt
@@ -151,3 +152,26 @@ def test_singular_groups_need_loading(points):
         whiten(covariance, 0.0)
     L, _ = whiten(covariance, 1 / 3)
     np.testing.assert_allclose(L[0] @ L[0].T, covariance[0] + np.eye(3) / 3, atol=1e-14)
+
+
+def test_the_normal_distribution_function_equals_scipys():
+    z = np.concatenate([np.linspace(-40, 40, 400_001), [0.0, -0.0, 1e-300, -700.0, 700.0]])
+    density, excess, *work = (np.empty_like(z) for _ in range(4))
+    rosenblatt._density_and_excess(z, density, excess, *work)
+    np.testing.assert_allclose(excess + 0.5, ndtr(z), atol=2e-12, rtol=0)
+    np.testing.assert_allclose(density, np.exp(-0.5 * z * z), rtol=1e-14)
+
+
+def test_samples_whose_weights_vanish_are_done_in_logarithms():
+    """Both roads agree where both can go."""
+    rng = np.random.default_rng(11)
+    weights, means, covariances = mixture(rng, 7, 4)
+    x = sample(rng, 200, weights, means, covariances)
+    _, whitening = whiten(covariances)
+    expected = rosenblatt._tile_in_logs(
+        np.column_stack([x, np.ones(200)]),
+        rosenblatt._linear_forms(means, whitening),
+        np.log(whitening.diagonal(axis1=1, axis2=2)),
+        np.log(weights),
+    )
+    np.testing.assert_allclose(transform(x, weights, means, covariances), expected, atol=1e-11, rtol=0)

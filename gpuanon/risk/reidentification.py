@@ -119,7 +119,8 @@ def permuted_probabilities(X: Array, groups: Partition) -> Floats:
     classes = equal_rows(to_host(X))
     labels = to_host(groups.labels())
     in_group = equal_rows(np.stack([labels, classes], axis=1))
-    return np.bincount(in_group)[in_group] / (np.bincount(labels)[labels] * np.bincount(classes)[classes])
+    share = np.bincount(in_group)[in_group] / np.bincount(labels)[labels]
+    return np.asarray(share / np.bincount(classes)[classes])
 
 
 def class_means(X: Array, hits: Floats) -> Floats:

@@ -108,4 +108,4 @@ def to_levels(X: Floats, edges: list[Floats]) -> Floats:
 def _shares(codes: Floats, weights: Array | None, every: Floats) -> Floats:
     """Share of each cell."""
     counts = np.bincount(codes, None if weights is None else to_host(weights), minlength=int(every.max()) + 1)
-    return counts / counts.sum()
+    return np.asarray(counts / counts.sum())

@@ -67,7 +67,7 @@ _NUMERIC = "biufc"
 class ndarray:
     """Stands in for `cupy.ndarray`."""
 
-    __slots__ = ("_host", "__weakref__")
+    __slots__ = ("__weakref__", "_host")
     __array_priority__ = 100
     __hash__ = None  # type: ignore[assignment]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 Parameter = inspect.Parameter
 
 
-@lru_cache(maxsize=None)
+@cache
 def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
     """The signature, from the function or from the first line of a compiled function's description."""
     try:

@@ -34,6 +34,7 @@ _TYPES = {
     "unsigned char": "uint8",
     "bool": "bool",
 }
+_KERNEL = r'extern\s+"C"\s+__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?{name}\s*\({list}'
 _REALS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)  # of every compute capability
 _PLAIN_SHARED = 48 * 1024  # more dynamic shared memory than this has to be asked for
@@ -87,13 +88,33 @@ def _filled(path: Path) -> str:
     return "\n".join(lines)
 
 
+def files() -> tuple[str, ...]:
+    """The names of all kernel files, without their ending."""
+    return tuple(sorted(path.stem for path in folder().glob("*.cu")))
+
+
+def names(file: str) -> tuple[str, ...]:
+    """The kernels in `file`."""
+    return tuple(re.findall(_KERNEL.format(name=r"(\w+)", list=""), _code(file)))
+
+
+def variants(file: str) -> tuple[dict[str, int], ...]:
+    """The sets of constants that `file` is compiled with, from its line ``// variants: NAME=value …``."""
+    found = re.search(r"^// variants:(.*)$", source(file), flags=re.M)
+    if found is None:
+        return ({},)
+    return tuple({name: int(value)} for name, value in re.findall(r"(\w+)=(\d+)", found[1]))
+
+
+def _code(file: str) -> str:
+    """The source without its comments."""
+    return re.sub(r"//[^\n]*|/\*.*?\*/", " ", source(file), flags=re.S)
+
+
 @functools.cache
 def parameters(file: str, name: str) -> tuple[Parameter, ...]:
     """The parameters of the kernel `name` in `file`, as its source declares them."""
-    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", source(file), flags=re.S)
-    found = re.search(
-        rf'extern\s+"C"\s+__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?{name}\s*\(([^)]*)\)', text
-    )
+    found = re.search(_KERNEL.format(name=name, list=r"([^)]*)\)"), _code(file))
     if found is None:
         raise BackendError(f"kernel {name}: not found in {file}.cu")
     return tuple(_parameter(declared) for declared in found[1].split(",") if declared.strip())

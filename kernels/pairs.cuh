@@ -1,0 +1,114 @@
+// Pairs of rows: one tile loop, a formula for a pair, and a reduction over pairs.
+//
+// A thread owns one row x of X.  The block walks over the rows of Y, STEP at a time, CHUNK columns at a time; both
+// pieces lie in shared memory, X transposed so that a warp reads 32 neighbouring words, Y so that all threads read
+// the same words (a broadcast).  After each STEP the reduction gets the STEP values of its row.
+//
+// A value is summed in a fixed order: within a chunk of columns, then over the chunks.  Every kernel that uses the
+// same formula therefore gets the same bits for the same two rows.
+#ifndef REAL
+#define REAL float
+#endif
+typedef REAL real;
+
+#ifndef DYN_SHARED  // a host build brings its own
+#define DYN_SHARED(T, name)                                      \
+    extern __shared__ __align__(16) unsigned char dynamic_shared[]; \
+    T* name = reinterpret_cast<T*>(dynamic_shared)
+#endif
+
+constexpr int STEP = sizeof(real) == 4 ? 16 : 8;  // as many as the registers hold
+constexpr int CHUNK = 16;
+// Paddings: stores of a chunk go down the columns, and must not meet in one bank (X) or more than two in one (Y, whose
+// rows also have to stay aligned to 16 bytes).
+constexpr int Y_WIDTH = STEP + 16 / int(sizeof(real));
+__host__ __device__ constexpr int x_width(int threads) { return threads + (sizeof(real) == 4 ? 2 : 1); }
+
+// ------------------------------------------------------------------------------------------------- formulas
+// column(k) reads what a formula knows of a column; add() adds one column's share to a value.
+
+struct Euclidean {  // Σ (x − y)²
+    __device__ __forceinline__ real column(int) const { return real(1); }
+    __device__ __forceinline__ real add(real value, real x, real y, real) const
+    {
+        const real t = x - y;
+        return fma(t, t, value);
+    }
+};
+
+struct Weighted {  // Σ w (x − y)²
+    const real* weights;
+    __device__ __forceinline__ real column(int k) const { return weights[k]; }
+    __device__ __forceinline__ real add(real value, real x, real y, real w) const
+    {
+        const real t = x - y;
+        return fma(w * t, t, value);
+    }
+};
+
+struct Gower {  // Σ w |x − y|, and w [x ≠ y] for categorical columns, whose weight is handed over negative
+    const real* weights;
+    __device__ __forceinline__ real column(int k) const { return weights[k]; }
+    __device__ __forceinline__ real add(real value, real x, real y, real w) const
+    {
+        const real t = fabs(x - y);
+        return w < real(0) ? (t != real(0) ? value - w : value) : fma(w, t, value);
+    }
+};
+
+struct Dot {  // Σ x y
+    __device__ __forceinline__ real column(int) const { return real(1); }
+    __device__ __forceinline__ real add(real value, real x, real y, real) const { return fma(x, y, value); }
+};
+
+// ------------------------------------------------------------------------------------------------- tile loop
+
+// Copy rows [first, first + ROWS) of A, columns [k0, k0 + CHUNK), into `tile`, transposed; 0 beyond the ends.
+template <int ROWS, int WIDTH, int THREADS>
+__device__ __forceinline__ void stage(const real* __restrict__ A, long long first, long long end, int d, int k0,
+                                      real* tile)
+{
+#pragma unroll 4
+    for (int t = threadIdx.x; t < ROWS * CHUNK; t += THREADS) {
+        const int r = t / CHUNK, k = t % CHUNK;
+        const bool inside = first + r < end && k0 + k < d;
+        tile[k * WIDTH + r] = inside ? A[(first + r) * d + k0 + k] : real(0);
+    }
+}
+
+// Walk over the rows [y_begin, y_end) of Y for the rows x_first + threadIdx.x of X.
+// reduction.stage(y) may copy what belongs to the STEP rows from y on; reduction.take(y, count, values) gets them.
+template <int THREADS, class Formula, class Reduction>
+__device__ __forceinline__ void sweep(const real* __restrict__ X, long long x_first, long long x_end,
+                                      const real* __restrict__ Y, long long y_begin, long long y_end, int d, real* xs,
+                                      real* ys, const Formula& formula, Reduction& reduction)
+{
+    for (long long y = y_begin; y < y_end; y += STEP) {
+        real total[STEP];
+#pragma unroll
+        for (int s = 0; s < STEP; ++s) total[s] = real(0);
+        for (int k0 = 0; k0 < d; k0 += CHUNK) {
+            __syncthreads();  // everybody has read what is overwritten now
+            if (d > CHUNK || y == y_begin)
+                stage<THREADS, x_width(THREADS), THREADS>(X, x_first, x_end, d, k0, xs);
+            stage<STEP, Y_WIDTH, THREADS>(Y, y, y_end, d, k0, ys);
+            if (k0 == 0) reduction.stage(y, y_end);
+            __syncthreads();
+            const int columns = d - k0 < CHUNK ? d - k0 : CHUNK;
+            real part[STEP];
+#pragma unroll
+            for (int s = 0; s < STEP; ++s) part[s] = real(0);
+#pragma unroll 1
+            for (int k = 0; k < columns; ++k) {
+                const real x = xs[k * x_width(THREADS) + threadIdx.x];
+                const real column = formula.column(k0 + k);
+#pragma unroll
+                for (int s = 0; s < STEP; ++s) part[s] = formula.add(part[s], x, ys[k * Y_WIDTH + s], column);
+            }
+#pragma unroll
+            for (int s = 0; s < STEP; ++s) total[s] += part[s];
+        }
+        const int count = y_end - y < STEP ? int(y_end - y) : STEP;
+        reduction.take(y, count, total);
+    }
+}

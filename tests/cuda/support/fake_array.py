@@ -82,7 +82,8 @@ class ndarray:
 
     def __array__(self, *args: Any, **keywords: Any) -> Host:
         raise TypeError(
-            "Implicit conversion to a NumPy array is not allowed. Please use `.get()` to construct a NumPy array explicitly."
+            "Implicit conversion to a NumPy array is not allowed. "
+            "Please use `.get()` to construct a NumPy array explicitly."
         )
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **keywords: Any) -> Any:
@@ -241,8 +242,15 @@ for _name in (
     setattr(ndarray, f"__i{_plain}__", _binary(f"i{_plain}", in_place=True))
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(ndarray, f"__{_name}__", _binary(_name))
+
+
+def _unary(symbol: str) -> Callable[[ndarray], ndarray]:
+    function = getattr(operator, symbol)
+    return lambda self: wrap(np.asarray(function(self._host)))
+
+
 for _name in ("neg", "pos", "abs", "invert"):
-    setattr(ndarray, f"__{_name}__", lambda self, _f=getattr(operator, _name): wrap(np.asarray(_f(self._host))))
+    setattr(ndarray, f"__{_name}__", _unary(_name))
 
 
 def wrap(host: Host) -> ndarray:

@@ -7,7 +7,7 @@ together again.  Barriers, shuffles and votes make lanes wait for each other as 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -111,14 +111,6 @@ def _check(kernel: Kernel, shape: Grid, arguments: list[bytes]) -> None:
         raise BadLaunch(f"{kernel.name}: {shape.threads} threads a block, from 1 to {kernel.max_threads} are allowed")
     if min(shape.grid) < 1 or any(g > most for g, most in zip(shape.grid, (2**31 - 1, 65535, 65535), strict=True)):
         raise BadLaunch(f"{kernel.name}: a grid of {shape.grid} blocks")
-
-
-@dataclass
-class _Warps:
-    """Lanes that wait at a warp-wide instruction, until all that its mask names have come."""
-
-    position: int = 0
-    waiting: list[int] = field(default_factory=list)
 
 
 class _Batch:
@@ -340,9 +332,8 @@ class _Batch:
             if len(positions) > 1:
                 raise BarrierFault(f"{self.kernel.name}, {line}: threads of a block wait at different barriers")
             if finished[lanes].any():
-                raise BarrierFault(
-                    f"{self.kernel.name}, {line}: a barrier after {int(finished[lanes].sum())} threads of the block have finished"
-                )
+                gone = int(finished[lanes].sum())
+                raise BarrierFault(f"{self.kernel.name}, {line}: a barrier after {gone} threads of the block finished")
         for at in np.unique(self.position[waiting]):
             instruction = self.kernel.instructions[int(at)]
             if "red" in instruction.modifiers:

@@ -154,7 +154,7 @@ class Memory:
         for number in groups:
             where = slice(None) if len(groups) == 1 else np.flatnonzero(numbers == np.uint64(number))
             offsets = (addresses[where] & OFFSET).astype(np.int64)
-            if number == SHARED or number == LOCAL:
+            if number in (SHARED, LOCAL):
                 yield self._private("shared" if number == SHARED else "local", where, offsets, size, access)
             else:
                 yield self._global(int(number), where, offsets, size, access, index)

@@ -32,7 +32,9 @@ class Anonymizer(BaseEstimator):  # type: ignore[misc]
     release_ : the `Release`, with its manifest and its private link
     """
 
-    def __init__(self, recipe: Recipe | Mapping[str, Any] | str | Path, backend: BackendName = "auto", rng: Any = None) -> None:
+    def __init__(
+        self, recipe: Recipe | Mapping[str, Any] | str | Path, backend: BackendName = "auto", rng: Any = None
+    ) -> None:
         self.recipe = recipe
         self.backend = backend
         self.rng = rng

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from gpuanon import __version__
-from gpuanon.errors import GpuanonError, OutputError, ParameterError
+from gpuanon.errors import GpuanonError
 
 app = typer.Typer(
     name="gpuanon",
@@ -41,8 +41,12 @@ def protect(
     output: Annotated[Path, typer.Option("-o", "--output", help="release to write")],
     backend: BackendChoice = "auto",
     key_file: Annotated[Path | None, typer.Option(help="file with the secret key of a reproducible run")] = None,
-    reference: Annotated[Path | None, typer.Option(help="a second sample of the population, for limits that need one")] = None,
-    link: Annotated[Path | None, typer.Option(help="PRIVATE: write the original row number of each released row")] = None,
+    reference: Annotated[
+        Path | None, typer.Option(help="a second sample of the population, for limits that need one")
+    ] = None,
+    link: Annotated[
+        Path | None, typer.Option(help="PRIVATE: write the original row number of each released row")
+    ] = None,
     force: Force = False,
     json_: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress, no log")] = False,
@@ -231,7 +235,10 @@ def _print_catalogue(entries: list[dict[str, Any]], json_: bool) -> None:
     for heading in ("name", "what it does", "parameters", "source"):
         table.add_column(heading, no_wrap=heading == "name")
     for entry in entries:
-        parameters = ", ".join(f"{name} = {details['default']}" if "default" in details else name for name, details in entry["parameters"].items())
+        parameters = ", ".join(
+            f"{name} = {details['default']}" if "default" in details else name
+            for name, details in entry["parameters"].items()
+        )
         table.add_row(entry["name"], entry["summary"], parameters, entry["source"])
     out.print(table, highlight=False)
 

@@ -13,9 +13,11 @@ import numpy as np
 
 from gpuanon.errors import InputError
 from gpuanon.risk.prediction import Prediction, predict, standardised
+from gpuanon.tables.codes import level_codes
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.schema import Schema
-from gpuanon.tables.table import Table, joint_codes
+from gpuanon.tables.table import Table
+from gpuanon.tables.values import floats
 
 Floats = np.ndarray[Any, Any]
 
@@ -40,12 +42,18 @@ class Comparison:
 
     def __post_init__(self) -> None:
         """Refuse tables that cannot be compared."""
-        missing = [name for name in self.schema.names if name not in self.schema.identifiers and name not in self.release.names]
+        missing = [name for name in self.original.names if name not in {*self.schema.identifiers, *self.release.names}]
         if missing:
             raise InputError(f"the release has no column {', '.join(map(repr, missing))}")
         if self.known_link is not None and len(self.known_link) != self.release.n_rows:
-            raise InputError(f"link: {self.release.n_rows} rows are needed, one a released row, got {len(self.known_link)}")
-        if self.known_link is not None and len(self.known_link) and not -1 <= self.known_link.min() <= self.known_link.max() < self.original.n_rows:
+            raise InputError(
+                f"link: {self.release.n_rows} rows are needed, one a released row, got {len(self.known_link)}"
+            )
+        if (
+            self.known_link is not None
+            and len(self.known_link)
+            and not -1 <= self.known_link.min() <= self.known_link.max() < self.original.n_rows
+        ):
             raise InputError("link: a row number lies outside of the original table")
 
     @property
@@ -59,7 +67,7 @@ class Comparison:
     def columns(self) -> tuple[str, ...]:
         """Every column that is compared: all but identifiers and weights."""
         apart = {*self.schema.identifiers, self.schema.weight}
-        return tuple(name for name in self.schema.names if name not in apart)
+        return tuple(name for name in self.original.names if name not in apart and self.schema[name].kind)
 
     @cached_property
     def _quasi_encoding(self) -> Encoding:
@@ -84,26 +92,29 @@ class Comparison:
         """Equal codes for equal values: the quasi-identifiers of original and release."""
         if not self.schema.quasi:
             raise MissingEvidence("needs columns of role quasi")
-        before, after = joint_codes([self.original, self.release], self.schema.quasi)
+        before, after = level_codes([self.original, self.release], self.schema.quasi)
         return before, after
 
     @cached_property
     def codes(self) -> tuple[Floats, Floats]:
         """Equal codes for equal values, all compared columns."""
-        before, after = joint_codes([self.original, self.release], self.columns)
+        before, after = level_codes([self.original, self.release], self.columns)
         return before, after
 
     @cached_property
     def numeric(self) -> tuple[str, ...]:
         """Names of the columns with numbers."""
-        return tuple(name for name in self.columns if self.schema.kind(name) == "numeric")
+        return tuple(name for name in self.columns if self.schema[name].kind == "numeric")
 
     @cached_property
     def numbers(self) -> tuple[Floats, Floats]:
         """The numeric columns as they are, NaN for null."""
         if not self.numeric:
             raise MissingEvidence("needs numeric columns")
-        return tuple(np.column_stack([table.numbers(name) for name in self.numeric]) for table in (self.original, self.release))  # type: ignore[return-value]
+        return tuple(
+            np.column_stack([floats(table.arrow(name)) for name in self.numeric])
+            for table in (self.original, self.release)
+        )  # type: ignore[return-value]
 
     @cached_property
     def encoded(self) -> tuple[Floats, Floats]:

@@ -28,18 +28,24 @@ SHOWN = {
 def run(rows: int, folder: Path, out: Console, err: Console) -> None:
     """Make a registry of `rows` people in `folder`, mask it twice over, and print and write the story."""
     folder.mkdir(parents=True, exist_ok=True)
-    registry, recipe, release, link = (folder / name for name in ("registry.parquet", "recipe.toml", "release.parquet", "link.csv"))
+    registry, recipe, release, link = (
+        folder / name for name in ("registry.parquet", "recipe.toml", "release.parquet", "link.csv")
+    )
     with shown(err, quiet=False):
-        io.write_together({registry: Table.of(make_registry(rows)), recipe: registry_recipe().encode()}, force=True)
+        with io.Writing(force=True) as made:
+            made.table(registry, Table.of(make_registry(rows)))
+            made.text(recipe, registry_recipe())
         result = protect_file(registry, recipe, release, link=link, force=True)
         before = assess_files(registry, registry, recipe, names=tuple(SHOWN))
         after = assess_files(registry, release, recipe, link=link, names=tuple(SHOWN))
-    report = folder / "assessment.json"
-    io.write_together({report: json.dumps({"unmasked": before, "release": after}, indent=2).encode()}, force=True)
+    with io.Writing(force=True) as written:
+        written.text(folder / "assessment.json", json.dumps({"unmasked": before, "release": after}, indent=2))
     _tell(rows, folder, result, before, after, out)
 
 
-def _tell(rows: int, folder: Path, result: dict[str, Any], before: dict[str, Any], after: dict[str, Any], out: Console) -> None:
+def _tell(
+    rows: int, folder: Path, result: dict[str, Any], before: dict[str, Any], after: dict[str, Any], out: Console
+) -> None:
     """The story on the terminal."""
     out.print(f"A made-up registry of {rows:,} people: {folder / 'registry.parquet'}")
     out.print(f"was masked as {folder / 'recipe.toml'} says, in {result['seconds']:.1f} s on {result['backend']}.\n")
@@ -54,7 +60,10 @@ def _tell(rows: int, folder: Path, result: dict[str, Any], before: dict[str, Any
         table.add_row(name, _figure(before[family][name]), _figure(after[family][name]), meaning)
     out.print(table, highlight=False)
     out.print(f"\nRelease:  {folder / 'release.parquet'}, with its manifest beside it", highlight=False)
-    out.print(f"Private:  {folder / 'link.csv'} leads back to the people; it was written for this demonstration only", highlight=False)
+    out.print(
+        f"Private:  {folder / 'link.csv'} leads back to the people; it was written for this demonstration only",
+        highlight=False,
+    )
     out.print("Next:     gpuanon protect YOUR.parquet recipe.toml -o release.parquet", highlight=False)
 
 

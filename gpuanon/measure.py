@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-Figure: TypeAlias = "float | int | bool | str | None | list[Figure] | dict[str, Figure]"
+Figure: TypeAlias = "float | int | bool | str | list[Figure] | dict[str, Figure] | None"
 """Anything that JSON can hold."""
 
 

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from gpuanon.errors import RecipeError
 from gpuanon.catalogue.methods import AnyMask
+from gpuanon.errors import RecipeError
 from gpuanon.parts import Part
 from gpuanon.tables.schema import ColumnSpec
 
@@ -25,9 +25,11 @@ NullPolicy = Literal["refuse", "category", "indicator", "wildcard"]
 class Recipe(Part):
     """A whole recipe; `Recipe.load` reads one from a file or a mapping."""
 
-    columns: dict[str, ColumnSpec] = Field(min_length=1, description="what each column is; a column not named is kept as it is")
+    columns: dict[str, ColumnSpec] = Field(
+        min_length=1, description="what each column is; a column not named is kept as it is"
+    )
     nulls: NullPolicy = Field(default="indicator", description="what a missing value means to the masks")
-    mask: tuple[AnyMask, ...] = Field(min_length=1, description="masks, applied one after the other")
+    mask: tuple[AnyMask, ...] = Field(description="masks, applied one after the other; at least one")
     limits: dict[str, float] = Field(default_factory=dict, description="measure → the worst value that may be written")
 
     @model_validator(mode="before")
@@ -41,6 +43,13 @@ class Recipe(Part):
             policy = columns.pop("nulls")
             return {"nulls": policy, **data, "columns": columns}
         return data
+
+    @field_validator("mask")
+    @classmethod
+    def _some_mask(cls, masks: tuple[AnyMask, ...]) -> tuple[AnyMask, ...]:
+        if not masks:
+            raise ValueError("at least one mask is needed")
+        return masks
 
     @field_validator("limits")
     @classmethod
@@ -68,7 +77,9 @@ class Recipe(Part):
             return cls.model_validate(data)
         except ValidationError as error:
             faults = [f"{name}: {line}" for line in _faults(error)]
-            raise RecipeError("\n".join(faults), hint="'gpuanon schema' prints what a recipe may hold, 'gpuanon methods' the methods") from None
+            raise RecipeError(
+                "\n".join(faults), hint="'gpuanon schema' prints what a recipe may hold, 'gpuanon methods' the methods"
+            ) from None
 
 
 def _parse(path: Path) -> Any:
@@ -112,11 +123,9 @@ def _faults(error: ValidationError) -> list[str]:
 
 def _path(location: tuple[int | str, ...]) -> list[int | str]:
     """The place of a fault as the user wrote it: without the tags that choose a member of a union."""
-    path: list[int | str] = []
-    for at, part in enumerate(location):
-        after_index = at > 0 and isinstance(location[at - 1], int) and location[0] == "mask"
-        after_part = at > 0 and location[at - 1] in ("groups", "basis", "operation") and at < len(location) - 1
-        if isinstance(part, str) and (after_index or after_part):
-            continue
-        path.append(part)
-    return path
+    start, rest = list(location[:2]), list(location[2:])
+    if start[:1] == ["mask"] and rest[:1] == ["method"]:
+        rest = rest[2:]
+    elif start[:1] == ["mask"] and rest[:1] == ["combination"]:
+        rest = rest[1:2] + rest[3:] if rest[1:2] and rest[1] in ("groups", "basis", "operation") else rest[1:]
+    return [part for part in start + rest if not (isinstance(part, str) and "[" in part)]

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from gpuanon.catalogue.measures import by_name
 from gpuanon.comparison import Comparison
 from gpuanon.engine.assess import compute
 from gpuanon.engine.plan import Masked, Plan
 from gpuanon.errors import GuaranteeError
 from gpuanon.measure import Figure
-from gpuanon.catalogue.measures import by_name
-from gpuanon.numerics.classes import class_sizes
-from gpuanon.tables.table import Table, joint_codes
+from gpuanon.numerics.equal_rows import equal_rows
+from gpuanon.tables.codes import level_codes
+from gpuanon.tables.table import Table
 
 
 @dataclass(frozen=True)
@@ -49,21 +52,23 @@ def verify(plan: Plan, original: Table, masked: Masked, release: Table) -> Guara
     if promise == "identical":
         smallest = smallest_class(release, plan.columns)
         figures["smallest_class"] = smallest
-        _require(smallest >= k, f"a combination of {names} is shared by {smallest} released records, fewer than k = {k}")
+        _require(
+            smallest >= k, f"a combination of {names} is shared by {smallest} released records, fewer than k = {k}"
+        )
         return Guarantee(f"every combination of {names} is shared by at least {k} released records", k, True, figures)
     if masked.source is not None:
         _check_moves(plan, original, masked, release, own_group=promise == "members")
     if promise == "members":
         text = f"the values of {names} in a released record were drawn from at least {k} records of its group"
     else:
-        text = f"the values of {names} in a released record were drawn from a mixture of groups of at least {k} records each"
+        text = f"the values of {names} in a released record were drawn from a mixture of groups of {k} or more records"
     return Guarantee(text, k, True, figures)
 
 
 def smallest_class(table: Table, columns: tuple[str, ...]) -> int:
     """Rows in the smallest class of equal values of `columns` (nulls are equal to each other)."""
-    (codes,) = joint_codes([table], columns)
-    return int(class_sizes(codes).min())
+    (codes,) = level_codes([table], columns)
+    return int(np.bincount(equal_rows(codes)).min())
 
 
 def check_limits(comparison: Comparison, limits: Mapping[str, float]) -> dict[str, float]:
@@ -75,17 +80,25 @@ def check_limits(comparison: Comparison, limits: Mapping[str, float]) -> dict[st
             way = "at most" if known[name].better == "lower" else "at least"
             faults.append(f"limits.{name}: {way} {limits[name]:g} is allowed, the release has {figure.value:.4g}")
     if faults:
-        raise GuaranteeError("\n".join(faults) + "\nNothing was written", hint="a larger k, or another method, lowers the risk")
+        raise GuaranteeError(
+            "\n".join(faults) + "\nNothing was written", hint="a larger k, or another method, lowers the risk"
+        )
     return {name: figure.value for name, figure in assessment.measured.items()}
 
 
 def _check_moves(plan: Plan, original: Table, masked: Masked, release: Table, *, own_group: bool) -> None:
-    """Each released record holds the values of its source row, and that row is of its own group where promised."""
-    assert masked.source is not None and masked.labels is not None
+    """Each released record holds the values of its source row, and of a member of its own group where promised."""
+    assert masked.source is not None
+    assert masked.labels is not None
+    before, after = level_codes([original, release], plan.columns)
+    _require(
+        bool((before[masked.source] == after).all()), "a released record differs from the record that it was drawn from"
+    )
     if own_group:
-        _require(bool((masked.labels[masked.source] == masked.labels).all()), "a record received values from outside of its group")
-    before, after = joint_codes([original, release], plan.columns)
-    _require(bool((before[masked.source] == after).all()), "a released record differs from the record that it was drawn from")
+        values = equal_rows(np.concatenate([before, after]))
+        here = masked.labels * (int(values.max()) + 1)
+        members, drawn = here + values[: len(before)], here + values[len(before) :]
+        _require(bool(np.isin(drawn, members).all()), "a record received values that no member of its group has")
 
 
 def _require(kept: bool, fault: str) -> None:

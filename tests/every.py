@@ -41,7 +41,12 @@ MASKS: dict[str, dict[str, Any]] = {
 
 def recipe(mask: str | dict[str, Any], **changes: Any) -> dict[str, Any]:
     """A recipe for the small registry with one mask."""
-    return {"columns": COLUMNS, "nulls": "indicator", "mask": [MASKS[mask] if isinstance(mask, str) else mask], **changes}
+    return {
+        "columns": COLUMNS,
+        "nulls": "indicator",
+        "mask": [MASKS[mask] if isinstance(mask, str) else mask],
+        **changes,
+    }
 
 
 def registry(rows: int = 300) -> Any:

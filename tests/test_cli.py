@@ -138,7 +138,10 @@ def break_recipe(folder, old, new):
 
 FAULTS = {
     "missing input": (lambda f: (f / "registry.parquet").unlink(), "registry.parquet"),
-    "truncated input": (lambda f: (f / "registry.parquet").write_bytes((f / "registry.parquet").read_bytes()[:-100]), "registry.parquet"),
+    "truncated input": (
+        lambda f: (f / "registry.parquet").write_bytes((f / "registry.parquet").read_bytes()[:-100]),
+        "registry.parquet",
+    ),
     "missing recipe": (lambda f: (f / "recipe.toml").unlink(), "no such recipe"),
     "unknown column": (lambda f: break_recipe(f, "age  ", "agee "), "agee"),
     "k = 1": (lambda f: break_recipe(f, "k = 5", "k = 1"), "mask.0.k"),
@@ -156,7 +159,9 @@ def write_infinite(folder):
     table = registry(200)
     income = table["income"].to_numpy().copy()
     income[0] = np.inf
-    pq.write_table(table.set_column(table.column_names.index("income"), "income", pa.array(income)), folder / "registry.parquet")
+    pq.write_table(
+        table.set_column(table.column_names.index("income"), "income", pa.array(income)), folder / "registry.parquet"
+    )
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -210,7 +215,16 @@ def test_assess_gives_risk_and_utility_as_json_and_as_a_table(gpuanon):
 
 def test_a_measure_that_cannot_be_computed_says_why(gpuanon):
     gpuanon(*protect_arguments())
-    code, out, _ = gpuanon("assess", "registry.parquet", "release.parquet", "--recipe", "recipe.toml", "--measures", "reidentification,k_anonymity", "--json")
+    code, out, _ = gpuanon(
+        "assess",
+        "registry.parquet",
+        "release.parquet",
+        "--recipe",
+        "recipe.toml",
+        "--measures",
+        "reidentification,k_anonymity",
+        "--json",
+    )
     result = json.loads(out)
     assert code == 0
     assert "link" in result["risk"]["reidentification"]["error"]
@@ -220,7 +234,9 @@ def test_a_measure_that_cannot_be_computed_says_why(gpuanon):
 
 def test_an_unknown_measure_is_a_usage_error(gpuanon):
     gpuanon(*protect_arguments())
-    code, _, err = gpuanon("assess", "registry.parquet", "release.parquet", "--recipe", "recipe.toml", "--measures", "k_anonimity")
+    code, _, err = gpuanon(
+        "assess", "registry.parquet", "release.parquet", "--recipe", "recipe.toml", "--measures", "k_anonimity"
+    )
     assert code == 2
     assert "k_anonimity" in err
 
@@ -252,7 +268,12 @@ def test_demo_tells_the_story(gpuanon, folder):
     code, out, err = gpuanon("demo", "--rows", "500", "--out", "story")
     assert code == 0, err
     assert "Guarantee, verified on the release" in out
-    assert {path.name for path in (folder / "story").iterdir()} >= {"registry.parquet", "recipe.toml", "release.parquet", "release.parquet.manifest.json"}
+    assert {path.name for path in (folder / "story").iterdir()} >= {
+        "registry.parquet",
+        "recipe.toml",
+        "release.parquet",
+        "release.parquet.manifest.json",
+    }
 
 
 def test_no_cell_value_and_no_key_reaches_the_streams(gpuanon):
@@ -266,7 +287,11 @@ def test_no_cell_value_and_no_key_reaches_the_streams(gpuanon):
 
 def start(folder, *arguments):
     return subprocess.Popen(
-        [sys.executable, "-m", "gpuanon.cli", *map(str, arguments)], cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-m", "gpuanon.cli", *map(str, arguments)],
+        cwd=folder,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
 
 
@@ -287,5 +312,7 @@ def test_a_run_that_is_stopped_leaves_no_release(folder, number):
 
 def test_importing_the_package_imports_nothing_heavy():
     code = "import sys, gpuanon; print([m for m in ('cupy', 'cuml', 'dask', 'sklearn', 'pandas', 'pyarrow', 'scipy.stats', 'matplotlib') if m in sys.modules])"
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ), check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ), check=True
+    )
     assert answer.stdout.strip() == "[]"

@@ -62,7 +62,11 @@ def test_the_null_policy_defaults_to_indicator():
 
 def test_every_fault_is_named_at_once_with_its_place(tmp_path):
     path = tmp_path / "recipe.toml"
-    path.write_text(TOML.replace("k = 10", 'k = 1\nblok = 5\nrefine = "maybe"').replace('"quasi"', '"qasi"').replace("reident", "redient"))
+    path.write_text(
+        TOML.replace("k = 10", 'k = 1\nblok = 5\nrefine = "maybe"')
+        .replace('"quasi"', '"qasi"')
+        .replace("reident", "redient")
+    )
     with pytest.raises(RecipeError) as caught:
         Recipe.load(path)
     lines = str(caught.value).splitlines()

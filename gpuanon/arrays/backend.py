@@ -75,7 +75,9 @@ def choose(name: BackendName = "auto") -> Backend:
     if problem is None:
         return Backend("cupy", "asked for" if name == "cupy" else "a CUDA device answered")
     if name == "cupy":
-        raise BackendError(f"backend: cupy was asked for, but {problem}", hint="use --backend numpy, or see 'gpuanon doctor'")
+        raise BackendError(
+            f"backend: cupy was asked for, but {problem}", hint="use --backend numpy, or see 'gpuanon doctor'"
+        )
     return Backend("numpy", problem)
 
 

@@ -6,16 +6,18 @@ A recipe may also hold a `Combination` itself.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 from pydantic import Discriminator, Field, Tag
 
-from gpuanon.bases import AnyBasis, Ica, Identity, Svd
-from gpuanon.groups import AnyGroups, KMember, Mdav, MedianCuts, Spectral, Whole
-from gpuanon.operations import AnyOperation, Centroid, Dither, Noise, Permute, Resample, Swap
+from gpuanon.bases import AnyBasis, Identity, Svd
+from gpuanon.groups import AnyGroups, KMember, Mdav, Whole
+from gpuanon.operations import AnyOperation, Centroid, Dither, Permute, Resample, Swap
 from gpuanon.parts import Part
 
 ColumnChoice: TypeAlias = Literal["quasi", "all"] | tuple[str, ...]
+K = Annotated[int, Field(ge=2, description="records of a group, at least")]
+Block = Annotated[int, Field(ge=0, description="rows of a spatial block; 0: the whole table at once, as published")]
 
 
 class Combination(Part):
@@ -24,9 +26,11 @@ class Combination(Part):
     groups: AnyGroups
     basis: AnyBasis = Identity()
     operation: AnyOperation
-    columns: ColumnChoice = Field(default="quasi", description='"quasi", "all" (quasi and sensitive) or a list of names')
+    columns: ColumnChoice = Field(default="quasi", description='"quasi", "all" or a list of names')
     metric: Literal["euclidean", "gower"] = Field(default="euclidean", description="how the groups measure distance")
-    response_weight: float = Field(default=0.0, ge=0, description="weight of the sensitive columns in the grouping; they are not changed")
+    response_weight: float = Field(
+        default=0.0, ge=0, description="weight of the sensitive columns in the grouping; they are not changed"
+    )
 
     @property
     def k(self) -> int | None:
@@ -34,6 +38,7 @@ class Combination(Part):
         return getattr(self.groups, "k", None)
 
     def combination(self) -> Combination:
+        """Itself: a named method has the same function."""
         return self
 
 
@@ -42,7 +47,7 @@ class Method(Part):
 
     source: ClassVar[str]
 
-    columns: ColumnChoice = Field(default="quasi", description='"quasi", "all" (quasi and sensitive) or a list of names')
+    columns: ColumnChoice = Field(default="quasi", description='"quasi", "all" or a list of names')
 
     def combination(self) -> Combination:
         """The method's groups, basis and operation."""
@@ -55,11 +60,11 @@ class Microaggregation(Method):
     source: ClassVar[str] = "Domingo-Ferrer and Torra 2005; Byun et al. 2007; Lasko 2007, ch. 2"
 
     method: Literal["microaggregation"] = "microaggregation"
-    k: int = Field(ge=2)
+    k: K
     groups: Literal["mdav", "k-member"] = "mdav"
-    refine: bool = True
-    block: int = Field(default=1024, ge=0, description="rows of a spatial block; 0: the whole table at once, as published")
-    centre: Literal["mean", "median"] = "mean"
+    refine: bool = Field(default=True, description="exchange records between neighbouring groups while the loss falls")
+    block: Block = 1024
+    centre: Literal["mean", "median"] = Field(default="mean", description="of numbers; categories have their mode")
     metric: Literal["euclidean", "gower"] = "euclidean"
 
     def combination(self) -> Combination:
@@ -70,3 +75,83 @@ class Microaggregation(Method):
             columns=self.columns,
             metric=self.metric,
         )
+
+
+class DistributionPreserving(Method):
+    """Groups of at least k similar records; values are drawn so that their distribution is kept."""
+
+    source: ClassVar[str] = "Wei, Ramamurthy and Varshney 2018"
+
+    method: Literal["distribution-preserving"] = "distribution-preserving"
+    k: K
+    dither: Literal["gaussian", "cell", "merged-cell", "resample", "permute"] = "gaussian"
+    alpha: float = Field(default=1 / 3, ge=0, description="gaussian: variance added to each column")
+    response_weight: float = Field(default=1.0, ge=0, description="weight of the sensitive columns in the grouping")
+    block: int | None = Field(
+        default=None, ge=0, description="rows of a block; 0: the whole table, as published; none: grows with k"
+    )
+    order: Literal["fewest", "given"] | tuple[int, ...] = Field(
+        default="fewest", description="of the columns, in the transformation"
+    )
+    bins: int | None = Field(
+        default=None, ge=2, description="gaussian: bins of continuous columns, so that no real row is copied"
+    )
+
+    def combination(self) -> Combination:
+        operation: Resample | Permute | Dither
+        if self.dither == "resample":
+            operation = Resample()
+        elif self.dither == "permute":
+            operation = Permute()
+        else:
+            operation = Dither(kind=self.dither, alpha=self.alpha, block=self.block, order=self.order, bins=self.bins)
+        return Combination(
+            groups=KMember(k=self.k) if self.block is None else KMember(k=self.k, block=self.block),
+            operation=operation,
+            columns=self.columns,
+            response_weight=self.response_weight,
+        )
+
+
+class SvdSwap(Method):
+    """Every principal component is permuted on its own."""
+
+    source: ClassVar[str] = "Lasko 2007, fig. 4-1"
+
+    method: Literal["svd-swap"] = "svd-swap"
+    tol: float = Field(default=0.05, gt=0, description="largest correlation of two swapped components")
+    orthonormal: bool = Field(
+        default=False, description="turn the swapped components so that the covariance is kept to rounding"
+    )
+
+    def combination(self) -> Combination:
+        operation = Swap(tol=self.tol, orthonormal=self.orthonormal)
+        return Combination(groups=Whole(), basis=Svd(), operation=operation, columns=self.columns)
+
+
+AnyMethod: TypeAlias = Microaggregation | DistributionPreserving | SvdSwap
+METHODS: tuple[type[Method], ...] = get_args(AnyMethod)
+
+
+def _kind_of_mask(mask: Any) -> str:
+    """Which member of `AnyMask` a mask is: a named method or a free combination."""
+    if isinstance(mask, dict):
+        return "combination" if {"groups", "basis", "operation"} & set(mask) and "method" not in mask else "method"
+    return "method" if hasattr(mask, "method") else "combination"
+
+
+AnyMask: TypeAlias = Annotated[
+    Annotated[Annotated[AnyMethod, Field(discriminator="method")], Tag("method")]
+    | Annotated[Combination, Tag("combination")],
+    Discriminator(_kind_of_mask),
+]
+
+
+def catalogue() -> list[dict[str, Any]]:
+    """The methods as ``methods --json`` lists them."""
+    entries = []
+    for method in METHODS:
+        properties = method.model_json_schema()["properties"]
+        name = properties.pop("method")["default"]
+        entries.append({"name": name, "summary": method.__doc__, "source": method.source, "parameters": properties})
+    return entries

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays import progress
+from gpuanon.catalogue.measures import MEASURES, by_name
 from gpuanon.comparison import Comparison
 from gpuanon.errors import GpuanonError, ParameterError
 from gpuanon.measure import Measured
-from gpuanon.catalogue.measures import MEASURES, by_name
 from gpuanon.recipe import Recipe
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
@@ -75,7 +75,9 @@ def compute(comparison: Comparison, names: tuple[str, ...]) -> Assessment:
     known = by_name()
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise ParameterError(f"measures: there is no {', '.join(map(repr, unknown))}", hint="'gpuanon measures' lists them")
+        raise ParameterError(
+            f"measures: there is no {', '.join(map(repr, unknown))}", hint="'gpuanon measures' lists them"
+        )
     measured: dict[str, Measured] = {}
     failed: dict[str, str] = {}
     with progress.stage("assess"):
@@ -95,5 +97,3 @@ def compute(comparison: Comparison, names: tuple[str, ...]) -> Assessment:
 
 def _table(data: Any) -> Table:
     return data if isinstance(data, Table) else Table.of(data)
-
-

@@ -20,6 +20,8 @@ from gpuanon.errors import InputError
 from gpuanon.recipe import Recipe
 from gpuanon.tables import io
 from gpuanon.tables.schema import Schema
+from gpuanon.tables.table import Table
+from gpuanon.tables.values import floats
 
 
 def protect_file(
@@ -38,12 +40,16 @@ def protect_file(
     began = time.perf_counter()
     loaded = Recipe.load(recipe)
     key = Key.find(key_file)
-    io.check_writable([output, manifest_path(output), *([link] if link else [])], force=force)
+    inputs = [path for path in (source, recipe, key_file, reference) if path is not None]
+    io.check_output(output, force=force, inputs=inputs)
+    for beside in (manifest_path(output), link):
+        if beside is not None:
+            io.check_output(beside, force=force, inputs=inputs, table=False)
     chosen = choose(backend)
     log(f"backend: {chosen.name} ({chosen.reason})")
     with progress.stage("read"):
-        table = io.read(source)
-        sample = None if reference is None else io.read(reference)
+        table = read_table(source, loaded)
+        sample = None if reference is None else read_table(reference, loaded)
     release = protect(table, loaded, rng=key, backend=chosen.name, reference=sample)
     with progress.stage("write"):
         release.write(output, link=link, force=force)
@@ -65,10 +71,16 @@ def assess_files(
     """Measure the release in one file against the original in another."""
     loaded = Recipe.load(recipe)
     with progress.stage("read"):
-        before, after = io.read(original), io.read(release)
-        sample = None if reference is None else io.read(reference)
+        before, after = read_table(original, loaded), read_table(release, loaded)
+        sample = None if reference is None else read_table(reference, loaded)
         rows = None if link is None else read_link(link)
     return assess(before, after, loaded, reference=sample, link=rows, measures=names).to_json()
+
+
+def read_table(path: Path, recipe: Recipe) -> Table:
+    """The table in a file; in a CSV, columns that the recipe calls categorical or identifiers are text (post codes)."""
+    text = [name for name, spec in recipe.columns.items() if spec.kind == "categorical" or spec.role == "identifier"]
+    return io.read(path, text)
 
 
 def read_link(path: Path) -> np.ndarray[Any, Any]:
@@ -76,7 +88,7 @@ def read_link(path: Path) -> np.ndarray[Any, Any]:
     table = io.read(path)
     if table.names != ("row",):
         raise InputError(f"{path.name}: a link has one column 'row', got {len(table.names)} columns")
-    return table.numbers("row").astype(np.int64)
+    return floats(table.arrow("row")).astype(np.int64)
 
 
 def check_recipe(recipe: Path, source: Path | None) -> list[str]:
@@ -85,13 +97,15 @@ def check_recipe(recipe: Path, source: Path | None) -> list[str]:
     lines = [f"{recipe.name}: {len(loaded.columns)} columns, {len(loaded.mask)} masks: no fault"]
     if source is None:
         return lines
-    table = io.read(source)
+    table = read_table(source, loaded)
     schema = Schema.resolve(table, loaded.columns)
     lines.append(f"{source.name}: {table.n_rows} rows, {len(table.names)} columns: fits")
-    lines += [f"  {name}: {schema.role(name)}, {schema.kind(name)}" for name in schema.names]
+    lines += [f"  {column.name}: {column.role}, {column.kind or 'kept as it is'}" for column in schema.columns]
+    lines += [f"note: {note}" for note in schema.notes]
     for mask in loaded.mask:
         combination = mask.combination()
-        lines.append(f"mask {combination.groups.use} × {combination.basis.use} × {combination.operation.use} on {', '.join(chosen_columns(combination, schema))}")
+        parts = " × ".join(part.use for part in (combination.groups, combination.basis, combination.operation))
+        lines.append(f"mask: {parts} on {', '.join(chosen_columns(combination, schema))}")
         if combination.k is not None and table.n_rows < combination.k:
             raise InputError(f"mask: k = {combination.k} is more than the table's {table.n_rows} rows")
     return lines

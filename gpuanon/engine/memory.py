@@ -95,7 +95,9 @@ def as_key(rng: Key | bytes | int | np.random.Generator | None) -> Key:
         return Key(np.random.default_rng(int(rng)).bytes(32))
     if isinstance(rng, np.random.Generator):
         return Key(rng.bytes(32))
-    raise ParameterError(f"rng: None, a Key, bytes, an integer or a numpy Generator is allowed, got {type(rng).__name__}")
+    raise ParameterError(
+        f"rng: None, a Key, bytes, an integer or a numpy Generator is allowed, got {type(rng).__name__}"
+    )
 
 
 def release_order(key: Key, records: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -152,11 +154,14 @@ def _manifest(
         "rows_out": released.n_rows,
         "rows_added": 0,
         "rows_dropped": original.n_rows - released.n_rows,
-        "columns": {name: {"role": schema.role(name), "kind": schema.kind(name)} for name in schema.names},
+        "columns": {column.name: {"role": column.role, "kind": column.kind} for column in schema.columns},
         "nulls": recipe.nulls,
         "limits": recipe.limits,
         "mask": masks,
         "guarantee": overall(guarantees),
         "backend": backend.name,
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in ("numpy", "scipy", "pyarrow")}},
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("numpy", "scipy", "pyarrow")},
+        },
     }

@@ -15,14 +15,16 @@ from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Array, Backend, namespace, to_host
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
-from gpuanon.errors import RecipeError
 from gpuanon.catalogue.methods import Combination
+from gpuanon.errors import RecipeError
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 from gpuanon.parts import Changed, Moved, Outcome, Records
 from gpuanon.recipe import NullPolicy
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.schema import Schema
+from gpuanon.tables.summaries import Summary
 from gpuanon.tables.table import Table
+from gpuanon.tables.values import floats
 
 
 @dataclass(frozen=True)
@@ -61,25 +63,43 @@ class Plan:
 
     @classmethod
     def fit(cls, combination: Combination, table: Table, schema: Schema, nulls: NullPolicy) -> Plan:
-        """Choose the columns and fit their encodings."""
+        """Choose the columns and fit their encodings to a whole table."""
+        return cls.from_summary(
+            combination, Summary.of(table, schema, needed_columns(combination, schema)), schema, nulls
+        )
+
+    @classmethod
+    def from_summary(cls, combination: Combination, summary: Summary, schema: Schema, nulls: NullPolicy) -> Plan:
+        """The same from the merged summaries of a table's parts, which hold at least `needed_columns`."""
         columns = chosen_columns(combination, schema)
-        apart = tuple(name for name in schema.sensitive if name not in columns) if combination.response_weight else ()
+        apart = tuple(name for name in needed_columns(combination, schema) if name not in columns)
         spectral = combination.basis.use not in ("identity", "normal-scores")
-        categories = "indicator" if spectral else "balanced"
+        masked, response = (
+            Summary(summary.rows, {name: summary.columns[name] for name in names}) for names in (columns, apart)
+        )
         return cls(
             combination,
             columns,
-            Encoding.fit(table, schema, columns, nulls=nulls, categories=categories),
-            Encoding.fit(table, schema, apart, nulls="indicator") if apart else None,
+            Encoding.from_summary(masked, schema, nulls, "indicator" if spectral else "balanced"),
+            Encoding.from_summary(response, schema, "indicator") if apart else None,
             schema.weight,
         )
+
+    def view(self, table: Table) -> np.ndarray[Any, Any]:
+        """(n, d) the encoded rows as the groups see them, on the host."""
+        X = self.encoding.encode(table)
+        return X if self.response is None else np.hstack([X, self._response(table)])
+
+    def _response(self, table: Table) -> np.ndarray[Any, Any]:
+        """The sensitive columns that take part in the grouping, scaled by their weight in it."""
+        assert self.response is not None
+        return self.response.encode(table) * np.sqrt(self.combination.response_weight)
 
     def apply(self, table: Table, draws: Draws, backend: Backend) -> Masked:
         """Mask the rows of `table`; `draws` are theirs."""
         with progress.stage("encode"):
             X, view, weights, metric = self._upload(table, backend)
-        with progress.stage("groups"):
-            groups = self.combination.groups.form(view, draws.child("groups"), metric)
+        groups = self.combination.groups.form(view, draws.child("groups"), metric)
         with progress.stage("mask"):
             T, back = self.combination.basis.forward(X, groups)
             records = Records(draws.child("operation"), weights, self._categorical(T))
@@ -95,9 +115,9 @@ class Plan:
             gower, metric = self.encoding.gower(table)
             blocks.append(gower)
         elif self.response is not None:
-            blocks.append(self.response.encode(table) * np.sqrt(self.combination.response_weight))
+            blocks.append(self._response(table))
         if self.weight is not None:
-            blocks.append(table.numbers(self.weight)[:, None])
+            blocks.append(floats(table.arrow(self.weight))[:, None])
         whole = blocks[0] if len(blocks) == 1 else np.hstack(blocks)
         matrix = backend.upload(np.ascontiguousarray(whole, dtype=backend.real))
         xp = namespace(matrix)
@@ -110,7 +130,7 @@ class Plan:
         """Which coordinates stand for categories: known only while they are the encoded columns themselves."""
         if self.combination.basis.use != "identity":
             return None
-        return tuple(feature.level is not None for feature in self.encoding.features)
+        return tuple(feature.kind != "value" for feature in self.encoding.features)
 
     def _decoded(self, table: Table, groups: Partition, outcome: Outcome, back: Any) -> Masked:
         """Download what changed, once, and put it into the table."""
@@ -118,27 +138,24 @@ class Plan:
         if isinstance(outcome, Moved):
             both = to_host(namespace(outcome.source).stack([outcome.source, groups.labels()]))
             moved = table.take(both[0])
-            released = table.replace({name: moved.column(name) for name in self.columns})
+            released = table.replace({name: moved.series(name) for name in self.columns})
             return Masked(released, groups.parts, smallest, both[0], both[1])
         assert isinstance(outcome, Changed)
         values = to_host(back(outcome.values)).astype(np.float64, copy=False)
         return Masked(table.replace(self.encoding.decode(values, table)), groups.parts, smallest)
 
 
+def needed_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
+    """The columns that a mask has to know: those that it changes, and sensitive ones that take part in its grouping."""
+    columns = chosen_columns(combination, schema)
+    return columns + tuple(name for name in schema.sensitive if combination.response_weight and name not in columns)
+
+
 def chosen_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
-    """The columns that a mask changes, in the table's order."""
-    if combination.columns == "quasi":
-        chosen = schema.quasi
-    elif combination.columns == "all":
-        chosen = tuple(name for name in schema.names if name in schema.quasi or name in schema.sensitive)
-    else:
-        unknown = sorted(set(combination.columns) - set(schema.names))
-        if unknown:
-            raise RecipeError(f"mask: columns: there is no column {', '.join(map(repr, unknown))} in the table")
-        dropped = sorted(set(combination.columns) & (set(schema.identifiers) | ({schema.weight} - {None})))
-        if dropped:
-            raise RecipeError(f"mask: columns: {', '.join(map(repr, dropped))} is an identifier or the weight and is not masked")
-        chosen = tuple(name for name in schema.names if name in combination.columns)
+    """The columns that a mask changes."""
+    chosen = schema.select(combination.columns)
+    if schema.weight in chosen:
+        raise RecipeError(f"mask: columns: {schema.weight!r} is the weight and is not masked")
     if not chosen:
         raise RecipeError(
             "mask: columns: no column is chosen",

@@ -29,14 +29,15 @@ class Release:
     @property
     def data(self) -> Any:
         """The released rows as the kind of dataframe that went in."""
-        return self.table.native
+        return self.table.to_native()
 
     def write(self, output: Path, *, link: Path | None = None, force: bool = False) -> None:
         """Write the release, its manifest beside it, and on request the private link: all of them or none."""
-        files: dict[Path, Any] = {output: self.table, manifest_path(output): _json_bytes(self.manifest)}
-        if link is not None:
-            files[link] = ("row\n" + "\n".join(map(str, self.link)) + "\n").encode()
-        io.write_together(files, force=force)
+        with io.Writing(force=force) as out:
+            out.table(output, self.table)
+            out.text(manifest_path(output), json.dumps(self.manifest, indent=2, ensure_ascii=False) + "\n")
+            if link is not None:
+                out.text(link, "\n".join(["row", *map(str, self.link), ""]), private=True)
 
     def __repr__(self) -> str:
         return f"Release({self.table.n_rows} rows, {len(self.table.names)} columns)"
@@ -45,7 +46,3 @@ class Release:
 def manifest_path(output: Path) -> Path:
     """The manifest lies beside the release."""
     return output.with_name(output.name + ".manifest.json")
-
-
-def _json_bytes(data: dict[str, Any]) -> bytes:
-    return (json.dumps(data, indent=2, ensure_ascii=False) + "\n").encode()

@@ -7,17 +7,21 @@ References
 
 from __future__ import annotations
 
-from gpuanon.arrays.backend import Array
+from gpuanon.arrays.backend import Array, namespace
 from gpuanon.errors import ParameterError
 from gpuanon.measure import Measured
-from gpuanon.numerics.classes import class_sizes
+from gpuanon.numerics.equal_rows import equal_rows
 
 
 def k_anonymity(codes: Array) -> Measured:
     """Records in the smallest class; `codes` (n, d) are equal where released values are equal."""
     sizes = _sizes(codes)
     smallest = int(sizes.min())
-    details = {"classes": len(sizes), "mean_class": float(sizes.mean()), "in_smallest": int(sizes[sizes == smallest].sum())}
+    details = {
+        "classes": len(sizes),
+        "mean_class": float(sizes.mean()),
+        "in_smallest": int(sizes[sizes == smallest].sum()),
+    }
     return Measured(smallest, details)
 
 
@@ -31,4 +35,4 @@ def uniqueness(codes: Array) -> Measured:
 def _sizes(codes: Array) -> Array:
     if len(codes) == 0:
         raise ParameterError("release: at least one record is needed")
-    return class_sizes(codes)
+    return namespace(codes).bincount(equal_rows(codes))

@@ -1,0 +1,17 @@
+"""Bases: along which axes records mix."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from pydantic import Field
+
+from gpuanon.bases.ica import Ica
+from gpuanon.bases.identity import Identity
+from gpuanon.bases.normal_scores import NormalScores
+from gpuanon.bases.svd import Svd
+
+AnyBasis: TypeAlias = Annotated[Identity | Svd | Ica | NormalScores, Field(discriminator="use")]
+"""Any basis of a recipe, told apart by ``use``."""
+
+__all__ = ["AnyBasis", "Ica", "Identity", "NormalScores", "Svd"]

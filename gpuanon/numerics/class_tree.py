@@ -1,0 +1,170 @@
+"""A classification tree for two classes, with splits over sets of categories and cost-complexity pruning.
+
+scikit-learn's trees cannot split a set of categories; here the categories of a node are ordered by their share of the
+second class, which makes the best of all 2^(q−1) divisions one of q − 1 cuts (theorem 4.5 of [1]).  Growth stops, and
+branches are cut, by the rule of R's rpart [2], so that published figures can be computed again:
+
+* a split needs 3 · `smallest` records, leaves `smallest` or more on each side, and makes the Gini index fall most;
+* risk is the number of misclassified records, and α = `complexity` × the root's risk is the price of a split;
+* a node is worth what its subtree gains per split, after branches that gain less per split than the whole were
+  taken out of the account, the weaker first; a node worth no more than α is a leaf;
+* a node whose risk, or whose allowance, is not above α is not split at all.  A child's allowance is what its parent can
+  still gain, less α.
+
+References
+----------
+.. [1] L. Breiman, J. Friedman, R. Olshen, C. Stone (1984), Classification and Regression Trees.
+.. [2] T. M. Therneau, E. J. Atkinson (2022), An introduction to recursive partitioning using the rpart routines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuanon.errors import ParameterError
+
+Floats = np.ndarray[Any, Any]
+Ints = np.ndarray[Any, Any]
+
+_DEEPEST = 30
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a node may be split."""
+
+    smallest: int
+    alpha: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """The records, and the shares to be found."""
+
+    X: Floats
+    y: Floats
+    categorical: tuple[bool, ...]
+    shares: Floats
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """A node with all below it, as its parent sees it.
+
+    risk   : misclassified records if the node were a leaf
+    worth  : gain per split, see the head of the module; α for a leaf
+    kept   : misclassified records of the subtree in the parent's account
+    splits : splits of the subtree in the parent's account
+    """
+
+    risk: float
+    worth: float
+    kept: float
+    splits: int
+
+
+def class_shares(
+    X: Floats, second: Floats, categorical: Sequence[bool], smallest: int = 5, complexity: float = 1e-3
+) -> Floats:
+    """(n,) share of the second class in each record's leaf.
+
+    Parameters
+    ----------
+    X           : (n, d) numbers; whole numbers from 0 up in categorical columns
+    second      : (n,) 1 for records of the second class, 0 for the first
+    categorical : one flag a column
+    smallest    : records that a leaf holds at least
+    complexity  : price of a split, as a share of the root's risk
+    """
+    if len(categorical) != X.shape[1]:
+        raise ParameterError(f"categorical: one flag a column is needed ({X.shape[1]}), got {len(categorical)}")
+    n, ones = len(X), float(second.sum())
+    rule = Rule(smallest, complexity * min(ones, n - ones))
+    data = _Data(X, second.astype(float), tuple(categorical), np.empty(n))
+    _grow(data, np.arange(n), float("inf"), rule, 0)
+    return data.shares
+
+
+def _grow(data: _Data, rows: Ints, allowance: float, rule: Rule, depth: int) -> _Branch:
+    """Grow the node that holds `rows`, and write its leaves' shares."""
+    y = data.y[rows]
+    ones = float(y.sum())
+    risk = min(ones, len(rows) - ones)
+    data.shares[rows] = ones / len(rows)
+    leaf = _Branch(risk, rule.alpha, risk, 0)
+    within = min(risk, allowance)
+    if len(rows) < 3 * rule.smallest or within <= rule.alpha or depth >= _DEEPEST:
+        return leaf
+    goes_left = _best_split(data.X[rows], y, data.categorical, rule.smallest)
+    if goes_left is None:
+        return leaf
+    left = _grow(data, rows[goes_left], within - rule.alpha, rule, depth + 1)
+    possible = min(max((risk - left.kept) / (left.splits + 1), risk - left.risk), allowance)
+    right = _grow(data, rows[~goes_left], possible - rule.alpha, rule, depth + 1)
+    branch = _account(risk, left, right)
+    if branch.worth <= rule.alpha:
+        data.shares[rows] = ones / len(rows)
+        return leaf
+    return branch
+
+
+def _account(risk: float, left: _Branch, right: _Branch) -> _Branch:
+    """What a split is worth: weaker branches leave the account while the whole gains more per split than they do."""
+    kept, splits = left.kept + right.kept, left.splits + right.splits + 1
+    for branch in sorted((right, left), key=lambda child: child.worth):
+        if (risk - kept) / splits <= branch.worth:
+            break
+        kept += branch.risk - branch.kept
+        splits -= branch.splits
+    return _Branch(risk, (risk - kept) / splits, kept, splits)
+
+
+def _best_split(X: Floats, y: Floats, categorical: tuple[bool, ...], smallest: int) -> Floats | None:
+    """(n,) which rows go left in the split with the largest fall of the Gini index, the first column's on a tie."""
+    best, found = 1e-9, None
+    for j, by_category in enumerate(categorical):
+        cut = (_cut_categories if by_category else _cut_numbers)(X[:, j], y, smallest)
+        if cut is not None and cut[0] > best + 1e-9:
+            best, found = cut
+    return found
+
+
+def _cut_numbers(x: Floats, y: Floats, smallest: int) -> tuple[float, Floats] | None:
+    """Best cut of a numeric column: its gain and who goes left."""
+    order = np.argsort(x, kind="stable")
+    ordered = x[order]
+    gain = _gains(np.arange(1, len(x)), y[order].cumsum()[:-1], len(x), y.sum(), smallest)
+    gain[ordered[1:] == ordered[:-1]] = -np.inf
+    if len(gain) == 0 or gain.max() == -np.inf:
+        return None
+    at = int(gain.argmax())
+    return float(gain[at]), x <= ordered[at]
+
+
+def _cut_categories(x: Floats, y: Floats, smallest: int) -> tuple[float, Floats] | None:
+    """Best division of a column's categories: its gain and who goes left."""
+    codes = x.astype(np.int64)
+    counts, ones = np.bincount(codes), np.bincount(codes, y)
+    present = np.flatnonzero(counts)
+    if len(present) < 2:
+        return None
+    order = present[np.argsort(ones[present] / counts[present], kind="stable")]
+    gain = _gains(counts[order].cumsum()[:-1], ones[order].cumsum()[:-1], len(x), y.sum(), smallest)
+    if gain.max() == -np.inf:
+        return None
+    at = int(gain.argmax())
+    left = np.zeros(len(counts), dtype=bool)
+    left[order[: at + 1]] = True
+    return float(gain[at]), left[codes]
+
+
+def _gains(left: Ints, left_ones: Floats, n: int, ones: float, smallest: int) -> Floats:
+    """n × fall of the Gini index for cuts with `left` rows, `left_ones` of them of the second class, on the left."""
+    right, right_ones = n - left, ones - left_ones
+    purity = (left_ones**2 + (left - left_ones) ** 2) / left + (right_ones**2 + (right - right_ones) ** 2) / right
+    gain = purity - (ones**2 + (n - ones) ** 2) / n
+    return np.where((left >= smallest) & (right >= smallest), gain, -np.inf)

@@ -24,6 +24,7 @@ cost         float64                 no     yearly cost of care, cents; one fift
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,7 @@ person_id   = { role = "identifier" }
 age         = { role = "quasi" }
 sex         = { role = "quasi" }
 region      = { role = "quasi" }
-education   = { role = "quasi", kind = "ordinal" }
+education   = { role = "quasi", kind = "ordinal", levels = LEVELS }
 income      = { role = "quasi", transform = "log" }
 admission   = { role = "quasi" }
 diagnosis   = { role = "sensitive" }
@@ -74,7 +75,7 @@ k = 5
 
 def registry_recipe() -> str:
     """A recipe (TOML) that suits the registry: what an intruder may know is quasi, diagnosis and cost are sensitive."""
-    return _RECIPE
+    return _RECIPE.replace("LEVELS", json.dumps(EDUCATION))
 
 
 def make_registry(rows: int, seed: int = 0) -> pa.Table:

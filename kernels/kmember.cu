@@ -117,16 +117,17 @@ __device__ __forceinline__ void cluster_part(const Part& part, int k, const Metr
     for (int cluster = 0; cluster < part.size / k; ++cluster) {
         int newest = furthest_from_seed(part, meeting);
         take(part, newest, cluster);
-        for (int member = 1; member < k; ++member) {
+        int member = 1;
+        do {  // at least once, even for k = 1: it also measures the distances from the seed
             newest = nearest_to_cluster<GOWER>(part, newest, member == 1, metric, meeting);
-            take(part, newest, cluster);
-        }
+            if (member < k) take(part, newest, cluster);
+        } while (++member < k);
     }
     if (part.size % k) place_leftovers<GOWER>(part, k, metric, meeting);
 }
 
 // x        : (d, n) rows, part after part;  starts : (parts + 1) offsets of the parts
-// first    : (parts) number of each part's first cluster;  k : at least 2, at most the size of each part
+// first    : (parts) number of each part's first cluster;  k : at most the size of each part
 // weights  : (d) shares of the columns, or null for the Euclidean metric;  categorical : (d)
 // room     : rows for which there is shared memory, d + 2 numbers each
 // scratch  : (2, n), for parts with more rows than that; may be null when there is none

@@ -82,6 +82,8 @@ def conditional_stretches(
     labels = blocks.labels()
     low, high = blocks.starts[labels], blocks.starts[labels + 1]
     running = None if weights is None else running_weights(weights[order], blocks)
+    if on_device(X):
+        return *_stretches_cuda(u, X[order], labels, blocks.starts, running), order
     new = _first_places(blocks)
     for j in range(X.shape[1]):
         place = quantile_place(u[:, j], low, high, running)
@@ -90,6 +92,21 @@ def conditional_stretches(
         starts, run = runs(new)
         low, high = starts[run[place]], starts[run[place] + 1]
     return low, high, order
+
+
+def _stretches_cuda(u: Array, rows: Array, labels: Array, starts: Array, running: Array | None) -> tuple[Array, Array]:
+    """The stretches by nested searches in the sorted `rows`, one thread a record (``kernels/empirical_inverse.cu``)."""
+    from gpuanon.arrays.kernels import launch, pieces
+
+    xp = namespace(rows)
+    real = rows.dtype if rows.dtype.kind == "f" else np.dtype(np.float64)
+    columns = xp.ascontiguousarray(rows.T, dtype=real)
+    low, high = xp.empty_like(labels), xp.empty_like(labels)
+    for at in pieces(len(u), u.shape[1] * np.dtype(np.float64).itemsize):
+        wanted = xp.ascontiguousarray(u[at].T, dtype=np.float64)
+        arguments = (wanted, columns, labels[at], starts, running, *wanted.shape[::-1], len(rows), low[at], high[at])
+        launch("empirical_inverse", "empirical_inverse", *arguments, over=wanted.shape[1])
+    return low, high
 
 
 def cell_cdfs(x: Array, cells: Array, weights: Array | None = None) -> Array:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from gpuanon.arrays.backend import Array, on_device
+from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 
@@ -178,8 +178,31 @@ def _tile_in_logs(samples: Floats, forms: Floats, log_scales: Floats, log_weight
 def _conditional_cdfs_cuda(
     x: Array, sample_starts: Array, means: Array, whitening: Array, log_weights: Array, component_starts: Array
 ) -> Array:
-    """The same by the kernel in ``kernels/rosenblatt.cu``."""
-    raise NotImplementedError
+    """The same by the kernel in ``kernels/rosenblatt.cu``: a thread a sample, float64 sums whatever the type of `x`."""
+    from gpuanon.arrays.kernels import launch, limits, pieces
+
+    xp = namespace(x)
+    n, d = x.shape
+    real = x.dtype
+    state = 4 * d * np.dtype(np.float64).itemsize  # what a thread keeps
+    threads = next((count for count in (128, 64, 32) if count * state <= limits().shared), 0)
+    in_shared = threads > 0
+    threads = threads or 128
+    log_diagonal = xp.log(whitening.diagonal(axis1=1, axis2=2)).astype(real)
+    mixture = [xp.ascontiguousarray(array, dtype=real) for array in (means, whitening, log_diagonal, log_weights)]
+    u = xp.empty_like(x, order="C")
+    for at in pieces(n, 2 * d * real.itemsize + (0 if in_shared else state)):
+        rows = xp.clip(sample_starts, at.start, at.stop) - at.start
+        tiles = xp.zeros_like(sample_starts)
+        xp.cumsum(-(-(rows[1:] - rows[:-1]) // threads), out=tiles[1:])
+        columns, transformed = xp.ascontiguousarray(x[at].T), xp.empty((d, at.stop - at.start), dtype=real)
+        scratch = None if in_shared else xp.empty((4, *transformed.shape), dtype=np.float64)
+        arguments = (columns, rows, component_starts, tiles, len(rows) - 1, len(transformed[0]), d, *mixture, scratch)
+        most = (at.stop - at.start) // threads + len(rows) - 1  # tiles: how many there are, only the device knows
+        shared = threads * state if in_shared else 0
+        launch("rosenblatt", "rosenblatt", *arguments, transformed, over=most, each=1, threads=threads, shared=shared)
+        u[at] = transformed.T
+    return u
 
 
 def whiten(covariances: Array, jitter: float = 0.0) -> tuple[Array, Array]:
@@ -194,8 +217,6 @@ def whiten(covariances: Array, jitter: float = 0.0) -> tuple[Array, Array]:
     ParameterError
         When a matrix is singular to working precision.
     """
-    from gpuanon.arrays.backend import namespace
-
     xp = namespace(covariances)
     d = covariances.shape[1]
     loaded = covariances + jitter * xp.eye(d, dtype=covariances.dtype)

@@ -1,0 +1,115 @@
+"""Importance weights for covariate shift: w(x) = q(x) / p(x).
+
+Training rows come from p, predictions are wanted under q, and the conditional distribution of the response given x is
+the same.  The weighted empirical risk ``(1/n) Σ w(x_i) loss(f(x_i), y_i)`` then converges to the risk under q (eq. 2
+of [1]).
+
+References
+----------
+.. [1] D. Wei, K. N. Ramamurthy, K. R. Varshney (2018), Distribution-preserving k-anonymity, section 2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuanon.errors import ParameterError
+from gpuanon.numerics.equal_rows import equal_rows
+
+Floats = np.ndarray[Any, Any]
+
+
+def nonparametric_weights(
+    x: Floats,
+    p_rows: Floats,
+    q_rows: Floats,
+    *,
+    p_weights: Floats | None = None,
+    q_weights: Floats | None = None,
+    unseen: float = 0.0,
+) -> Floats:
+    """Ratio of the shares of each row's cell in two samples.
+
+    Parameters
+    ----------
+    x : (n, d) discrete rows to be weighted
+    p_rows, q_rows : samples of the distribution that the rows come from, and of the one that is wanted
+    p_weights, q_weights : sample weights, or None for all 1
+    unseen : weight of a row whose cell is not in `p_rows` at all, where the ratio has no denominator
+
+    Returns
+    -------
+    (n,) weights, at least 0; 0 for a cell that is not in `q_rows`
+
+    Notes
+    -----
+    When `x` is `p_rows` itself, the weighted rows have the cell shares of `q_rows` exactly, but for cells of
+    `q_rows` that `p_rows` lacks: nothing can be weighted up from nothing.
+    """
+    x, p_rows, q_rows = _same_columns(x, p_rows, q_rows)
+    cells = equal_rows(np.concatenate([x, p_rows, q_rows]))
+    count = int(cells.max()) + 1
+    of_x, of_p, of_q = np.split(cells, [len(x), len(x) + len(p_rows)])
+    p, q = _shares(of_p, p_weights, count), _shares(of_q, q_weights, count)
+    ratio = np.divide(q, p, out=np.full(count, float(unseen)), where=p > 0)
+    return np.asarray(ratio[of_x])
+
+
+def logistic_weights(
+    x: Floats,
+    p_rows: Floats,
+    q_rows: Floats,
+    *,
+    p_weights: Floats | None = None,
+    q_weights: Floats | None = None,
+    penalty: float = 1e-4,
+) -> Floats:
+    """Odds of a logistic regression of "comes from q", times the class ratio.
+
+    By Bayes' rule ``q(x)/p(x) = P(q|x)/P(p|x) · P(p)/P(q)``; the log-odds are taken to be linear in the columns, so
+    code categories as dummies.
+
+    Parameters
+    ----------
+    x, p_rows, q_rows, p_weights, q_weights : as in `nonparametric_weights`, columns numeric
+    penalty : of the squared coefficients of the standardised columns, for each unit of weight: keeps the odds finite
+        where the samples can be told apart
+
+    Returns
+    -------
+    (n,) weights, above 0
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    x, p_rows, q_rows = _same_columns(x, p_rows, q_rows)
+    rows = np.concatenate([p_rows, q_rows]).astype(np.float64)
+    market = np.repeat([0, 1], [len(p_rows), len(q_rows)])
+    p_weights, q_weights = _or_ones(p_weights, len(p_rows)), _or_ones(q_weights, len(q_rows))
+    # Both samples with the same total weight: the class ratio is 1, and a large sample does not drown a small one.
+    weights = np.concatenate([p_weights / p_weights.sum(), q_weights / q_weights.sum()]) / 2
+    centre = weights @ rows
+    scale = np.sqrt(weights @ (rows - centre) ** 2)
+    scale[scale == 0] = 1.0
+    model = LogisticRegression(C=1 / penalty, max_iter=500, tol=1e-8)
+    model.fit((rows - centre) / scale, market, sample_weight=weights)
+    return np.asarray(np.exp(model.decision_function((x.astype(np.float64) - centre) / scale)))
+
+
+def _same_columns(*tables: Floats) -> tuple[Floats, ...]:
+    """Two-dimensional tables of the same width, with at least one row each."""
+    tables = tuple(np.asarray(table) for table in tables)
+    if len({table.shape[1:] for table in tables}) != 1 or tables[0].ndim != 2 or not all(len(t) for t in tables):
+        raise ParameterError("weights: tables with records and the same columns are needed")
+    return tables
+
+
+def _or_ones(weights: Floats | None, n: int) -> Floats:
+    return np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+
+
+def _shares(cells: Floats, weights: Floats | None, count: int) -> Floats:
+    """Share of each cell."""
+    totals = np.bincount(cells, weights, minlength=count)
+    return np.asarray(totals / totals.sum())

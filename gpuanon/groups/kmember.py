@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array
+from gpuanon.arrays.backend import Array, on_device
 from gpuanon.arrays.partition import Batch, Partition
+from gpuanon.groups.device import kmember_cuda
 from gpuanon.groups.leftovers import EuclideanRaises, PairwiseRaises
 from gpuanon.groups.lockstep import BATCH_CELLS, Host, group_batches, require_k_rows, weighted
 from gpuanon.groups.spaces import free_rows
@@ -40,6 +41,8 @@ def kmember(X: Array, within: Partition, k: int, metric: Metric = EUCLIDEAN, *, 
        DASFAA.
     """
     require_k_rows(within, k)
+    if on_device(X):
+        return kmember_cuda(X, within, k, metric)
     X = weighted(X, metric)
 
     def group(batch: Batch) -> Host:

@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gpuanon.arrays.backend import to_host
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.threads import each
@@ -31,7 +30,7 @@ BATCH_CELLS = 1 << 16
 
 def require_k_rows(within: Partition, k: int) -> None:
     """Raise when a part of `within` has fewer than `k` rows, for no group of k fits in it."""
-    smallest = int(to_host(within.sizes).min()) if within.parts else 0
+    smallest = int(within.sizes.min()) if within.parts else 0
     if smallest < k:
         what = f"{within.n} rows" if within.parts <= 1 else f"a part of {smallest} rows"
         raise InputError(

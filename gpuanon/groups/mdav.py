@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array
+from gpuanon.arrays.backend import Array, on_device
 from gpuanon.arrays.partition import Batch, Partition
+from gpuanon.groups.device import mdav_cuda
 from gpuanon.groups.lockstep import BATCH_CELLS, Host, group_batches, require_k_rows, weighted
 from gpuanon.groups.spaces import free_rows
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
@@ -38,6 +39,8 @@ def mdav(X: Array, within: Partition, k: int, metric: Metric = EUCLIDEAN, *, cel
        microaggregation, Data Min. Knowl. Disc. 11(2), MDAV-generic.
     """
     require_k_rows(within, k)
+    if on_device(X):
+        return mdav_cuda(X, within, k, metric)
     X = weighted(X, metric)
 
     def group(batch: Batch) -> Host:

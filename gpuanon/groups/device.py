@@ -1,0 +1,152 @@
+"""Greedy groupings on a GPU: one part of the partition a thread block (``kernels/kmember.cu``, ``kernels/mdav.cu``).
+
+The twins of `kmember` and `mdav`: the same rules, the same ties, so the same groups.  Nothing is copied to the host but
+the size of the largest part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.kernels import free_bytes, launch, limits, pieces_of_parts
+from gpuanon.arrays.partition import Partition, sort_within
+from gpuanon.numerics.distance import Metric
+
+_STATIC_SHARED = 1024  # at most, for the slots where the warps of a block meet
+_ROWS_A_THREAD = 4  # as many as the kernels work on at once
+_MOST_THREADS = 512
+_WARP = 32
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a launch is laid out.
+
+    rows    : rows for which a block has shared memory
+    shared  : bytes of it
+    threads : threads of a block
+    """
+
+    rows: int
+    shared: int
+    threads: int
+
+
+def kmember_cuda(X: Array, within: Partition, k: int, metric: Metric) -> Partition:
+    """Greedy k-member clusters of the parts of `within`; every part has at least `k` rows."""
+    return _group("kmember", X, within, k, metric, per_row=2, per_block=0)
+
+
+def mdav_cuda(X: Array, within: Partition, k: int, metric: Metric) -> Partition:
+    """MDAV groups of the parts of `within`; every part has at least `k` rows."""
+    return _group("mdav", X, within, k, metric, per_row=1, per_block=2 * X.shape[1], extra=_levels)
+
+
+def _group(
+    kernel: str,
+    X: Array,
+    within: Partition,
+    k: int,
+    metric: Metric,
+    *,
+    per_row: int,
+    per_block: int,
+    extra: Callable[[Array, Array, Metric], tuple[Array | None, ...]] | None = None,
+) -> Partition:
+    """Launch `kernel`, one block a part, and put the groups together, part after part.
+
+    per_row, per_block : numbers that the kernel keeps of a row besides its columns, and of a part
+    extra              : columns, starts, metric → arguments that the kernel takes after the metric's
+    """
+    xp, d = namespace(X), X.shape[1]
+    real = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+    counts = within.sizes // k
+    first = xp.cumsum(counts) - counts  # number of each part's first group
+    labels = xp.empty(within.n, dtype=np.int64)
+    largest = int(within.sizes.max())
+    layout = _layout(largest, d + per_row, per_block, real.itemsize)
+    gower = _gower_arrays(metric, d, real, xp)
+    # Of a row: its columns, their levels with values and counts, what the kernel keeps, its place and its label.
+    bytes_per_row = (3 * d + per_row) * real.itemsize + 3 * labels.itemsize
+    for parts, rows in _pieces(within, bytes_per_row):
+        order, m = within.order[rows], rows.stop - rows.start
+        columns, starts = _columns(X, order, metric, real), within.starts[parts.start : parts.stop + 1] - rows.start
+        scratch = xp.empty((per_row, m), dtype=real) if largest > layout.rows else None
+        found = xp.empty(m, dtype=np.int64)
+        more = extra(columns, starts, metric) if extra else ()
+        arguments = (columns, starts, first[parts], d, k, *gower, *more, layout.rows, m, scratch, found)
+        over = parts.stop - parts.start
+        launch(kernel, kernel, *arguments, over=over, each=1, threads=layout.threads, shared=layout.shared)
+        labels[order] = found
+    return Partition.from_labels(labels)
+
+
+def _pieces(within: Partition, bytes_per_row: int) -> Iterator[tuple[slice, slice]]:
+    """Stretches of parts, with their rows, that fit the free memory; all parts at once in the usual case."""
+    if within.n * bytes_per_row < free_bytes() // 2:
+        yield slice(0, within.parts), slice(0, within.n)
+        return
+    starts = to_host(within.starts)
+    for parts in pieces_of_parts(starts, bytes_per_row):
+        yield parts, slice(int(starts[parts.start]), int(starts[parts.stop]))
+
+
+def _columns(X: Array, order: Array, metric: Metric, real: np.dtype[Any]) -> Array:
+    """(d, m) the rows `order` column by column; the roots of Euclidean weights are in the columns."""
+    columns = namespace(X).empty((X.shape[1], len(order)), dtype=real)
+    for j in range(X.shape[1]):
+        columns[j] = X[order, j]
+        if metric.kind == "euclidean" and metric.weights is not None:
+            columns[j] *= real.type(np.sqrt(real.type(metric.weights[j])))
+    return columns
+
+
+def _gower_arrays(metric: Metric, d: int, real: np.dtype[Any], xp: ModuleType) -> tuple[Array | None, Array | None]:
+    """Shares and kinds of the columns for Gower's metric, set one by one: that needs no copy from the host."""
+    if metric.kind == "euclidean":
+        return None, None
+    weights = metric.weights or (1.0,) * d
+    shares, categorical = xp.empty(d, dtype=real), xp.zeros(d, dtype=np.uint8)
+    for j in range(d):
+        shares[j] = real.type(weights[j] / sum(weights))
+        categorical[j] = int(metric.categorical is not None and metric.categorical[j])
+    return shares, categorical
+
+
+def _layout(largest: int, per_row: int, per_block: int, itemsize: int) -> Layout:
+    """Shared memory for the largest part, or for as many rows as it holds; larger parts stay in global memory."""
+    available = limits().shared - _STATIC_SHARED - per_block * itemsize
+    rows = min(largest, max(0, available // (per_row * itemsize)))
+    threads = min(_MOST_THREADS, -(-largest // (_WARP * _ROWS_A_THREAD)) * _WARP)
+    return Layout(rows, (rows * per_row + per_block) * itemsize, threads)
+
+
+def _levels(columns: Array, starts: Array, metric: Metric) -> tuple[Array | None, ...]:
+    """Of each categorical column: each row's level (rank of its value in its part), the levels' values, zeros to count.
+
+    (d, m) each, or None when no column is categorical.
+    """
+    categorical = metric.categorical or ()
+    if metric.kind == "euclidean" or not any(categorical):
+        return None, None, None
+    xp = namespace(columns)
+    p = Partition(xp.arange(columns.shape[1], dtype=np.int64), starts)
+    part, start = p.part_of_sorted(), p.starts[:-1]
+    levels, values = xp.zeros(columns.shape, dtype=np.int32), xp.zeros_like(columns)
+    for j in np.flatnonzero(categorical):
+        order = sort_within(columns[j], p)
+        ascending = columns[j][order]
+        new = xp.zeros(p.n, dtype=np.int64)
+        new[1:] = ascending[1:] != ascending[:-1]
+        new[start] = 1
+        level = xp.cumsum(new) - 1
+        level -= level[start][part]
+        levels[j, order] = level
+        values[j, start[part] + level] = ascending
+    return levels, values, xp.zeros(columns.shape, dtype=np.int32)

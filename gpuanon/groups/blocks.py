@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array
+from gpuanon.arrays.backend import Array, on_device
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
-from gpuanon.groups.lockstep import Host, equal_batches, weighted
+from gpuanon.groups.device_cuts import blocks_cuda
+from gpuanon.groups.lockstep import Host, equal_batches, padded_length, weighted
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 
 _CELLS = 1 << 18
@@ -41,6 +42,8 @@ def blocks(
     """
     if not 1 <= multiple <= size:
         raise ParameterError(f"size: at least {max(1, multiple)} is allowed, got {size}")
+    if on_device(X):
+        return blocks_cuda(X, within, size, metric, multiple, _SAMPLE)
     X = weighted(X, metric)
     order, starts = within.order.copy(), within.starts
     units = -(-within.sizes // multiple)  # of `multiple` rows; the last unit of a part may be short
@@ -83,7 +86,7 @@ def _cut(X: Host, level: Partition, chosen: Host, cuts: Host, metric: Metric, ce
 def _widest(X: Host, level: Partition, parts: Host, metric: Metric) -> Host:
     """(b,) the column of largest variance in each part, judged by rows spread evenly over it."""
     sizes = level.sizes[parts]
-    sample = min(_SAMPLE, int(sizes.min()))
+    sample = min(_SAMPLE, int(padded_length(sizes)[0]))  # the same for all parts of a batch, and not by the batch
     picks = level.starts[parts][:, None] + np.arange(sample) * sizes[:, None] // sample
     variance = X[level.order[picks]].var(axis=1)
     if metric.categorical is not None:

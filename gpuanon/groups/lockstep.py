@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gpuanon.arrays.backend import namespace
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.threads import each
@@ -40,7 +41,8 @@ def require_k_rows(within: Partition, k: int) -> None:
 
 def padded_length(sizes: Host) -> Host:
     """The length to which a part is padded: its size rounded up to four significant bits and a half."""
-    step = 1 << np.maximum(0, np.frexp(sizes.astype(np.float64))[1].astype(np.int64) - 5)
+    xp = namespace(sizes)
+    step = 1 << xp.maximum(0, xp.frexp(sizes.astype(np.float64))[1].astype(np.int64) - 5)
     return -(-sizes // step) * step
 
 

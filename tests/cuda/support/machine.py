@@ -6,9 +6,7 @@ together again.  Barriers, shuffles and votes make lanes wait for each other as 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -96,6 +94,9 @@ def run(
         blocks = np.arange(first, min(shape.blocks, first + at_once))
         with np.errstate(all="ignore"):
             _Batch(kernel, shape, arguments, everything, symbols, blocks, watch, launch).run()
+    for region in everything:
+        if region.history is not None:
+            region.history.finish()
     return launch
 
 
@@ -140,8 +141,8 @@ class _Batch:
             self.memory.watch_races(self.clock)
         self.memory.traffic = launch.traffic
         self.registers = Registers(kernel, self.lanes, self._special(thread), {**symbols, **shared, **kernel.local})
-        parameters = {p.name: given for p, given in zip(kernel.parameters, arguments, strict=True)}
-        self.steps = [self._translate(instruction, parameters) for instruction in kernel.instructions]
+        self.parameters = {p.name: given for p, given in zip(kernel.parameters, arguments, strict=True)}
+        self.steps: list[Step | None] = [None] * len(kernel.instructions)  # translated when first executed
         self.state = np.where(self.exists, RUNNING, FINISHED)
         self.position = np.zeros(self.lanes, np.int64)
 
@@ -175,13 +176,12 @@ class _Batch:
 
     # -- translation --------------------------------------------------------------------------------------
 
-    def _translate(self, instruction: Instruction, parameters: dict[str, bytes]) -> Step | Callable[..., Any]:
-        """The function that does what an instruction says; control instructions are left to `run`."""
+    def _translate(self, at: int) -> Step:
+        """The function that does what an instruction says."""
+        instruction = self.kernel.instructions[at]
         opcode = instruction.opcode
-        if opcode in CONTROL:
-            return getattr(self, CONTROL[opcode])
         if opcode in ("ld", "ldu"):
-            done = movement.build_load(self.registers, self.memory, parameters, instruction)
+            done = movement.build_load(self.registers, self.memory, self.parameters, instruction)
         elif opcode == "st":
             done = movement.build_store(self.registers, self.memory, instruction)
         elif opcode in ("atom", "red"):
@@ -196,7 +196,8 @@ class _Batch:
             done = BUILDERS[opcode](self.registers, instruction)
         else:
             raise Unsupported(f"{self.kernel.name}, {instruction.line}: {instruction.text}")
-        return self._guarded(instruction, done)
+        step = self.steps[at] = self._guarded(instruction, done)
+        return step
 
     def _guarded(self, instruction: Instruction, done: Step) -> Step:
         if instruction.guard is None:
@@ -224,6 +225,7 @@ class _Batch:
             running = self.state == RUNNING
             if not running.any():
                 if (self.state == FINISHED).all():
+                    self._end()
                     return
                 self._release()
                 continue
@@ -232,6 +234,11 @@ class _Batch:
             others = running & ~chosen
             stop = int(self.position[others].min()) if others.any() else len(self.steps) + 1
             self._straight(at, Active(chosen, self.state == FINISHED), stop)
+
+    def _end(self) -> None:
+        """Threads and barriers are counted anew for the next blocks: judge what is still open."""
+        for history in self.memory.histories():
+            history.judge()
 
     def _straight(self, at: int, active: Active, stop: int) -> None:
         """Run the chosen lanes until they part, wait, finish, or meet the lanes at `stop`."""
@@ -245,7 +252,7 @@ class _Batch:
             instruction = instructions[at]
             opcode = instruction.opcode
             if opcode not in CONTROL and opcode not in movement.WARP_WIDE:
-                steps[at](active)
+                (steps[at] or self._translate(at))(active)
                 at += 1
                 continue
             self._count(begin, at + 1, active)
@@ -338,6 +345,7 @@ class _Batch:
             instruction = self.kernel.instructions[int(at)]
             if "red" in instruction.modifiers:
                 self._reduce_over_block(instruction, waiting & (self.position == at))
+        self.memory.at_barrier()
         lanes = np.flatnonzero(waiting)
         self.clock.pass_block_barrier(lanes)
         self.position[lanes] += 1
@@ -370,7 +378,7 @@ class _Batch:
         together = self._gather(at, instruction, active)
         if together.any():
             same = active if together is active.mask else Active(together, self.state == FINISHED)
-            self.steps[at](same)
+            (self.steps[at] or self._translate(at))(same)
         return self._go_on(at, active, together)
 
     def _gather(self, at: int, instruction: Instruction, active: Active) -> Lanes:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tests.cuda.support.faults import CudaFault, Misaligned, OutOfBounds, Race, Uninitialised
-from tests.cuda.support.hazards import Clock, Shadow
+from tests.cuda.support.hazards import ATOMIC, READ, WRITE, Clock, History
 from tests.cuda.support.lanes import DTYPES, Active, Lanes
 from tests.cuda.support.ptx import BYTES, Instruction
 from tests.cuda.support.traffic import Traffic
@@ -33,7 +33,7 @@ class Region:
     content: np.ndarray[Any, Any]
     skew: int = 0
     read_only: bool = False
-    shadow: Shadow | None = None
+    history: History | None = None
     grain: int = 4
 
     def typed(self, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -79,16 +79,19 @@ class Memory:
         self.local_base = np.arange(len(blocks), dtype=np.int64) * self.local_stride
         self.blocks = blocks
         self.clock: Clock | None = None
-        self.shared_shadow: Shadow | None = None
+        self.shared_history: History | None = None
         self.traffic: Traffic | None = None
 
     def watch_races(self, clock: Clock) -> None:
         """Look for races from now on."""
         self.clock = clock
-        self.shared_shadow = Shadow(len(self.shared) // 4, self.lanes_per_block)
+        self.shared_history = History(
+            f"{self.kernel}, shared memory", len(self.shared) // 4, self.lanes_per_block, False
+        )
         for region in self.regions:
-            if region.shadow is None:
-                region.shadow = Shadow(-(-len(region.content) // region.grain) + 1, self.lanes_per_block)
+            if region.history is None:
+                words = -(-len(region.content) // region.grain) + 1
+                region.history = History(f"{self.kernel}, {region.name}", words, self.lanes_per_block, True)
 
     # -- reading and writing ------------------------------------------------------------------------------
 
@@ -100,7 +103,7 @@ class Memory:
             elements = cells[: len(cells) // dtype.itemsize * dtype.itemsize].view(dtype)
             values[where] = elements[place // dtype.itemsize]
             if words is not None:
-                self._check_read(words, access, where)
+                self._note(words, access, where, READ)
         return values
 
     def store(self, space: str, addresses: Lanes, values: Lanes, access: Access, index: int = 0) -> None:
@@ -112,7 +115,7 @@ class Memory:
             unchanged = elements[at] == new
             elements[at] = new
             if words is not None:
-                self._check_written(words, access, where, unchanged)
+                self._note(words, access, where, np.where(unchanged, READ, WRITE))
                 if (elements[at] != new).any():
                     self._fail(
                         Race, access, where, elements[at] != new, "several threads write different values to one word"
@@ -129,7 +132,7 @@ class Memory:
                 old[lane] = elements[at]
                 elements[at] = function(elements[at], lane)
             if words is not None:
-                self._check_updated(words, access, where)
+                self._note(words, access, where, ATOMIC)
         return old
 
     # -- where an address leads ---------------------------------------------------------------------------
@@ -177,8 +180,8 @@ class Memory:
             self._fail(CudaFault, access, where, outside | True, f"{region.name} may not be written")
         if self.traffic is not None and index == 0:
             self.traffic.count_global(access, self._lanes(access, where), offsets + (number << 40))
-        words = place // region.grain if self.clock is not None and region.shadow is not None else None
-        self._shadow = region.shadow
+        words = place // region.grain if self.clock is not None and region.history is not None else None
+        self._history = region.history
         return where, region.content, place, words
 
     def _private(self, space: str, where: Any, offsets: Lanes, size: int, access: Access) -> Any:
@@ -194,7 +197,7 @@ class Memory:
         place = base[lanes] + offsets
         if space != "shared":
             return where, cells, place, None
-        self._shadow = self.shared_shadow
+        self._history = self.shared_history
         words = place // 4
         if access.what == "store":
             self.shared_known[words] = True
@@ -211,25 +214,23 @@ class Memory:
 
     # -- races --------------------------------------------------------------------------------------------
 
-    def _check_read(self, words: Lanes, access: Access, where: Any) -> None:
-        stamps = self.clock.stamps[self._lanes(access, where)]  # type: ignore[union-attr]
-        race = self._shadow.reads(words, stamps, constant="nc" in access.instruction.modifiers)  # type: ignore[union-attr]
-        if race.any():
-            self._fail(Race, access, where, race, "reads what another thread writes, and nothing orders the two")
+    def _note(self, words: Lanes, access: Access, where: Any, kind: Any) -> None:
+        """Remember accesses for the judgement on races."""
+        if self._history is None or self.clock is None:
+            return
+        if "nc" in access.instruction.modifiers:
+            self._history.note_constant(words)
+        else:
+            self._history.note(words, self._lanes(access, where), self.clock, kind, access.instruction.line)
 
-    def _check_written(self, words: Lanes, access: Access, where: Any, unchanged: Lanes) -> None:
-        stamps = self.clock.stamps[self._lanes(access, where)]  # type: ignore[union-attr]
-        race = self._shadow.writes(words, stamps, unchanged)  # type: ignore[union-attr]
-        if race.any():
-            self._fail(
-                Race, access, where, race, "writes what another thread reads or writes, and nothing orders the two"
-            )
+    def histories(self) -> list[History]:
+        """The histories of all memory, when races are watched."""
+        return [history for history in (self.shared_history, *(r.history for r in self.regions)) if history is not None]
 
-    def _check_updated(self, words: Lanes, access: Access, where: Any) -> None:
-        stamps = self.clock.stamps[self._lanes(access, where)]  # type: ignore[union-attr]
-        race = self._shadow.updates(words, stamps)  # type: ignore[union-attr]
-        if race.any():
-            self._fail(Race, access, where, race, "updates atomically what another thread accesses plainly")
+    def at_barrier(self) -> None:
+        """Every block has come to a barrier."""
+        for history in self.histories():
+            history.at_barrier()
 
     def _fail(self, fault: type[CudaFault], access: Access, where: Any, bad: Lanes, why: str) -> None:
         lane = int(self._lanes(access, where)[np.argmax(bad)])

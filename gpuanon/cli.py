@@ -40,6 +40,14 @@ def protect(
     recipe: RecipePath,
     output: Annotated[Path, typer.Option("-o", "--output", help="release to write")],
     backend: BackendChoice = "auto",
+    workers: Annotated[
+        int | None, typer.Option(min=0, help="mask in parts, on so many workers; 0: in parts, in this process")
+    ] = None,
+    cluster: Annotated[
+        Literal["none", "local", "cuda", "slurm", "mpi"], typer.Option(help="where the workers are")
+    ] = "none",
+    cell: Annotated[int | None, typer.Option(min=1000, help="in parts: rows that are masked together, about")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on with an interrupted run in parts")] = False,
     key_file: Annotated[Path | None, typer.Option(help="file with the secret key of a reproducible run")] = None,
     reference: Annotated[
         Path | None, typer.Option(help="a second sample of the population, for limits that need one")
@@ -58,6 +66,7 @@ def protect(
     with shown(err, quiet=quiet):
         result = protect_file(
             input, recipe, output, backend=backend, key_file=key_file, reference=reference, link=link, force=force,
+            workers=workers, cluster=cluster, cell=cell, resume=resume,
             log=(lambda text: None) if quiet else (lambda text: err.print(text, style="dim")),
         )  # fmt: skip
     if json_:

@@ -11,8 +11,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 from pydantic import Discriminator, Field, Tag
 
 from gpuanon.bases import AnyBasis, Identity, Svd
-from gpuanon.groups import AnyGroups, KMember, Mdav, Whole
-from gpuanon.operations import AnyOperation, Centroid, Dither, Permute, Resample, Swap
+from gpuanon.groups import AnyGroups, KMember, Mdav, MedianCuts, Whole
+from gpuanon.operations import AnyOperation, Centroid, Dither, Noise, Permute, Resample, Swap
 from gpuanon.parts import Part
 
 ColumnChoice: TypeAlias = Literal["quasi", "all"] | tuple[str, ...]
@@ -129,7 +129,58 @@ class SvdSwap(Method):
         return Combination(groups=Whole(), basis=Svd(), operation=operation, columns=self.columns)
 
 
-AnyMethod: TypeAlias = Microaggregation | DistributionPreserving | SvdSwap
+class Rhs(Method):
+    """Every column cut at its median at once; each record receives its group's mean.  Fails in high dimension."""
+
+    source: ClassVar[str] = "Lasko 2007, ch. 4"
+
+    method: Literal["rhs"] = "rhs"
+    k: K
+
+    def combination(self) -> Combination:
+        return Combination(groups=MedianCuts(k=self.k, columns="all"), operation=Centroid(), columns=self.columns)
+
+
+class SpectralRhs(Method):
+    """Median cuts of the widest principal component; each record receives its group's mean."""
+
+    source: ClassVar[str] = "Lasko 2007, fig. 4-2"
+
+    method: Literal["spectral-rhs"] = "spectral-rhs"
+    k: K
+
+    def combination(self) -> Combination:
+        return Combination(groups=MedianCuts(k=self.k, on="svd"), operation=Centroid(), columns=self.columns)
+
+
+class Mondrian(Method):
+    """Median cuts of the widest column; each record receives its group's mean."""
+
+    source: ClassVar[str] = "LeFevre, DeWitt and Ramakrishnan 2006"
+
+    method: Literal["mondrian"] = "mondrian"
+    k: K
+
+    def combination(self) -> Combination:
+        return Combination(groups=MedianCuts(k=self.k), operation=Centroid(), columns=self.columns)
+
+
+class AdditiveNoise(Method):
+    """Random noise is added to every column."""
+
+    source: ClassVar[str] = "Lasko 2007, ch. 2"
+
+    method: Literal["noise"] = "noise"
+    b: float = Field(default=0.1, gt=0, description="variance of the noise, as a share of the column's")
+    kind: Literal["uncorrelated", "correlated", "corrected"] = "uncorrelated"
+
+    def combination(self) -> Combination:
+        return Combination(groups=Whole(), operation=Noise(b=self.b, kind=self.kind), columns=self.columns)
+
+
+AnyMethod: TypeAlias = (
+    Microaggregation | DistributionPreserving | SvdSwap | Rhs | SpectralRhs | Mondrian | AdditiveNoise
+)
 METHODS: tuple[type[Method], ...] = get_args(AnyMethod)
 
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import platform
 import time
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from importlib.metadata import version
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gpuanon import __version__
 from gpuanon.arrays import progress
-from gpuanon.arrays.backend import Backend, BackendName, choose
+from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.arrays.rng import Key
 from gpuanon.comparison import Comparison
+from gpuanon.engine.manifest import describe
 from gpuanon.engine.plan import Masked, Plan
 from gpuanon.engine.release import Release
 from gpuanon.errors import InputError, ParameterError
@@ -74,7 +71,8 @@ def protect(
         guarantees = _verified(steps, table)
     order = release_order(key, np.arange(table.n_rows, dtype=np.int64))
     released = table.take(order)
-    manifest = _manifest(recipe, schema, chosen, original, released, guarantees, steps)
+    masks = [(plan, masked.groups, masked.smallest) for plan, _, masked in steps]
+    manifest = describe(recipe, schema, chosen.name, original.n_rows, released.n_rows, masks, guarantees)
     if recipe.limits:
         with progress.stage("limits"):
             sample = reference if reference is None or isinstance(reference, Table) else Table.of(reference)
@@ -108,60 +106,11 @@ def release_order(key: Key, records: np.ndarray[Any, Any]) -> np.ndarray[Any, An
 
 def _verified(steps: list[tuple[Plan, Table, Masked]], release: Table) -> list[Guarantee]:
     """The guarantees that stand: those of masks whose columns no later mask has changed."""
-    guarantees = []
-    for number, (plan, before, masked) in enumerate(steps):
-        later = {name for after, _, _ in steps[number + 1 :] for name in after.columns}
-        if not later & set(plan.columns):
-            guarantees.append(verify(plan, before, masked, release))
-    return guarantees
+    columns = [plan.columns for plan, _, _ in steps]
+    standing = [step for number, step in enumerate(steps) if not changed_later(columns, number)]
+    return [verify(plan, before, masked, release) for plan, before, masked in standing]
 
 
-def overall(guarantees: list[Guarantee]) -> dict[str, Any]:
-    """The guarantees as one object: every statement, and the smallest k where all of them have one."""
-    ks = [guarantee.k for guarantee in guarantees]
-    figures = guarantees[0].figures if len(guarantees) == 1 else {}
-    return {
-        "statement": "; ".join(guarantee.statement for guarantee in guarantees),
-        "k": None if None in ks else min(k for k in ks if k is not None),
-        "verified": all(guarantee.verified for guarantee in guarantees),
-        **figures,
-    }
-
-
-def _manifest(
-    recipe: Recipe,
-    schema: Schema,
-    backend: Backend,
-    original: Table,
-    released: Table,
-    guarantees: list[Guarantee],
-    steps: list[tuple[Plan, Table, Masked]],
-) -> dict[str, Any]:
-    """What was done, and nothing that undoes it."""
-    masks = [
-        {
-            **mask.model_dump(mode="json", exclude_none=True),
-            "columns": list(plan.columns),
-            "groups_formed": masked.groups,
-            "smallest_group": masked.smallest,
-        }
-        for mask, (plan, _, masked) in zip(recipe.mask, steps, strict=True)
-    ]
-    return {
-        "gpuanon": __version__,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "rows_in": original.n_rows,
-        "rows_out": released.n_rows,
-        "rows_added": 0,
-        "rows_dropped": original.n_rows - released.n_rows,
-        "columns": {column.name: {"role": column.role, "kind": column.kind} for column in schema.columns},
-        "nulls": recipe.nulls,
-        "limits": recipe.limits,
-        "mask": masks,
-        "guarantee": overall(guarantees),
-        "backend": backend.name,
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("numpy", "scipy", "pyarrow")},
-        },
-    }
+def changed_later(columns: Sequence[tuple[str, ...]], number: int) -> bool:
+    """Whether a mask after mask `number` changes one of its columns; `columns` are those of each mask."""
+    return any(set(columns[number]) & set(later) for later in columns[number + 1 :])

@@ -8,13 +8,38 @@ is fixed by the data, the recipe, the key and the cell size: never by the parts,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+import pyarrow as pa
+
 from gpuanon.arrays import progress
+from gpuanon.arrays.backend import Backend
+from gpuanon.arrays.rng import Key
+from gpuanon.engine import stages
+from gpuanon.engine.manifest import describe
+from gpuanon.engine.memory import changed_later
+from gpuanon.engine.plan import Plan, chosen_columns, needed_columns
+from gpuanon.engine.stages import CellResult, Cells, Part
+from gpuanon.engine.workspace import Workspace
+from gpuanon.errors import InputError, RecipeError
+from gpuanon.numerics.cut_tree import grow, unite
+from gpuanon.recipe import Recipe
+from gpuanon.tables.schema import Schema
+from gpuanon.tables.summaries import Summary
+from gpuanon.tables.table import Table
+from gpuanon.verify import Guarantee
 
 CELL_ROWS = 100_000
-PART_ROWS = 500_000
+"""Rows of a cell: so many that what is lost at its borders does not show, so few that any worker holds them."""
+
 SAMPLED_A_CELL = 256
+"""Rows sampled for each cell, on which the tree of cuts is grown."""
+
+RELEASE_PART_ROWS = 500_000
 
 
 class Runner(Protocol):
@@ -31,3 +56,158 @@ def in_turn(task: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         results.append(task(item))
         progress.report(0.99 * number / len(items))
     return results
+
+
+@dataclass(frozen=True)
+class Run:
+    """What all stages of a run share."""
+
+    recipe: Recipe
+    schema: Schema
+    rows: int
+    key: Key
+    backend: Backend
+    workspace: Workspace
+    runner: Runner
+    cell_rows: int
+
+    def stage(self, name: str, task: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        """Do `task` for every item, each once however often the run is resumed; results in order."""
+        with progress.stage(name.split("-")[0]):
+            return self.runner(partial(_once, self.workspace, name, task), list(enumerate(items)))
+
+
+def _once(workspace: Workspace, name: str, task: Callable[[Any], Any], item: tuple[int, Any]) -> Any:
+    """One task of a stage, unless it is done."""
+    return workspace.once(f"{name}-{item[0]:05d}", partial(task, item[1]))
+
+
+def protect_parts(
+    parts: Sequence[Part],
+    recipe: Recipe,
+    key: Key,
+    backend: Backend,
+    workspace: Workspace,
+    release: Path,
+    *,
+    runner: Runner = in_turn,
+    cell_rows: int = CELL_ROWS,
+) -> dict[str, Any]:
+    """Mask a table that lies in parts, and write the release as Parquet parts into the folder `release`.
+
+    Parameters
+    ----------
+    parts : the input
+    workspace : a private folder that every worker can reach; what was done there before is not done again
+    release : an existing empty folder that every worker can reach
+    runner : who does the tasks
+    cell_rows : rows of a cell, about
+
+    Returns
+    -------
+    The manifest.
+    """
+    rows = sum(part.rows for part in parts)
+    if recipe.limits:
+        raise RecipeError(
+            "limits: a run in parts cannot hold a release to them, most measures need the whole table",
+            hint="take them out, and assess the release before you hand it on",
+        )
+    if rows == 0:
+        raise InputError("the table has no rows", hint="there is nothing to mask")
+    schema = Schema.infer(Table.of(parts[0].read().slice(0, 0).drop_columns([stages.RECORD])), recipe.columns)
+    run = Run(recipe, schema, rows, key, backend, workspace, runner, cell_rows)
+    steps: list[tuple[Plan, list[CellResult]]] = []
+    current = list(parts)
+    for number in range(len(recipe.mask)):
+        plan, results, current = _step(run, number, current)
+        steps.append((plan, results))
+    written = _assembled(run, current, release)
+    masks = [(plan, sum(r.groups for r in results), min(r.smallest for r in results)) for plan, results in steps]
+    guarantees = [
+        _merged([r.guarantee for r in results if r.guarantee]) for _, results in steps if results[0].guarantee
+    ]
+    return describe(recipe, schema, backend.name, rows, written, masks, guarantees)
+
+
+def _step(run: Run, number: int, parts: list[Part]) -> tuple[Plan, list[CellResult], list[Part]]:
+    """Apply mask `number` to all rows: its plan, what each cell reports, and the parts that hold the masked rows."""
+    combination = run.recipe.mask[number].combination()
+    columns = needed_columns(combination, run.schema)
+    sampled = (run.key, f"cells.{number}")
+    count = max(1, round(run.rows / run.cell_rows))
+    rate = min(1.0, SAMPLED_A_CELL * count / run.rows) if count > 1 else 0.0
+    found = run.stage(
+        f"summarise-{number}",
+        partial(stages.summarise, schema=run.schema, columns=columns, draws=sampled, rate=rate),
+        parts,
+    )
+    plan = Plan.from_summary(
+        combination, Summary.merged([summary for summary, _ in found]), run.schema, run.recipe.nulls
+    )
+    cells = _cells(plan, count, pa.concat_tables([sample for _, sample in found], promote_options="permissive"))
+
+    drop = run.schema.identifiers if number == 0 else ()
+    names = [f"cells-{number}-{part.number:05d}.arrow" for part in parts]
+    task = partial(stages.scatter_part, plan=plan, cells=cells, draws=sampled, drop=drop)
+    counts = run.stage(
+        f"scatter-{number}", task, [(part, run.workspace.path(name)) for part, name in zip(parts, names, strict=True)]
+    )
+
+    last = number == len(run.recipe.mask) - 1
+    every = [chosen_columns(mask.combination(), run.schema) for mask in run.recipe.mask]
+    united = _united(counts, cells.count, run.cell_rows, combination.k or 1)
+    targets = [run.workspace.path(f"masked-{number}-{at:05d}.arrow") for at in range(len(united))]
+    task = partial(
+        stages.mask_cell,
+        sources=tuple(run.workspace.path(name) for name in names),
+        plan=plan,
+        draws=(run.key, f"mask.{number}"),
+        backend=run.backend,
+        checked=not changed_later(every, number),
+        release_parts=_release_parts(run.rows) if last else 0,
+    )
+    results = run.stage(f"mask-{number}", task, list(zip(united, targets, strict=True)))
+    masked = [
+        Part(at, target, None, None, result.rows)
+        for at, (target, result) in enumerate(zip(targets, results, strict=True))
+    ]
+    return plan, results, masked
+
+
+def _cells(plan: Plan, count: int, sample: pa.Table) -> Cells:
+    """Cells of near rows where the groups look for near rows, random ones where all rows mix."""
+    if count == 1 or plan.combination.groups.use == "whole":
+        return Cells(None, count)
+    sample = sample.take(pa.array(np.argsort(stages.records_of(sample), kind="stable")))
+    return Cells(grow(plan.view(Table.of(sample)), min(count, sample.num_rows)), count)
+
+
+def _united(counts: list[dict[int, int]], cells: int, cell_rows: int, k: int) -> list[tuple[int, ...]]:
+    """Cells to be masked together: neighbours, until there are half the rows of a cell, and many groups."""
+    total = np.zeros(cells, dtype=np.int64)
+    for count in counts:
+        for cell, rows in count.items():
+            total[cell] += rows
+    numbers = unite(total, max(cell_rows // 2, 8 * k))
+    return [tuple(np.flatnonzero(numbers == number).tolist()) for number in range(int(numbers.max()) + 1)]
+
+
+def _release_parts(rows: int) -> int:
+    return max(1, -(-rows // RELEASE_PART_ROWS))
+
+
+def _assembled(run: Run, masked: list[Part], release: Path) -> int:
+    """Write the release parts; the number of rows written."""
+    sources = tuple(part.source for part in masked)
+    targets = [(at, release / f"part-{at:05d}.parquet") for at in range(_release_parts(run.rows))]
+    return sum(run.stage("assemble", partial(stages.assemble, sources=sources, key=run.key), targets))
+
+
+def _merged(guarantees: list[Guarantee]) -> Guarantee:
+    """One guarantee for all cells: it stands because it stands in each."""
+    figures = dict(guarantees[0].figures)
+    for name in figures:
+        values = [guarantee.figures[name] for guarantee in guarantees]
+        figures[name] = sum(values) if name == "groups" else min(values)  # type: ignore[type-var,arg-type]
+    return replace(guarantees[0], figures=figures, verified=all(guarantee.verified for guarantee in guarantees))

@@ -12,6 +12,7 @@ under its final name only when it is whole, so a task that is found done is not 
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ import pyarrow as pa
 from gpuanon.arrays.backend import Backend
 from gpuanon.arrays.rng import Draws, Key
 from gpuanon.engine.exchange import collect, scatter
+from gpuanon.engine.memory import release_order
 from gpuanon.engine.plan import Plan
 from gpuanon.numerics.cut_tree import CutTree
 from gpuanon.tables.schema import Schema
@@ -41,12 +43,14 @@ class Part:
 
     source : a Parquet file (with the row groups that are meant) or an exchange file
     first  : record number of the first row; None when the rows carry their numbers
+    rows   : number of rows
     """
 
     number: int
     source: Path
     groups: tuple[int, ...] | None
     first: int | None
+    rows: int
 
     def read(self) -> pa.Table:
         """The rows, each with its record number."""
@@ -71,10 +75,10 @@ class Cells:
     tree: CutTree | None
     count: int
 
-    def of(self, view: Host, draws: Draws) -> Host:
+    def of(self, plan: Plan, table: Table, draws: Draws) -> Host:
         """(n,) cell of each row."""
         if self.tree is not None:
-            return np.asarray(self.tree.assign(view))
+            return np.asarray(self.tree.assign(plan.view(table)))
         return (draws.child("cell").uniform()[:, 0] * self.count).astype(np.int64)
 
 
@@ -89,11 +93,12 @@ def summarise(
 
 
 def scatter_part(
-    part: Part, plan: Plan, cells: Cells, draws: tuple[Key, str], drop: tuple[str, ...], target: Path
+    item: tuple[Part, Path], plan: Plan, cells: Cells, draws: tuple[Key, str], drop: tuple[str, ...]
 ) -> dict[int, int]:
     """Write a part's rows by cell; rows for each cell."""
+    part, target = item
     rows = part.read().drop_columns(list(drop))
-    where = cells.of(plan.view(Table.of(rows)), draws[0].draws(records_of(rows), draws[1]))
+    where = cells.of(plan, Table.of(rows), draws[0].draws(records_of(rows), draws[1]))
     return scatter(rows, where, target)
 
 
@@ -108,43 +113,43 @@ class CellResult:
 
 
 def mask_cell(
+    item: tuple[tuple[int, ...], Path],
     sources: tuple[Path, ...],
-    cells: tuple[int, ...],
     plan: Plan,
     draws: tuple[Key, str],
     backend: Backend,
-    *,
     checked: bool,
     release_parts: int,
-    target: Path,
 ) -> CellResult:
-    """Collect the rows of a cell, mask and verify them, and write them by release part (0 parts: as one)."""
-    rows = collect(sources, cells)
-    rows = rows.take(pa.array(np.argsort(records_of(rows), kind="stable")))
-    records = records_of(rows)
-    before = Table.of(rows)
+    """Collect the rows of some cells, mask and verify them, and write them by release part (0 parts: as one)."""
+    cells, target = item
+    rows = _by_record(collect(sources, cells))
+    records, before = records_of(rows), Table.of(rows)
     masked = plan.apply(before, draws[0].draws(backend.upload(records), draws[1]), backend)
     guarantee = verify(plan, before, masked, masked.table) if checked else None
     where = np.zeros(len(records), dtype=np.int64)
     if release_parts:
-        chance = draws[0].draws(records, "release part").uniform()[:, 0]
-        where = (chance * release_parts).astype(np.int64)
+        where = (draws[0].draws(records, "release part").uniform()[:, 0] * release_parts).astype(np.int64)
     scatter(masked.table.to_arrow(), where, target)
     return CellResult(len(records), masked.groups, masked.smallest, guarantee)
 
 
-def assemble(sources: tuple[Path, ...], number: int, key: Key, target: Path) -> int:
+def assemble(item: tuple[int, Path], sources: tuple[Path, ...], key: Key) -> int:
     """Collect the rows of a release part, put them in random order, and write them; the number of rows."""
     import pyarrow.parquet as pq
 
-    from gpuanon.engine.memory import release_order
-
-    rows = collect(sources, [number])
-    # Rows come cell by cell: first in the order of their numbers, so that cells leave no trace in ties.
-    rows = rows.take(pa.array(np.argsort(records_of(rows), kind="stable")))
+    number, target = item
+    rows = _by_record(collect(sources, [number]))  # not cell by cell: nothing of the cells may be left
     rows = rows.take(pa.array(release_order(key, records_of(rows)))).drop_columns([RECORD])
-    pq.write_table(rows, target)
+    hidden = target.with_name(f".{target.name}")
+    pq.write_table(rows, hidden)
+    os.replace(hidden, target)
     return int(rows.num_rows)
+
+
+def _by_record(rows: pa.Table) -> pa.Table:
+    """The rows in the order of their numbers."""
+    return rows.take(pa.array(np.argsort(records_of(rows), kind="stable")))
 
 
 def records_of(rows: pa.Table) -> Host:

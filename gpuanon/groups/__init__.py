@@ -6,9 +6,10 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
+from gpuanon.groups.median_cuts import MedianCuts
 from gpuanon.groups.models import Blocks, KMember, Mdav, Whole
 
-AnyGroups: TypeAlias = Annotated[Whole | Blocks | KMember | Mdav, Field(discriminator="use")]
+AnyGroups: TypeAlias = Annotated[Whole | Blocks | KMember | Mdav | MedianCuts, Field(discriminator="use")]
 """Any grouping of a recipe, told apart by ``use``."""
 
-__all__ = ["AnyGroups", "Whole", "Blocks", "KMember", "Mdav"]
+__all__ = ["AnyGroups", "Whole", "Blocks", "KMember", "Mdav", "MedianCuts"]

@@ -8,11 +8,12 @@ from pydantic import Field
 
 from gpuanon.operations.centroid import Centroid
 from gpuanon.operations.dither import Dither
+from gpuanon.operations.noise import Noise
 from gpuanon.operations.permute import Permute
 from gpuanon.operations.resample import Resample
 from gpuanon.operations.swap import Swap
 
-AnyOperation: TypeAlias = Annotated[Centroid | Resample | Permute | Dither | Swap, Field(discriminator="use")]
+AnyOperation: TypeAlias = Annotated[Centroid | Resample | Permute | Dither | Swap | Noise, Field(discriminator="use")]
 """Any operation of a recipe, told apart by ``use``."""
 
-__all__ = ["AnyOperation", "Centroid", "Dither", "Permute", "Resample", "Swap"]
+__all__ = ["AnyOperation", "Centroid", "Dither", "Noise", "Permute", "Resample", "Swap"]

@@ -1,0 +1,171 @@
+"""Runs on a Dask cluster: the tasks of `gpuanon.engine.stages`, done by whatever workers there are.
+
+`protect` takes an existing `Client` and never starts a cluster by itself; `cluster` starts one for the command line.
+Workers exchange rows through a folder that all of them reach (a shared file system), so a lost worker costs the task
+it was doing, and an interrupted run can be taken up where it ended.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Literal
+
+from gpuanon.arrays import progress
+from gpuanon.arrays.backend import BackendName
+from gpuanon.arrays.threads import thread_count
+from gpuanon.engine.memory import as_key
+from gpuanon.engine.part_files import protect_in_parts
+from gpuanon.engine.parts import CELL_ROWS
+from gpuanon.errors import BackendError, GpuanonError, ParameterError
+from gpuanon.recipe import Recipe
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+ClusterKind = Literal["none", "local", "cuda", "slurm", "mpi"]
+
+
+class OnWorkers:
+    """A runner: every task goes to a worker of the client's cluster; the tasks of a lost worker go to another."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    def __call__(self, task: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        from distributed import KilledWorker, as_completed
+
+        futures = self.client.map(task, items, pure=False)
+        try:
+            for done, _ in enumerate(as_completed(futures, raise_errors=False), 1):
+                progress.report(0.99 * done / len(items))
+            return list(self.client.gather(futures))
+        except KilledWorker:
+            raise BackendError(
+                "a task ended its worker several times",
+                hint="it may need more memory than a worker has: fewer workers, or a smaller --cell",
+            ) from None
+        finally:
+            for future in futures:
+                future.cancel()
+
+
+def protect(
+    data: Any,
+    recipe: Recipe | Mapping[str, Any] | str | Path,
+    output: str | Path | None = None,
+    *,
+    client: Client | None = None,
+    rng: Any = None,
+    backend: BackendName = "auto",
+    cell: int = CELL_ROWS,
+    scratch: str | Path | None = None,
+    force: bool = False,
+) -> Any:
+    """Mask a table that is larger than memory on the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    data : a dask.dataframe, or the path of a file or folder of Parquet parts
+    recipe, rng, backend : as for `gpuanon.protect`
+    output : file or folder to write; None gives a dask.dataframe, which needs `scratch`
+    client : the cluster; None for the current one
+    cell : rows that are masked together, about; the same data, recipe, key and cell give the same release
+    scratch : folder that all workers reach, for personal data on the way; by default beside `output`
+
+    Returns
+    -------
+    The manifest when `output` was given, else the release as a dask.dataframe over Parquet parts in `scratch`.
+    """
+    from distributed import get_client
+
+    try:
+        client = get_client() if client is None else client
+    except ValueError:
+        raise ParameterError(
+            "client: there is no Dask cluster", hint="pass client=, or use gpuanon.protect for a table in memory"
+        ) from None
+    if output is None and scratch is None:
+        raise ParameterError("output: a file or folder is needed, or a scratch folder for a dask.dataframe")
+    target = Path(output) if output is not None else Path(str(scratch)) / "release"
+    with _as_files(data, Path(scratch) if scratch is not None else target.absolute().parent) as source:
+        manifest = protect_in_parts(
+            source,
+            Recipe.load(recipe),
+            target,
+            key=as_key(rng),
+            backend=backend,
+            runner=OnWorkers(client),
+            cell_rows=cell,
+            force=force,
+        )
+    if output is not None:
+        return manifest
+    import dask.dataframe as dd
+
+    return dd.read_parquet(target)
+
+
+@contextmanager
+def _as_files(data: Any, scratch: Path) -> Iterator[Path]:
+    """The table as files: a path as it is, a dask.dataframe as private Parquet parts for the time of the run."""
+    if isinstance(data, (str, Path)):
+        yield Path(data)
+        return
+    if not hasattr(data, "to_parquet") or not hasattr(data, "npartitions"):
+        raise ParameterError(f"data: a path or a dask.dataframe is needed, got {type(data).__name__}")
+    with TemporaryDirectory(prefix=".gpuanon-", dir=scratch) as folder:
+        data.to_parquet(folder, write_index=False)
+        yield Path(folder)
+
+
+@contextmanager
+def cluster(kind: ClusterKind, workers: int | None) -> Iterator[Client | None]:
+    """Start a cluster for the command line, and end it; nothing for ``"none"``."""
+    if kind == "none":
+        yield None
+        return
+    from distributed import Client
+
+    with _started(kind, workers) as started, Client(started) as client:
+        client.wait_for_workers(1, timeout=600)
+        yield client
+
+
+def _started(kind: ClusterKind, workers: int | None) -> Any:
+    """A cluster of the kind that was asked for."""
+    try:
+        if kind == "local":
+            from distributed import LocalCluster
+
+            count = workers or max(1, os.cpu_count() or 1)
+            threads = max(1, thread_count() // count)
+            return LocalCluster(
+                n_workers=count, threads_per_worker=1, dashboard_address=None, env={"GPUANON_THREADS": str(threads)}
+            )
+        if kind == "cuda":
+            from dask_cuda import LocalCUDACluster
+
+            return LocalCUDACluster(n_workers=workers)
+        if kind == "slurm":
+            from dask_jobqueue import SLURMCluster
+
+            started = SLURMCluster()  # cores, memory, queue: Dask's configuration, jobqueue.slurm
+            started.scale(jobs=workers or 1)
+            return started
+        from dask_mpi import initialize
+
+        initialize(nthreads=1, exit=True)  # rank 0 schedules, rank 1 goes on here, the others work
+        from contextlib import nullcontext
+
+        return nullcontext()
+    except ImportError as error:
+        extra = {"cuda": "rapids", "slurm": "hpc", "mpi": "mpi"}.get(kind, "")
+        raise BackendError(
+            f"cluster: {kind} needs {error.name}, which is not installed", hint=f"pip install 'gpuanon[{extra}]'"
+        ) from None
+    except GpuanonError:
+        raise

@@ -1,0 +1,84 @@
+"""A run in parts from files to files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from gpuanon.arrays.backend import BackendName, choose
+from gpuanon.arrays.rng import Key
+from gpuanon.engine.parts import CELL_ROWS, Runner, in_turn, protect_parts
+from gpuanon.engine.release import manifest_path
+from gpuanon.engine.sources import in_parquet, parquet_parts
+from gpuanon.engine.workspace import Workspace
+from gpuanon.recipe import Recipe
+from gpuanon.tables import io
+
+
+def protect_in_parts(
+    source: Path,
+    recipe: Recipe,
+    output: Path,
+    *,
+    key: Key,
+    backend: BackendName = "auto",
+    runner: Runner = in_turn,
+    cell_rows: int = CELL_ROWS,
+    resume: bool = False,
+    force: bool = False,
+) -> dict[str, Any]:
+    """Mask the table at `source` in parts and write `output`, a file or a folder of Parquet parts; the manifest.
+
+    The run works in a private folder beside the output, which an interrupted run leaves for ``resume``.
+    """
+    began = time.perf_counter()
+    io.check_output(output, force=force, inputs=[source])
+    io.check_output(manifest_path(output), force=force, table=False)
+    io.open(source)  # a missing or broken input is named before anything is made
+    chosen = choose(backend)
+    workspace = Workspace.begin(
+        work_path(output), _identity(source, recipe, key, cell_rows), resume=resume, force=force
+    )
+    text = [name for name, spec in recipe.columns.items() if spec.kind == "categorical" or spec.role == "identifier"]
+    parts = parquet_parts(in_parquet(source, workspace.folder, text))
+    released = workspace.path("release")
+    released.mkdir(exist_ok=True)
+    manifest = protect_parts(parts, recipe, key, chosen, workspace, released, runner=runner, cell_rows=cell_rows)
+    manifest["cell_rows"] = cell_rows
+    manifest["seconds"] = round(time.perf_counter() - began, 3)
+    _commit(released, output, manifest, force)
+    workspace.end()
+    return manifest
+
+
+def work_path(output: Path) -> Path:
+    """The private folder of a run, beside its output."""
+    return output.absolute().with_name(f".{output.name}.gpuanon-work")
+
+
+def _identity(source: Path, recipe: Recipe, key: Key, cell_rows: int) -> dict[str, Any]:
+    """What decides a release; the key by a digest that does not lead back to it."""
+    files = sorted(source.glob("*.parquet")) if source.is_dir() else [source]
+    seen = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    digest = hashlib.blake2b(json.dumps([seen, recipe.model_dump(mode="json"), cell_rows]).encode(), digest_size=16)
+    return {"run": digest.hexdigest(), "key": key.digest()}
+
+
+def _commit(released: Path, output: Path, manifest: dict[str, Any], force: bool) -> None:
+    """Put the release parts in place, as a folder or as one file, together with the manifest."""
+    import pyarrow.parquet as pq
+
+    files = sorted(released.glob("part-*.parquet"))
+    with io.Writing(force=force) as out:
+        out.text(manifest_path(output), json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+        if output.suffix:
+            with out.stream(output, pq.read_schema(files[0]).remove_metadata()) as put:
+                for file in files:
+                    put(pq.read_table(file).replace_schema_metadata(None))
+            return
+        with out.folder(output) as folder:
+            for file in files:
+                (folder / file.name).hardlink_to(file)

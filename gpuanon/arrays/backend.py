@@ -36,7 +36,7 @@ def namespace(array: Array) -> ModuleType:
 
 def to_host(array: Array) -> np.ndarray[Any, Any]:
     """Return a NumPy array: a copy when `array` lives on a GPU, `array` itself otherwise."""
-    return sys.modules["cupy"].asnumpy(array) if on_device(array) else np.asarray(array)  # type: ignore[no-any-return]
+    return np.asarray(sys.modules["cupy"].asnumpy(array) if on_device(array) else array)
 
 
 def like(values: Any, reference: Array) -> Array:

@@ -51,7 +51,8 @@ def scatter(rows: pa.Table, destinations: np.ndarray[Any, Any], path: Path) -> d
 def collect(paths: Sequence[Path], destinations: Iterable[int]) -> pa.Table:
     """The rows that the files at `paths` hold for these destinations, file after file."""
     wanted = set(destinations)
-    batches, schema = [], None
+    batches: list[pa.Table] = []
+    schema: Any = None
     for path in paths:
         with pa.memory_map(str(path)) as source:
             reader = ipc.open_file(source)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -67,6 +69,14 @@ def _identity(source: Path, recipe: Recipe, key: Key, cell_rows: int) -> dict[st
     return {"run": digest.hexdigest(), "key": key.digest()}
 
 
+def _linked(file: Path, place: Path) -> None:
+    """A second name for the file: a commit that fails must not cost what a resumed run needs."""
+    try:
+        os.link(file, place)
+    except OSError:  # a file system without hard links
+        shutil.copyfile(file, place)
+
+
 def _commit(released: Path, output: Path, manifest: dict[str, Any], force: bool) -> None:
     """Put the release parts in place, as a folder or as one file, together with the manifest."""
     import pyarrow.parquet as pq
@@ -75,10 +85,10 @@ def _commit(released: Path, output: Path, manifest: dict[str, Any], force: bool)
     with io.Writing(force=force) as out:
         out.text(manifest_path(output), json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
         if output.suffix:
-            with out.stream(output, pq.read_schema(files[0]).remove_metadata()) as put:
-                for file in files:
-                    put(pq.read_table(file).replace_schema_metadata(None))
-            return
-        with out.folder(output) as folder:
+            put = out.stream(output, pq.read_schema(files[0]).remove_metadata())
             for file in files:
-                (folder / file.name).hardlink_to(file)
+                put(pq.read_table(file).replace_schema_metadata(None))
+        else:
+            folder = out.folder(output)
+            for file in files:
+                _linked(file, folder / file.name)

@@ -132,47 +132,59 @@ def protect_parts(
 
 def _step(run: Run, number: int, parts: list[Part]) -> tuple[Plan, list[CellResult], list[Part]]:
     """Apply mask `number` to all rows: its plan, what each cell reports, and the parts that hold the masked rows."""
-    combination = run.recipe.mask[number].combination()
-    columns = needed_columns(combination, run.schema)
-    sampled = (run.key, f"cells.{number}")
-    count = max(1, round(run.rows / run.cell_rows))
-    rate = min(1.0, SAMPLED_A_CELL * count / run.rows) if count > 1 else 0.0
-    found = run.stage(
-        f"summarise-{number}",
-        partial(stages.summarise, schema=run.schema, columns=columns, draws=sampled, rate=rate),
-        parts,
-    )
-    plan = Plan.from_summary(
-        combination, Summary.merged([summary for summary, _ in found]), run.schema, run.recipe.nulls
-    )
-    cells = _cells(plan, count, pa.concat_tables([sample for _, sample in found], promote_options="permissive"))
-
-    drop = run.schema.identifiers if number == 0 else ()
-    names = [f"cells-{number}-{part.number:05d}.arrow" for part in parts]
-    task = partial(stages.scatter_part, plan=plan, cells=cells, draws=sampled, drop=drop)
-    counts = run.stage(
-        f"scatter-{number}", task, [(part, run.workspace.path(name)) for part, name in zip(parts, names, strict=True)]
-    )
-
-    last = number == len(run.recipe.mask) - 1
-    every = [chosen_columns(mask.combination(), run.schema) for mask in run.recipe.mask]
-    united = _united(counts, cells.count, run.cell_rows, combination.k or 1)
+    plan, cells = _planned(run, number, parts)
+    sources, counts = _scattered(run, number, parts, plan, cells)
+    united = _united(counts, cells.count, run.cell_rows, plan.combination.k or 1)
     targets = [run.workspace.path(f"masked-{number}-{at:05d}.arrow") for at in range(len(united))]
-    task = partial(
+    every = [chosen_columns(mask.combination(), run.schema) for mask in run.recipe.mask]
+    last = number == len(run.recipe.mask) - 1
+    mask = partial(
         stages.mask_cell,
-        sources=tuple(run.workspace.path(name) for name in names),
+        sources=sources,
         plan=plan,
         draws=(run.key, f"mask.{number}"),
         backend=run.backend,
         checked=not changed_later(every, number),
         release_parts=_release_parts(run.rows) if last else 0,
     )
-    results = run.stage(f"mask-{number}", task, list(zip(united, targets, strict=True)))
+    results: list[CellResult] = run.stage(f"mask-{number}", mask, list(zip(united, targets, strict=True)))
     masked = [
         Part(at, target, None, None, result.rows)
         for at, (target, result) in enumerate(zip(targets, results, strict=True))
     ]
     return plan, results, masked
+
+
+def _planned(run: Run, number: int, parts: list[Part]) -> tuple[Plan, Cells]:
+    """Fit mask `number` to summaries of the parts, and cut the space into cells on a sample of the rows."""
+    combination = run.recipe.mask[number].combination()
+    count = max(1, round(run.rows / run.cell_rows))
+    summarise = partial(
+        stages.summarise,
+        schema=run.schema,
+        columns=needed_columns(combination, run.schema),
+        draws=(run.key, f"cells.{number}"),
+        rate=min(1.0, SAMPLED_A_CELL * count / run.rows) if count > 1 else 0.0,
+    )
+    found = run.stage(f"summarise-{number}", summarise, parts)
+    merged = Summary.merged([summary for summary, _ in found])
+    plan = Plan.from_summary(combination, merged, run.schema, run.recipe.nulls)
+    return plan, _cells(plan, count, pa.concat_tables([sample for _, sample in found], promote_options="permissive"))
+
+
+def _scattered(
+    run: Run, number: int, parts: list[Part], plan: Plan, cells: Cells
+) -> tuple[tuple[Path, ...], list[dict[int, int]]]:
+    """Write the rows of every part by cell: the files, and each file's rows for each cell."""
+    targets = tuple(run.workspace.path(f"cells-{number}-{part.number:05d}.arrow") for part in parts)
+    scatter = partial(
+        stages.scatter_part,
+        plan=plan,
+        cells=cells,
+        draws=(run.key, f"cells.{number}"),
+        drop=run.schema.identifiers if number == 0 else (),
+    )
+    return targets, run.stage(f"scatter-{number}", scatter, list(zip(parts, targets, strict=True)))
 
 
 def _cells(plan: Plan, count: int, sample: pa.Table) -> Cells:

@@ -93,7 +93,7 @@ class Plan:
     def _response(self, table: Table) -> np.ndarray[Any, Any]:
         """The sensitive columns that take part in the grouping, scaled by their weight in it."""
         assert self.response is not None
-        return self.response.encode(table) * np.sqrt(self.combination.response_weight)
+        return np.asarray(self.response.encode(table) * np.sqrt(self.combination.response_weight))
 
     def apply(self, table: Table, draws: Draws, backend: Backend) -> Masked:
         """Mask the rows of `table`; `draws` are theirs."""

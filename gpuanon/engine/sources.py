@@ -49,7 +49,8 @@ def in_parquet(path: Path, folder: Path, text: list[str]) -> Path:
     source = io.open(path, text)
     target = folder / "input.parquet"
     if not target.exists():
-        with io.Writing() as out, out.stream(target, source.schema) as put:
+        with io.Writing() as out:
+            put = out.stream(target, source.schema)
             for batch in source.batches():
                 put(batch.to_arrow().cast(source.schema))
     return target

@@ -79,7 +79,7 @@ class Cells:
         """(n,) cell of each row."""
         if self.tree is not None:
             return np.asarray(self.tree.assign(plan.view(table)))
-        return (draws.child("cell").uniform()[:, 0] * self.count).astype(np.int64)
+        return np.asarray(draws.child("cell").uniform()[:, 0] * self.count).astype(np.int64)
 
 
 def summarise(

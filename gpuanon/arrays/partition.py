@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace
+from gpuanon.arrays import segments
+from gpuanon.arrays.backend import Array, namespace, to_host
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,9 +28,9 @@ class Partition:
 
     @classmethod
     def whole(cls, n: int, like: Array | None = None) -> Partition:
-        """One part that holds all `n` rows, on the device of `like`."""
+        """One part that holds all `n` rows, on the device of `like`; no part when there are no rows."""
         xp = np if like is None else namespace(like)
-        return cls(xp.arange(n, dtype=np.int64), xp.asarray([0, n], dtype=np.int64))
+        return cls(xp.arange(n, dtype=np.int64), xp.arange(0, n + 1, max(1, n), dtype=np.int64))
 
     @classmethod
     def from_labels(cls, labels: Array) -> Partition:
@@ -71,21 +72,31 @@ class Partition:
 
 
 def segment_sums(X: Array, p: Partition) -> Array:
-    """(g, ...) sums of the rows of `X` over each part."""
-    return namespace(X).add.reduceat(X[p.order], p.starts[:-1], axis=0)
+    """(g, ...) sums of the rows of `X` over each part, in `X`'s dtype.
+
+    Floating-point rows are summed in float64, stretch by stretch, in an order that the part alone decides.
+    """
+    return segments.sums(X, p.order, p.starts)
 
 
 def segment_means(X: Array, p: Partition) -> Array:
-    """(g, d) mean row of each part."""
-    return segment_sums(X, p) / p.sizes.reshape(-1, *(1,) * (X.ndim - 1))
+    """(g, ...) mean row of each part, in `X`'s dtype (float64 for whole numbers)."""
+    return segments.means(X, p.order, p.starts)
+
+
+def segment_minima(X: Array, p: Partition) -> Array:
+    """(g, ...) smallest value of each column in each part."""
+    return segments.extremes(X, p.order, p.starts, "minima")
+
+
+def segment_maxima(X: Array, p: Partition) -> Array:
+    """(g, ...) largest value of each column in each part."""
+    return segments.extremes(X, p.order, p.starts, "maxima")
 
 
 def segment_covariances(X: Array, p: Partition) -> Array:
-    """(g, d, d) covariance of each part (divisor: the part's size), two passes for accuracy."""
-    xp = namespace(X)
-    centred = X[p.order] - segment_means(X, p)[p.part_of_sorted()]
-    products = xp.einsum("ni,nj->nij", centred, centred)
-    return xp.add.reduceat(products, p.starts[:-1], axis=0) / p.sizes[:, None, None]
+    """(g, d, d) covariance of each part (divisor: the part's size), two passes for accuracy, in `X`'s dtype."""
+    return segments.covariances(X, p.order, p.starts)
 
 
 def ranks_within(values: Array, p: Partition) -> Array:
@@ -99,7 +110,12 @@ def ranks_within(values: Array, p: Partition) -> Array:
 def sort_within(values: Array, p: Partition) -> Array:
     """(n,) rows, part after part, ascending by value inside each part; ties go to the lower row."""
     xp = namespace(values)
-    return p.order[xp.lexsort(xp.stack([values[p.order], p.part_of_sorted().astype(values.dtype)]))]
+    by_value = xp.argsort(values[p.order], kind="stable")
+    if p.parts <= 1:
+        return p.order[by_value]
+    # Parts after values, and stable: within a part the values keep their order.  Small types sort by radix.
+    part = p.part_of_sorted()[by_value].astype(np.uint16 if p.parts <= 1 << 16 else np.uint32, copy=False)
+    return p.order[by_value[xp.argsort(part, kind="stable")]]
 
 
 def shuffle_within(keys: Array, p: Partition) -> Array:
@@ -133,12 +149,12 @@ def batches(p: Partition, cells: int = 1 << 18) -> Iterator[Batch]:
     `cells` only; callers must not let their results depend on `cells`.
     """
     xp = namespace(p.order)
-    sizes = _counts(p)
+    sizes = to_host(p.sizes)  # the plan is made on the host
     by_size = np.argsort(sizes, kind="stable")
     at = 0
     while at < len(by_size):
         # The largest stretch whose count times its longest part still fits.
-        lengths = sizes[by_size[at:]]
+        lengths = sizes[by_size[at : at + max(1, cells)]]
         fits = np.searchsorted(np.arange(1, len(lengths) + 1) * lengths, cells, side="right")
         chosen = by_size[at : at + max(1, int(fits))]
         at += len(chosen)
@@ -148,10 +164,3 @@ def batches(p: Partition, cells: int = 1 << 18) -> Iterator[Batch]:
         valid = offsets < p.sizes[parts][:, None]
         rows = p.order[xp.where(valid, p.starts[parts][:, None] + offsets, p.starts[parts][:, None])]
         yield Batch(parts, rows, valid)
-
-
-def _counts(p: Partition) -> np.ndarray:  # type: ignore[type-arg]
-    """Part sizes on the host: the batch plan needs them there."""
-    from gpuanon.arrays.backend import to_host
-
-    return to_host(p.sizes)

@@ -16,12 +16,16 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.kernels import launch
+from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
@@ -29,23 +33,45 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
+_LANES = 1 << 14  # counters worked on at once: they stay in a core's cache
+_THREADS = 256
+
+Host = np.ndarray[Any, Any]
 
 
 def philox(counter: Array, key: tuple[int, int]) -> Array:
     """Philox 4x32-10 of [1]: (4, n) uint32 counters to (4, n) uint32 random words."""
-    xp = namespace(counter)
-    c0, c1, c2, c3 = (word.astype(np.uint64) for word in counter)
+    n = counter.shape[1]
+    if on_device(counter):
+        out = namespace(counter).empty_like(counter)
+        launch("random", "philox", counter, n, *key, out, over=n, threads=_THREADS)
+        return out
+    out = np.empty_like(counter)
+    for at in range(0, n, _LANES):
+        lanes = slice(at, at + _LANES)
+        _rounds([word.astype(np.uint64) for word in counter[:, lanes]], key, list(out[:, lanes]))
+    return out
+
+
+def _rounds(counter: list[Host], key: tuple[int, int], out: list[Host]) -> None:
+    """The ten rounds on counters of uint64 lanes, which are used up; the words go to `out`."""
+    c0, c1, c2, c3 = counter
+    product0, product1 = np.empty_like(c0), np.empty_like(c2)
     k0, k1 = key
     for _ in range(_ROUNDS):
-        product0, product1 = _MULTIPLIERS[0] * c0, _MULTIPLIERS[1] * c2
-        c0, c1, c2, c3 = (
-            (product1 >> _HALF) ^ c1 ^ np.uint64(k0),
-            product1 & _LOW,
-            (product0 >> _HALF) ^ c3 ^ np.uint64(k1),
-            product0 & _LOW,
-        )
+        np.multiply(c0, _MULTIPLIERS[0], out=product0)
+        np.multiply(c2, _MULTIPLIERS[1], out=product1)
+        np.right_shift(product1, _HALF, out=c0)
+        c0 ^= c1
+        c0 ^= np.uint64(k0)
+        np.bitwise_and(product1, _LOW, out=c1)
+        np.right_shift(product0, _HALF, out=c2)
+        c2 ^= c3
+        c2 ^= np.uint64(k1)
+        np.bitwise_and(product0, _LOW, out=c3)
         k0, k1 = (k0 + _WEYL[0]) & 0xFFFFFFFF, (k1 + _WEYL[1]) & 0xFFFFFFFF
-    return xp.stack([c0, c1, c2, c3]).astype(np.uint32)
+    for place, word in zip(out, counter, strict=True):
+        place[...] = word
 
 
 class Key:
@@ -55,7 +81,9 @@ class Key:
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) < 16:
-            raise ParameterError("key: at least 16 bytes are needed", hint="'openssl rand -hex 32 > key.txt' makes a good one")
+            raise ParameterError(
+                "key: at least 16 bytes are needed", hint="'openssl rand -hex 32 > key.txt' makes a good one"
+            )
         self._secret = secret
 
     @classmethod
@@ -117,31 +145,64 @@ class Draws:
 
     def words(self, count: int) -> Array:
         """(n, count) uniform uint32."""
-        xp = namespace(self.records)
-        k0, k1, tweak = self.key.derive(self.path)
-        blocks = -(-count // 4)
-        records = self.records.astype(np.uint64)
-        low, high = (records & _LOW).astype(np.uint32), (records >> _HALF).astype(np.uint32)
-        out = xp.empty((len(records), 4 * blocks), dtype=np.uint32)
-        for block in range(blocks):
-            counter = xp.stack([low, high, xp.full_like(low, block), xp.full_like(low, tweak)])
-            out[:, 4 * block : 4 * block + 4] = philox(counter, (k0, k1)).T
-        return out[:, :count]
+        return self._drawn("words", count, np.uint32, 4, lambda four: four)
+
+    def keys(self) -> Array:
+        """(n,) uniform uint64: sorting by them gives a random permutation."""
+        if on_device(self.records):
+            out = namespace(self.records).empty(len(self.records), dtype=np.uint64)
+            self._launch("keys", out, len(out))
+            return out
+        return self._drawn("", 1, np.uint64, 1, lambda four: (four[0] << _HALF | four[1],))[:, 0]
 
     def uniform(self, count: int = 1) -> Array:
         """(n, count) float64 in the open interval (0, 1), 52 random bits."""
-        words = self.words(2 * count).astype(np.uint64)
-        bits = (words[:, 0::2] << np.uint64(20)) | (words[:, 1::2] >> np.uint64(12))
-        return (bits.astype(np.float64) + 0.5) * 2.0**-52
+        return self._drawn("uniform", count, np.float64, 2, _units)
 
     def normal(self, count: int = 1) -> Array:
         """(n, count) standard normal float64, by the inverse distribution function."""
-        uniform = self.uniform(count)
-        if on_device(uniform):
-            from cupyx.scipy.special import ndtri
-        else:
-            from scipy.special import ndtri
-        return ndtri(uniform)
+        from scipy.special import ndtri
+
+        return self._drawn("normal", count, np.float64, 2, lambda four: [ndtri(unit) for unit in _units(four)])
+
+    def _drawn(
+        self, kernel: str, count: int, dtype: Any, yields: int, numbers: Callable[[list[Host]], Sequence[Host]]
+    ) -> Array:
+        """(n, count) numbers, `yields` of them from the four words of a counter; `numbers` makes them on the host."""
+        n = len(self.records)
+        if on_device(self.records):
+            out = namespace(self.records).empty((n, count), dtype=dtype)
+            self._launch(kernel, out, n * count, count)
+            return out
+        *key, tweak = self.key.derive(self.path)
+        blocks = -(-count // yields)
+        padded = np.empty((n, blocks, yields), dtype=dtype)
+        rows = max(1, _LANES // max(1, blocks))
+
+        def fill(at: int) -> None:
+            records = np.repeat(self.records[at : at + rows].astype(np.uint64), blocks)
+            four = [records & _LOW, records >> _HALF, np.empty_like(records), np.full_like(records, tweak)]
+            four[2].reshape(-1, blocks)[...] = np.arange(blocks, dtype=np.uint64)
+            _rounds(four, (key[0], key[1]), four)
+            for number, values in enumerate(numbers(four)):
+                padded[at : at + rows, :, number] = values.reshape(-1, blocks)
+
+        each(fill, range(0, n, rows))
+        return padded.reshape(n, blocks * yields)[:, :count]
+
+    def _launch(self, kernel: str, out: Array, size: int, *count: int) -> None:
+        """Fill `out` (of `size` numbers) with the kernel of that name."""
+        records = namespace(out).ascontiguousarray(self.records, dtype=np.int64)
+        stream = self.key.derive(self.path)
+        launch("random", kernel, records, len(records), *count, *stream, out, over=size, threads=_THREADS)
 
     def __repr__(self) -> str:
         return f"Draws(<secret>, {self.path!r}, {len(self.records)} records)"
+
+
+def _units(four: list[Host]) -> tuple[Host, Host]:
+    """Two numbers in the open interval (0, 1), of 52 random bits and a half each, from four words of 32 bits."""
+    high, low = np.uint64(20), np.uint64(12)
+    bits = (four[0] << high | four[1] >> low, four[2] << high | four[3] >> low)
+    first, second = ((b.astype(np.float64) + 0.5) * 2.0**-52 for b in bits)
+    return first, second

@@ -1,0 +1,191 @@
+"""Sums, extremes and covariances over stretches of rows, repeatable to the bit on either device.
+
+A part is cut into stretches of a fixed length; a stretch is summed in a fixed order, then the stretches of a part in
+theirs.  So neither the other parts, nor the number of threads, nor the size of a batch changes a result, and the
+rounding error grows with the square root of a part's length at most, not with its length.
+
+Everywhere: rows ``order[starts[p]:starts[p + 1]]`` make up part p; `gpuanon.arrays.partition` has the public names.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.blas import one_blas_thread
+from gpuanon.arrays.kernels import launch
+from gpuanon.arrays.threads import each
+from gpuanon.errors import ParameterError
+
+Host = np.ndarray[Any, Any]
+
+_STRETCH = 1024
+_SQUARE_STRETCH = 256  # for products, whose stretches cost d² each
+_ROWS = 1 << 16  # gathered at once by a thread
+_CELLS = 1 << 17  # of a batch of stretches, rows × columns: they stay in a core's cache
+_WARPS = 4
+_THREADS = 128
+
+
+def sums(X: Array, order: Array, starts: Array) -> Array:
+    """(g, ...) sums, in `X`'s dtype; whole numbers in 64 bits."""
+    xp = namespace(X)
+    if X.dtype.kind not in "f":
+        wide = np.uint64 if X.dtype.kind == "u" else np.int64
+        running = xp.concatenate([xp.zeros((1, *X.shape[1:]), dtype=wide), xp.cumsum(X[order], axis=0, dtype=wide)])
+        return running[starts[1:]] - running[starts[:-1]]
+    return _float_sums(X, order, starts).astype(X.dtype, copy=False)
+
+
+def means(X: Array, order: Array, starts: Array) -> Array:
+    """(g, ...) means, in `X`'s dtype; float64 for whole numbers."""
+    dtype = X.dtype if X.dtype.kind == "f" else np.dtype(np.float64)
+    total = _float_sums(X, order, starts) if X.dtype.kind == "f" else sums(X, order, starts)
+    sizes = (starts[1:] - starts[:-1]).reshape(-1, *(1,) * (X.ndim - 1))
+    return (total / sizes).astype(dtype, copy=False)
+
+
+def extremes(X: Array, order: Array, starts: Array, which: str) -> Array:
+    """(g, ...) "minima" or "maxima"; a NaN counts as either."""
+    if not on_device(X):
+        ufunc = np.minimum if which == "minima" else np.maximum
+        return _reduced(X, order, starts, lambda Z, at: ufunc.reduceat(Z, at, axis=0), X.dtype)
+    if X.dtype.kind != "f" and X.dtype.itemsize > 4:
+        raise ParameterError(f"extremes of parts: at most 32-bit whole numbers are allowed on a device, got {X.dtype}")
+    bounds, first, _ = stretches(starts, _STRETCH)
+    flat = _flat(X if X.dtype.kind == "f" else X.astype(np.float64))
+    partial = _launched(which, flat, order, bounds, flat.dtype)
+    if len(first) != len(bounds):
+        partial = _launched(which, partial, None, first, flat.dtype)
+    return partial.reshape(-1, *X.shape[1:]).astype(X.dtype, copy=False)
+
+
+def covariances(X: Array, order: Array, starts: Array) -> Array:
+    """(g, d, d) covariances about the means (divisor: the part's size), in `X`'s dtype."""
+    xp = namespace(X)
+    X = X if X.dtype.kind == "f" else X.astype(np.float64)
+    sizes = starts[1:] - starts[:-1]
+    centres = _float_sums(X, order, starts) / sizes[:, None]
+    bounds, first, owner = stretches(starts, _SQUARE_STRETCH)
+    d = X.shape[1]
+    if on_device(X):
+        products = xp.empty((len(owner), d, d), dtype=np.float64)
+        work = len(owner) * d * d
+        launch("segment", "products", _flat(X), order, bounds, owner, centres, len(owner), d, products,
+               over=work, threads=_THREADS)  # fmt: skip
+    else:
+        products = _products_numpy(X, order, bounds, owner, centres)
+    if len(first) != len(bounds):
+        products = _joined(products.reshape(-1, d * d), first).reshape(-1, d, d)
+    products /= sizes[:, None, None]
+    return products.astype(X.dtype, copy=False)
+
+
+def stretches(starts: Array, length: int) -> tuple[Array, Array, Array]:
+    """Cut every part into stretches of at most `length` rows.
+
+    Returns
+    -------
+    bounds : (s + 1,) offsets of the stretches
+    first  : (g + 1,) the first stretch of each part
+    owner  : (s,) the part of each stretch
+    """
+    xp = namespace(starts)
+    counts = -(-(starts[1:] - starts[:-1]) // length)
+    first = xp.concatenate([xp.zeros(1, dtype=np.int64), xp.cumsum(counts)])
+    total = int(first[-1])
+    if total == len(counts):
+        return starts, first, xp.arange(total, dtype=np.int64)
+    number = xp.arange(total, dtype=np.int64)
+    owner = xp.searchsorted(first[1:], number, side="right").astype(np.int64, copy=False)
+    bounds = starts[owner] + (number - first[owner]) * length
+    return xp.concatenate([bounds, starts[-1:]]), first, owner
+
+
+def _float_sums(X: Array, order: Array, starts: Array) -> Array:
+    """(g, ...) sums in float64."""
+    bounds, first, _ = stretches(starts, _STRETCH)
+    if on_device(X):
+        partial = _launched("sums", _flat(X), order, bounds, np.dtype(np.float64))
+    else:
+        partial = _reduced(X, order, bounds, _float64_sums, np.dtype(np.float64))
+    if len(first) != len(bounds):
+        partial = _joined(partial.reshape(len(partial), -1), first)
+    return partial.reshape(-1, *X.shape[1:])
+
+
+def _joined(partial: Array, first: Array) -> Array:
+    """(g, c) sums of the stretches (s, c) of each part."""
+    if on_device(partial):
+        return _launched("sums", partial, None, first, np.dtype(np.float64))
+    return np.add.reduceat(partial, first[:-1], axis=0)
+
+
+def _flat(X: Array) -> Array:
+    """`X` as rows of numbers that a kernel can walk over."""
+    return namespace(X).ascontiguousarray(X).reshape(len(X), -1)
+
+
+def _launched(kernel: str, X: Array, order: Array | None, bounds: Array, dtype: np.dtype[Any]) -> Array:
+    """(s, d) results of a reduction kernel over the stretches."""
+    count, d = len(bounds) - 1, X.shape[1]
+    out = namespace(X).empty((count, d), dtype=dtype)
+    if d:
+        launch("segment", kernel, X, order, bounds, count, d, out, over=count, each=_WARPS, threads=_THREADS)
+    return out
+
+
+def _float64_sums(Z: Host, at: Host) -> Host:
+    """Sums of the rows of `Z` from each offset to the next."""
+    return np.add.reduceat(Z.astype(np.float64, copy=False), at, axis=0)
+
+
+def _reduced(X: Host, order: Host, bounds: Host, reduction: Any, dtype: np.dtype[Any]) -> Host:
+    """(s, ...) `reduction` (rows, offsets) over stretches, gathered some at a time, on all cores."""
+    out = np.empty((len(bounds) - 1, *X.shape[1:]), dtype=dtype)
+    rows = max(1, _ROWS // max(1, X[:1].size // 8))
+
+    def work(stretch: slice) -> None:
+        low, high = bounds[stretch.start], bounds[stretch.stop]
+        out[stretch] = reduction(X.take(order[low:high], axis=0), bounds[stretch] - low)
+
+    each(work, _runs(bounds, rows))
+    return out
+
+
+def _runs(bounds: Host, rows: int) -> list[slice]:
+    """Cut the stretches into runs of about `rows` rows."""
+    if len(bounds) < 2:
+        return []
+    cuts = np.unique(np.searchsorted(bounds, np.arange(0, bounds[-1], rows)))
+    cuts = np.append(cuts[cuts < len(bounds) - 1], len(bounds) - 1)
+    return [slice(int(a), int(b)) for a, b in itertools.pairwise(cuts)]
+
+
+def _products_numpy(X: Host, order: Host, bounds: Host, owner: Host, centres: Host) -> Host:
+    """(s, d, d) Σ (x − c)(x − c)ᵀ.  Stretches of one length go together, so that none is padded."""
+    d = X.shape[1]
+    out = np.empty((len(owner), d, d))
+    lengths = np.diff(bounds)
+
+    def work(chosen: Host) -> None:
+        rows = order[bounds[chosen][:, None] + np.arange(lengths[chosen[0]])]
+        Z = X.take(rows, axis=0) - centres[owner[chosen]][:, None]
+        # A copy, because a product of a matrix with its own transpose takes a slower road for small matrices.
+        turned = np.ascontiguousarray(Z.transpose(0, 2, 1))
+        if chosen[-1] - chosen[0] + 1 == len(chosen):
+            np.matmul(turned, Z, out=out[chosen[0] : chosen[-1] + 1])
+        else:
+            out[chosen] = np.matmul(turned, Z)
+
+    batches = []
+    for length in np.unique(lengths):
+        members = np.flatnonzero(lengths == length)
+        step = max(1, _CELLS // int(length * max(1, d)))
+        batches += [members[at : at + step] for at in range(0, len(members), step)]
+    with one_blas_thread():
+        each(work, batches)
+    return out

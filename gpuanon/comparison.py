@@ -18,6 +18,7 @@ from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import floats
+from gpuanon.utility.cells import binned
 
 Floats = np.ndarray[Any, Any]
 
@@ -65,9 +66,10 @@ class Comparison:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """Every column that is compared: all but identifiers and weights."""
-        apart = {*self.schema.identifiers, self.schema.weight}
-        return tuple(name for name in self.original.names if name not in apart and self.schema[name].kind)
+        """Every column that is compared: those of role quasi and sensitive, or all that can be when there are none."""
+        named = {*self.schema.quasi, *self.schema.sensitive}
+        others = {name for name in self.original.names if self.schema[name].role == "other" and self.schema[name].kind}
+        return tuple(name for name in self.original.names if name in (named or others))
 
     @cached_property
     def _quasi_encoding(self) -> Encoding:
@@ -102,19 +104,45 @@ class Comparison:
         return before, after
 
     @cached_property
-    def numeric(self) -> tuple[str, ...]:
-        """Names of the columns with numbers."""
-        return tuple(name for name in self.columns if self.schema[name].kind == "numeric")
+    def sensitive_codes(self) -> Floats:
+        """Equal codes for equal values: the sensitive columns of the release."""
+        if not self.schema.sensitive:
+            raise MissingEvidence("needs columns of role sensitive")
+        return level_codes([self.release], self.schema.sensitive)[0]
 
     @cached_property
-    def numbers(self) -> tuple[Floats, Floats]:
-        """The numeric columns as they are, NaN for null."""
-        if not self.numeric:
-            raise MissingEvidence("needs numeric columns")
-        return tuple(
-            np.column_stack([floats(table.arrow(name)) for name in self.numeric])
-            for table in (self.original, self.release)
-        )  # type: ignore[return-value]
+    def sensitive_ordered(self) -> list[bool]:
+        """For each sensitive column whether its values have an order."""
+        return [self.schema[name].kind != "categorical" for name in self.schema.sensitive]
+
+    @cached_property
+    def release_weights(self) -> Floats:
+        """People that each released record stands for."""
+        if self.schema.weight is None:
+            raise MissingEvidence("needs a column of role weight")
+        return floats(self.release.arrow(self.schema.weight))
+
+    @cached_property
+    def categorical(self) -> list[bool]:
+        """For each compared column whether its values are categories."""
+        return [self.schema[name].kind == "categorical" for name in self.columns]
+
+    @cached_property
+    def values(self) -> tuple[Floats, Floats]:
+        """Every compared column: numbers as they are (NaN for null), codes of categories and ordered levels."""
+        before, after = (np.array(codes, dtype=np.float64) for codes in self.codes)
+        for at, name in enumerate(self.columns):
+            if self.schema[name].kind in ("numeric", "date"):
+                before[:, at], after[:, at] = (floats(table.arrow(name)) for table in (self.original, self.release))
+        return before, after
+
+    @cached_property
+    def binned(self) -> tuple[Floats, Floats]:
+        """Every compared column as codes of at most a few levels: numbers in ten quantile bins of the original."""
+        before, after = (codes.copy() for codes in self.codes)
+        numeric = [at for at, name in enumerate(self.columns) if self.schema[name].kind in ("numeric", "date")]
+        before[:, numeric], after[:, numeric] = binned(self.values[0][:, numeric], self.values[1][:, numeric])
+        return before, after
 
     @cached_property
     def encoded(self) -> tuple[Floats, Floats]:

@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from gpuanon.engine.files import assess_files, protect_file
+from gpuanon.engine.assess import assess
+from gpuanon.engine.files import protect_file, read_link
 from gpuanon.progress_bar import shown
+from gpuanon.recipe import Recipe
 from gpuanon.tables import io
 from gpuanon.tables.registry import make_registry, registry_recipe
 from gpuanon.tables.table import Table
@@ -36,8 +39,10 @@ def run(rows: int, folder: Path, out: Console, err: Console) -> None:
             made.table(registry, Table.of(make_registry(rows)))
             made.text(recipe, registry_recipe())
         result = protect_file(registry, recipe, release, link=link, force=True)
-        before = assess_files(registry, registry, recipe, names=tuple(SHOWN))
-        after = assess_files(registry, release, recipe, link=link, names=tuple(SHOWN))
+        original, loaded = io.read(registry), Recipe.load(recipe)
+        itself = np.arange(original.n_rows)
+        before = assess(original, original, loaded, link=itself, measures=tuple(SHOWN)).to_json()
+        after = assess(original, io.read(release), loaded, link=read_link(link), measures=tuple(SHOWN)).to_json()
     with io.Writing(force=True) as written:
         written.text(folder / "assessment.json", json.dumps({"unmasked": before, "release": after}, indent=2))
     _tell(rows, folder, result, before, after, out)

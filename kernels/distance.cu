@@ -25,7 +25,7 @@ constexpr int BLOCKS = 4;      // blocks a multiprocessor: leaves the registers 
 
 // Smallest value, the lowest row that has it, and how many have it.
 struct Nearest {
-    real best = real(INFINITY);
+    real best = real(__int_as_float(0x7f800000));
     long long index = 0, ties = 0;
     __device__ __forceinline__ void stage(long long, long long) {}
     __device__ __forceinline__ void take(long long y, int count, const real (&values)[STEP])
@@ -119,7 +119,7 @@ __device__ __forceinline__ void write_lists(const real* values, const long long*
         const int r = t / k, slot = t % k;
         if (first + r >= n) return;
         const long long place = (offset + first + r) * k + slot;
-        distance[place] = slot < held ? values[slot * LIST_ROWS + r] : real(INFINITY);
+        distance[place] = slot < held ? values[slot * LIST_ROWS + r] : real(__int_as_float(0x7f800000));
         index[place] = slot < held ? rows[slot * LIST_ROWS + r] : -1;
     }
 }

@@ -18,12 +18,12 @@ struct Add {
 };
 struct Least {  // a NaN stays
     typedef real Value;
-    static __device__ __forceinline__ Value none() { return real(INFINITY); }
+    static __device__ __forceinline__ Value none() { return real(__int_as_float(0x7f800000)); }
     static __device__ __forceinline__ Value join(Value a, Value b) { return b < a || b != b ? b : a; }
 };
 struct Most {
     typedef real Value;
-    static __device__ __forceinline__ Value none() { return real(-INFINITY); }
+    static __device__ __forceinline__ Value none() { return real(-__int_as_float(0x7f800000)); }
     static __device__ __forceinline__ Value join(Value a, Value b) { return b > a || b != b ? b : a; }
 };
 

@@ -74,7 +74,8 @@ def fake_cupy(*, races: bool = False, traffic: bool = False, **hardware: Any) ->
     """Install the stand-in as ``cupy`` and ``cupyx``.
 
     races, traffic : what the interpreter looks at (see `machine.Watch`); races cost about twice the time
-    hardware       : fields of `fake_device.Hardware`, such as ``free_memory`` or ``shared_per_block_optin``
+    hardware       : fields of `fake_device.Hardware`, such as ``free_memory`` or ``shared_per_block_optin``;
+                     ``schedule=0`` runs kernels as host programs under g++'s sanitizers instead (layer 3)
     """
     from gpuanon.arrays import kernels
 

@@ -33,6 +33,7 @@ class Hardware:
     free_memory: int = 39 << 30
     total_memory: int = 40 << 30
     watch: Watch = field(default_factory=lambda: Watch(races=False))
+    schedule: int | None = None  # None: the interpreter; else the host program with this schedule of threads
     launches: list[tuple[str, Launch]] = field(default_factory=list)
 
 
@@ -119,14 +120,15 @@ class RawModule:
         kernels = kernels_of(self._code, options)
         if name not in kernels:
             raise RuntimeError(f"CUDA_ERROR_NOT_FOUND: named symbol not found: {name}")
-        return RawKernel(name, kernels[name])
+        return RawKernel(name, kernels[name], self._code, self._options)
 
 
 class RawKernel:
     """Stands in for a kernel of `cupy.RawModule`."""
 
-    def __init__(self, name: str, kernel: Any) -> None:
-        self.name, self._kernel = name, kernel
+    def __init__(self, name: str, kernel: Any, code: str, options: tuple[str, ...]) -> None:
+        self.name, self._kernel, self._code = name, kernel, code
+        self._macros = dict(option[2:].split("=") for option in options if option.startswith("-D"))
         self.max_dynamic_shared_size_bytes = DEFAULT_SHARED
 
     max_threads_per_block = property(lambda self: self._kernel.max_threads)
@@ -152,8 +154,20 @@ class RawKernel:
         if shared_mem + self.shared_size_bytes > hardware.shared_per_block_optin:
             raise BadLaunch(f"{self.name}: {shared_mem} bytes of shared memory, more than the device has")
         given = [self._argument(number, value) for number, value in enumerate(args)]
-        done = launch(self._kernel, tuple(grid), tuple(block), given, shared_mem, hardware.watch)
-        hardware.launches.append((self.name, done))
+        if hardware.schedule is None:
+            done = launch(self._kernel, tuple(grid), tuple(block), given, shared_mem, hardware.watch)
+            hardware.launches.append((self.name, done))
+        else:
+            self._launch_on_host(tuple(grid), tuple(block), given, shared_mem, hardware.schedule)
+
+    def _launch_on_host(
+        self, grid: tuple[int, ...], block: tuple[int, ...], given: list[Any], shared: int, schedule: int
+    ) -> None:
+        from tests.cuda.support import host_shim
+
+        macros = {key: value for key, value in self._macros.items() if key != "REAL"}
+        program = host_shim.program(self._macros.get("REAL", "float"), macros, self._code)
+        host_shim.launch(program, self.name, grid, block, given, shared, schedule)
 
     def _argument(self, number: int, value: Any) -> Any:
         """As CuPy passes it: arrays by address, Python numbers as 8 bytes, NumPy scalars as they are."""

@@ -24,18 +24,54 @@ NAMES = [measure.name for measure in MEASURES]
 
 # A copy: nothing is lost, and every unique record is found.
 ON_A_COPY = {
-    "reidentification": 1.0, "reidentification_by_class": 1.0, "prediction_distance": 0.0, "prediction_ambiguity": 0.0,
-    "noise_stripping": 1.0, "uniqueness": 1.0, "k_anonymity": 1.0, "l_diversity": 1.0, "r2": 1.0,
-    "histogram_intersection": 1.0, "confidence_overlap": 1.0, "records_changed": 0.0, "means": 0.0, "variances": 0.0, "correlations": 0.0,
-    "rank_correlations": 0.0, "mean_bias": 0.0, "correlation_bias": 0.0, "mse": 0.0, "il1s": 0.0,
-    "information_loss": 0.0, "ks": 0.0, "kl": 0.0, "jsd": 0.0, "vw": 0.0, "cell_ks": 0.0, "kernel_pca": 0.0, "regression_drift": 0.0,
-    "propensity_ks": 0.0, "propensity_wilcoxon": 0.0, "pmse_logit": 0.0,
-}  # fmt: skip
+    "reidentification": 1.0,
+    "reidentification_by_class": 1.0,
+    "prediction_distance": 0.0,
+    "prediction_ambiguity": 0.0,
+    "noise_stripping": 1.0,
+    "uniqueness": 1.0,
+    "k_anonymity": 1.0,
+    "l_diversity": 1.0,
+    "r2": 1.0,
+    "histogram_intersection": 1.0,
+    "confidence_overlap": 1.0,
+    "records_changed": 0.0,
+    "means": 0.0,
+    "variances": 0.0,
+    "correlations": 0.0,
+    "rank_correlations": 0.0,
+    "mean_bias": 0.0,
+    "correlation_bias": 0.0,
+    "mse": 0.0,
+    "il1s": 0.0,
+    "information_loss": 0.0,
+    "ks": 0.0,
+    "kl": 0.0,
+    "jsd": 0.0,
+    "vw": 0.0,
+    "cell_ks": 0.0,
+    "kernel_pca": 0.0,
+    "regression_drift": 0.0,
+    "propensity_ks": 0.0,
+    "propensity_wilcoxon": 0.0,
+    "pmse_logit": 0.0,
+}
 # Everything in one class, far from where it was: nobody is found, everything is lost.
 WORSE_AFTER_SHUFFLING = {
-    "records_changed", "correlations", "rank_correlations", "correlation_bias", "mse", "il1s", "information_loss",
-    "kl", "jsd", "vw", "cell_ks", "kernel_pca", "regression_drift",
-}  # fmt: skip
+    "records_changed",
+    "correlations",
+    "rank_correlations",
+    "correlation_bias",
+    "mse",
+    "il1s",
+    "information_loss",
+    "kl",
+    "jsd",
+    "vw",
+    "cell_ks",
+    "kernel_pca",
+    "regression_drift",
+}
 
 
 def weighted(table):

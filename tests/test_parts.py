@@ -144,3 +144,10 @@ def test_rows_reach_their_destination_in_order(tmp_path):
     assert sorted(first["person_id"].to_pylist()) == sorted(rows["person_id"].to_pylist())
     assert both.schema.equals(table.schema)
     assert collect([tmp_path / "a.arrow"], [77]).num_rows == 0
+
+
+def test_without_a_cluster_dask_is_not_started(tmp_path):
+    from gpuanon.engine import dask
+
+    with pytest.raises(GpuanonError, match="no Dask cluster"):
+        dask.protect(tmp_path, recipe("permute"), tmp_path / "release")

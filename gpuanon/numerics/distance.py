@@ -1,9 +1,30 @@
-"""Distances between rows, tiled, with the reduction fused: no n × m matrix is stored unless asked for."""
+"""Distances between rows, tiled, with the reduction fused: no n × m matrix is stored unless asked for.
+
+Every function takes rows `X` (n, d) and `Y` (m, d) of one device and a `Metric`.  On a device the kernels of
+``distance.cu`` do the work, on the host `gpuanon.numerics.distance_host`.  For one pair of rows all functions give the
+same bits on a device, so distances from different functions may be compared for equality.
+"""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
-from typing import Literal
+from types import ModuleType
+from typing import Any, Literal
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.kernels import launch, limits
+from gpuanon.errors import ParameterError
+
+MOST_NEIGHBOURS = 32
+"""Neighbours that a thread's list in shared memory holds."""
+
+_ROWS, _LIST_ROWS = 128, 64  # rows of X a block, as in distance.cu
+_SUM_STRETCH = 4096  # fixed, because the order of a sum must not depend on the device
+_LEAST_STRETCH = 256
+_FORMULA = {"euclidean": 0, "weighted": 1, "gower": 2}
 
 
 @dataclass(frozen=True)
@@ -24,3 +45,187 @@ class Metric:
 
 
 EUCLIDEAN = Metric()
+
+
+def distances(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> Array:
+    """(n, m) all distances, stored."""
+    X, Y = _checked(X, Y, metric)
+    if not on_device(X):
+        return _host().distances(X, Y, metric)
+    out = namespace(X).empty((len(X), len(Y)), dtype=X.dtype)
+    stretch = _stretch(len(Y), len(X))
+    _launch("matrix", X, Y, metric, out, rows=len(Y), over=len(X), stretch=stretch)
+    return out
+
+
+def paired(X: Array, Y: Array, metric: Metric = EUCLIDEAN, *, index: Array | None = None) -> Array:
+    """(n,) distance of each row of `X` and the same row of `Y`, or row ``index[i]`` of `Y`."""
+    if index is None and len(X) != len(Y):
+        raise ParameterError(f"Y: {len(X)} rows are needed, got {len(Y)}")
+    X, Y = _checked(X, Y, metric, empty=True)
+    xp = namespace(X)
+    index = xp.arange(len(X), dtype=np.int64) if index is None else xp.ascontiguousarray(index, dtype=np.int64)
+    if not on_device(X):
+        return _host().paired(X, Y, metric, index).astype(X.dtype, copy=False)
+    out = xp.empty(len(X), dtype=X.dtype)
+    n, d = X.shape
+    launch("distance", "paired", X, Y, _weights(X, metric), index, n, d, out,
+           over=n, threads=_ROWS, define=_define(metric))  # fmt: skip
+    return out
+
+
+def nearest(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> tuple[Array, Array]:
+    """(n,) distance to, and (n,) index of, the row of `Y` nearest to each row of `X`.  Ties: lowest index."""
+    distance, index, _ = _nearest(X, Y, metric)
+    return distance, index
+
+
+def nearest_with_ties(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> tuple[Array, Array]:
+    """(n,) distance to the nearest row of `Y`, and (n,) how many rows of `Y` are at exactly that distance.
+
+    Equal rows of `Y` are always at equal distances.  Whether a certain row is among the nearest is the question
+    whether its `paired` distance equals the one given here.
+    """
+    distance, _, ties = _nearest(X, Y, metric)
+    return distance, ties
+
+
+def k_nearest(X: Array, Y: Array, k: int, metric: Metric = EUCLIDEAN) -> tuple[Array, Array]:
+    """(n, k) distances to, and (n, k) indices of, the `k` nearest rows of `Y`, in order.  Ties: lowest index."""
+    X, Y = _checked(X, Y, metric)
+    if not 1 <= k <= min(MOST_NEIGHBOURS, len(Y)):
+        raise ParameterError(f"k: a number from 1 to {min(MOST_NEIGHBOURS, len(Y))} is allowed, got {k}")
+    if not on_device(X):
+        distance, index, _ = _search(X, Y, k, metric)
+        return distance.astype(X.dtype, copy=False), index
+    xp = namespace(X)
+    n, stretch = len(X), _stretch(len(X), len(Y), _LIST_ROWS)
+    count = -(-len(Y) // stretch)
+    distance, index = xp.empty((count, n, k), dtype=X.dtype), xp.empty((count, n, k), dtype=np.int64)
+    _launch("k_nearest", X, Y, metric, k, distance, index, rows=n, over=len(Y), stretch=stretch,
+            threads=_LIST_ROWS, shared=_LIST_ROWS * k * (8 + X.dtype.itemsize))  # fmt: skip
+    if count == 1:
+        return distance[0], index[0]
+    # Stretches ascend, and so does each list: a stable sort leaves equal distances in the order of their rows.
+    distance, index = (a.transpose(1, 0, 2).reshape(n, count * k) for a in (distance, index))
+    best = xp.argsort(distance, axis=1, kind="stable")[:, :k]
+    return xp.take_along_axis(distance, best, axis=1), xp.take_along_axis(index, best, axis=1)
+
+
+def furthest(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> tuple[Array, Array]:
+    """(n,) distance to, and (n,) index of, the row of `Y` furthest from each row of `X`.  Ties: lowest index."""
+    X, Y = _checked(X, Y, metric)
+    if not on_device(X):
+        distance, index = _host().furthest(X, Y, metric)
+        return distance.astype(X.dtype, copy=False), index
+    xp = namespace(X)
+    stretch = _stretch(len(X), len(Y))
+    shape = (-(-len(Y) // stretch), len(X))
+    distance, index = xp.empty(shape, dtype=X.dtype), xp.empty(shape, dtype=np.int64)
+    _launch("furthest", X, Y, metric, distance, index, rows=len(X), over=len(Y), stretch=stretch)
+    most = distance.max(axis=0)
+    return most, xp.where(distance == most, index, len(Y)).min(axis=0)
+
+
+def row_sums(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> Array:
+    """(n,) Σ_j of the distances of each row of `X` from all rows of `Y`, in float64."""
+    X, Y = _checked(X, Y, metric, empty=True)
+    if not on_device(X):
+        return _host().row_sums(X, Y, metric)
+    xp = namespace(X)
+    sums = xp.empty((-(-len(Y) // _SUM_STRETCH), len(X)), dtype=np.float64)
+    _launch("row_sums", X, Y, metric, sums, rows=len(X), over=len(Y), stretch=_SUM_STRETCH)
+    return sums.sum(axis=0)
+
+
+def _nearest(X: Array, Y: Array, metric: Metric) -> tuple[Array, Array, Array]:
+    """(n,) smallest distance, (n,) lowest index that has it, and (n,) how many rows have it."""
+    X, Y = _checked(X, Y, metric)
+    if not on_device(X):
+        distance, index, ties = _search(X, Y, 1, metric)
+        return distance[:, 0].astype(X.dtype, copy=False), index[:, 0], ties
+    xp = namespace(X)
+    stretch = _stretch(len(X), len(Y))
+    shape = (-(-len(Y) // stretch), len(X))
+    distance = xp.empty(shape, dtype=X.dtype)
+    index, ties = xp.empty(shape, dtype=np.int64), xp.empty(shape, dtype=np.int64)
+    _launch("nearest", X, Y, metric, distance, index, ties, rows=len(X), over=len(Y), stretch=stretch)
+    least = distance.min(axis=0)
+    hit = distance == least
+    return least, xp.where(hit, index, len(Y)).min(axis=0), xp.where(hit, ties, 0).sum(axis=0)
+
+
+def _host() -> ModuleType:
+    """The functions for NumPy arrays (they know `Metric`, so they come second)."""
+    from gpuanon.numerics import distance_host
+
+    return distance_host
+
+
+def _search(X: Array, Y: Array, k: int, metric: Metric) -> tuple[Array, Array, Array]:
+    """Distances, indices and ties of the nearest rows on the host."""
+    from gpuanon.numerics import distance_search
+
+    return distance_search.search(X, Y, k, metric)
+
+
+def _checked(X: Array, Y: Array, metric: Metric, *, empty: bool = False) -> tuple[Array, Array]:
+    """Both tables as contiguous rows of one floating type; `Y` may be `empty` where nothing has to be found in it."""
+    xp = namespace(X)
+    if X.ndim != 2 or Y.ndim != 2 or X.shape[1] != Y.shape[1]:
+        raise ParameterError(f"X, Y: matrices with the same columns are needed, got {X.shape} and {Y.shape}")
+    if on_device(X) != on_device(Y):
+        raise ParameterError("X, Y: both have to be on the same device")
+    if not len(Y) and not empty:
+        raise ParameterError("Y: at least one row is needed")
+    for name in ("weights", "categorical"):
+        given = getattr(metric, name)
+        if given is not None and len(given) != X.shape[1]:
+            raise ParameterError(f"metric {name}: one a column ({X.shape[1]}) is needed, got {len(given)}")
+    if metric.weights is not None and not all(0 <= weight < np.inf for weight in metric.weights):
+        raise ParameterError("metric weights: numbers from 0 up are needed")
+    both_single = X.dtype == np.float32 and Y.dtype == np.float32
+    real = np.float32 if both_single else np.float64
+    return xp.ascontiguousarray(X, dtype=real), xp.ascontiguousarray(Y, dtype=real)
+
+
+def _define(metric: Metric) -> dict[str, int]:
+    """The constant that chooses the kernels' formula."""
+    weighted = metric.kind == "euclidean" and metric.weights is not None
+    return {"FORMULA": _FORMULA["weighted" if weighted else metric.kind]}
+
+
+def _weights(X: Array, metric: Metric) -> Array | None:
+    """What the kernels know of the columns; null for plain Euclidean distances."""
+    if metric.kind == "euclidean" and metric.weights is None:
+        return None
+    return _device_weights(namespace(X), X.device.id, metric, X.shape[1], X.dtype)
+
+
+@functools.lru_cache(maxsize=64)
+def _device_weights(xp: ModuleType, device: int, metric: Metric, d: int, dtype: np.dtype[Any]) -> Array:
+    """(d,) weights on the device; Gower's add up to 1, and those of categorical columns are negative."""
+    weights = np.ones(d) if metric.weights is None else np.asarray(metric.weights, dtype=np.float64)
+    if metric.kind == "gower":
+        weights = weights / weights.sum() if weights.sum() else weights
+        weights = np.where(np.zeros(d, bool) if metric.categorical is None else metric.categorical, -weights, weights)
+    return xp.asarray(weights.astype(dtype))
+
+
+def _stretch(rows: int, over: int, each: int = _ROWS) -> int:
+    """How many rows a block walks over, so that the blocks of `rows` fill the device."""
+    wanted = 8 * limits().multiprocessors
+    count = max(1, min(-(-wanted * each // max(1, rows)), over // _LEAST_STRETCH, 65535))
+    return -(-over // count) if over else 1
+
+
+def _launch(
+    kernel: str, X: Array, Y: Array, metric: Metric, *out: Any, rows: int, over: int, stretch: int,
+    threads: int = _ROWS, shared: int = 0,
+) -> None:  # fmt: skip
+    """Launch a kernel whose threads own `rows` and whose blocks walk over stretches of `over` rows."""
+    n, d = X.shape
+    launch(
+        "distance", kernel, X, Y, _weights(X, metric), n, len(Y), d, stretch, *out,
+        over=(rows, over), each=(threads, stretch), threads=threads, shared=shared, define=_define(metric),
+    )  # fmt: skip

@@ -1,0 +1,186 @@
+"""Distances between rows on the host, from differences: the NumPy side of `gpuanon.numerics.distance`.
+
+A distance is summed column after column in float64, in the same order by every function here: a copy is at
+distance 0, and equal rows are at equal distances, to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays.threads import each
+from gpuanon.numerics.distance import Metric
+
+Host = np.ndarray[Any, Any]
+
+_CELLS = 1 << 15  # of a tile: with its temporary it stays in a core's cache
+_PANEL = 1 << 20  # distances of some rows from all others, held at once by a thread
+_ROWS = 1 << 14  # rows whose pairs are computed at once by a thread
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """A table (m, d) as the columns of a metric.
+
+    values      : (d, m) float64
+    weights     : (d,) Gower's add up to 1
+    categorical : (d,) whether only equality counts
+    """
+
+    values: Host
+    weights: Host
+    categorical: Host
+    squared: bool
+
+    @classmethod
+    def of(cls, Y: Host, metric: Metric) -> Columns:
+        """The table's columns, each one contiguous."""
+        d = Y.shape[1]
+        weights = np.ones(d) if metric.weights is None else np.asarray(metric.weights, dtype=np.float64)
+        gower = metric.kind == "gower"
+        if gower and weights.sum():
+            weights = weights / weights.sum()
+        flags = np.zeros(d, dtype=bool) if metric.categorical is None or not gower else np.asarray(metric.categorical)
+        return cls(np.ascontiguousarray(Y.T, dtype=np.float64), weights, flags, not gower)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the table."""
+        return int(self.values.shape[1])
+
+    def tile(self, X: Host, tile: slice) -> Host:
+        """(q, t) distances of the rows of `X` (q, d) from the rows `tile` of the table."""
+        X = X.astype(np.float64, copy=False)
+        total = np.zeros((len(X), tile.stop - tile.start))
+        share = np.empty_like(total)
+        for j, column in enumerate(self.values):
+            np.subtract(X[:, j, None], column[None, tile], out=share)
+            self._add(j, share, total)
+        return total
+
+    def pairs(self, X: Host, index: Host) -> Host:
+        """(q, c) distances of the rows of `X` (q, d) from the rows `index` (q, c) of the table."""
+        total = np.zeros(index.shape)
+        for j, column in enumerate(self.values):
+            self._add(j, X[:, j, None] - column[index], total)
+        return total
+
+    def _add(self, j: int, difference: Host, total: Host) -> None:
+        """Add column j's share of the distance to `total`; `difference` is used up."""
+        if self.squared:
+            np.multiply(difference, difference, out=difference)
+        elif self.categorical[j]:
+            np.not_equal(difference, 0, out=difference, casting="unsafe")
+        else:
+            np.abs(difference, out=difference)
+        if self.weights[j] != 1:
+            difference *= self.weights[j]
+        total += difference
+
+
+def row_panels(n: int, m: int) -> list[slice]:
+    """Cut `n` rows so that their distances from `m` others can be held at once."""
+    height = max(1, min(_PANEL // max(1, m), 1024))
+    return [slice(at, min(n, at + height)) for at in range(0, n, height)]
+
+
+def tiles(height: int, m: int) -> Iterator[slice]:
+    """Cut `m` rows into tiles whose distances from `height` rows stay in the cache."""
+    width = max(64, _CELLS // max(1, height))
+    return (slice(at, min(m, at + width)) for at in range(0, m, width))
+
+
+def panel(X: Host, columns: Columns) -> Host:
+    """(q, m) distances of a few rows from the whole table."""
+    out = np.empty((len(X), columns.rows))
+    for tile in tiles(len(X), columns.rows):
+        out[:, tile] = columns.tile(X, tile)
+    return out
+
+
+def distances(X: Host, Y: Host, metric: Metric) -> Host:
+    """(n, m) all distances, in `X`'s dtype."""
+    out = np.empty((len(X), len(Y)), dtype=X.dtype)
+    columns = Columns.of(Y, metric)
+
+    def fill(rows: slice) -> None:
+        for tile in tiles(rows.stop - rows.start, len(Y)):
+            out[rows, tile] = columns.tile(X[rows], tile)
+
+    each(fill, row_panels(len(X), len(Y)))
+    return out
+
+
+def paired(X: Host, Y: Host, metric: Metric, index: Host) -> Host:
+    """(n,) distance of ``X[i]`` and ``Y[index[i]]``."""
+    return all_pairs(X, Columns.of(Y, metric), index[:, None])[:, 0]
+
+
+def all_pairs(X: Host, columns: Columns, index: Host) -> Host:
+    """(n, c) distances of ``X[i]`` and the rows ``index[i]`` of the table, on all cores."""
+    out = np.empty(index.shape)
+    step = max(1, _ROWS // max(1, index.shape[1]))
+
+    def fill(at: int) -> None:
+        rows = slice(at, at + step)
+        out[rows] = columns.pairs(X[rows].astype(np.float64, copy=False), index[rows])
+
+    each(fill, range(0, len(X), step))
+    return out
+
+
+def furthest(X: Host, Y: Host, metric: Metric) -> tuple[Host, Host]:
+    """(n,) largest distance, and (n,) the lowest index that has it."""
+    columns = Columns.of(Y, metric)
+    most, index = np.empty(len(X)), np.empty(len(X), dtype=np.int64)
+
+    def search(rows: slice) -> None:
+        D = panel(X[rows], columns)
+        index[rows] = D.argmax(axis=1)
+        most[rows] = D[np.arange(len(D)), index[rows]]
+
+    each(search, row_panels(len(X), len(Y)))
+    return most, index
+
+
+def row_sums(X: Host, Y: Host, metric: Metric) -> Host:
+    """(n,) sums of the distances without looking at pairs: O((n + m) log m) a column."""
+    columns = Columns.of(Y, metric)
+
+    def share(j: int) -> Host:
+        x, y = X[:, j].astype(np.float64), columns.values[j]
+        if columns.squared:
+            return _squares(x, y)
+        return _mismatches(x, y) if columns.categorical[j] else _gaps(x, y)
+
+    total = np.zeros(len(X))
+    if len(Y):
+        for weight, sums in zip(columns.weights, each(share, range(X.shape[1])), strict=True):
+            total += weight * sums
+    return total
+
+
+def _squares(x: Host, y: Host) -> Host:
+    """Σ_j (x − y_j)² = m (x − ȳ)² + Σ_j (y_j − ȳ)²."""
+    mean = y.mean()
+    return np.asarray(len(y) * (x - mean) ** 2 + ((y - mean) ** 2).sum())
+
+
+def _gaps(x: Host, y: Host) -> Host:
+    """Σ_j |x − y_j|, from the prefix sums of the sorted y, about their middle so that little cancels."""
+    ordered = np.sort(y)
+    middle = ordered[len(y) // 2]
+    prefix = np.concatenate([[0.0], np.cumsum(ordered - middle)])
+    below = np.searchsorted(ordered, x)
+    return np.asarray((x - middle) * (2 * below - len(y)) + prefix[-1] - 2 * prefix[below])
+
+
+def _mismatches(x: Host, y: Host) -> Host:
+    """Σ_j [x ≠ y_j]."""
+    ordered = np.sort(y)
+    equal = np.searchsorted(ordered, x, side="right") - np.searchsorted(ordered, x)
+    return np.asarray(len(y) - equal, dtype=np.float64)

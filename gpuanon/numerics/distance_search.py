@@ -1,0 +1,236 @@
+"""The k nearest rows on the host, exactly, ties and all.
+
+A search that rounds otherwise than `distance_host` (a k-d tree on few columns, scikit-learn's brute force by
+``|x|² + |y|² − 2 x·y`` on many) only proposes candidates.  They are measured anew from differences, and accepted when
+they provably hold every row that could be nearer than, or tied with, the k-th; otherwise more are asked for.
+Rows that occur more than once are searched for once, and searched in once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gpuanon.arrays.threads import each, thread_count
+from gpuanon.errors import ParameterError
+from gpuanon.numerics.distance import Metric
+from gpuanon.numerics.distance_host import Columns, all_pairs, panel, row_panels
+
+Host = np.ndarray[Any, Any]
+Proposal: TypeAlias = Callable[[Host, int], tuple[Host, Host]]
+"""(queries (q, d), count) → (q, count) rows of the table, and (q,) a distance that no other row goes below."""
+
+_SMALL = 1 << 22  # pairs up to which looking at all of them beats any preparation
+_TREE_COLUMNS = 10  # beyond, a k-d tree visits most of its leaves (measured: bench/studies)
+_SPARE = 3  # candidates more than asked for, so that a tie shows
+_BATCH = 1 << 19  # candidates held at once
+_EPSILON = float(np.finfo(np.float64).eps)
+
+
+def search(X: Host, Y: Host, k: int, metric: Metric) -> tuple[Host, Host, Host]:
+    """(n, k) distances and indices of the nearest rows, in order, lowest index first among ties; (n,) ties.
+
+    The ties of a row are the rows of `Y` at exactly its smallest distance.
+    """
+    if not (np.isfinite(X).all() and np.isfinite(Y).all()):
+        raise ParameterError("X, Y: distances need finite numbers", hint="encode or fill missing values first")
+    queries, table = Distinct.of(X), Distinct.of(Y)
+    n, m = len(queries.rows), len(table.rows)
+    columns = Columns.of(table.rows, metric)
+    answers = _Answers(np.empty((n, k)), np.empty((n, k), dtype=np.int64), np.empty(n, dtype=np.int64), table)
+    propose = _proposals(table.rows, metric) if n * m > _SMALL else None
+    if propose is None:
+        _look_at_all(queries.rows, columns, min(k, m), answers)
+    else:
+        _ask(queries.rows, columns, min(k, m), answers, propose)
+    back = queries.inverse()
+    return answers.distance[back], answers.index[back], answers.ties[back]
+
+
+@dataclass(frozen=True, eq=False)
+class Distinct:
+    """The distinct rows of a table, and where each occurs: ``order[starts[u]:starts[u + 1]]``, ascending."""
+
+    rows: Host
+    order: Host
+    starts: Host
+
+    @classmethod
+    def of(cls, X: Host) -> Distinct:
+        """Rows are compared as numbers: −0 and 0 are the same."""
+        rows = np.ascontiguousarray(X, dtype=np.float64) + 0.0
+        n = len(rows)
+        order = np.argsort(_hashes(rows), kind="stable")
+        if not _equal_rows_are_neighbours(rows, order):
+            order = np.lexsort(rows.T[::-1])
+        new = np.ones(n, dtype=bool)
+        new[1:] = (rows[order[1:]] != rows[order[:-1]]).any(axis=1)
+        if new.all():
+            return cls(rows, np.arange(n), np.arange(n + 1))
+        starts = np.append(np.flatnonzero(new), n)
+        return cls(rows[order[starts[:-1]]], order, starts)
+
+    @property
+    def counts(self) -> Host:
+        """How often each distinct row occurs."""
+        return np.diff(self.starts)
+
+    def inverse(self) -> Host:
+        """(n,) the distinct row of each row."""
+        inverse = np.empty(len(self.order), dtype=np.int64)
+        inverse[self.order] = np.repeat(np.arange(len(self.rows)), self.counts)
+        return inverse
+
+
+def _hashes(rows: Host) -> Host:
+    """(n,) 64 bits a row that equal rows share."""
+    bits = rows.view(np.uint64)
+    hashes = np.zeros(len(rows), dtype=np.uint64)
+    for j in range(rows.shape[1]):
+        hashes ^= bits[:, j]
+        hashes *= np.uint64(0x9E3779B97F4A7C15)
+        hashes ^= hashes >> np.uint64(29)
+    return hashes
+
+
+def _equal_rows_are_neighbours(rows: Host, order: Host) -> bool:
+    """Whether no two different rows share a hash, which would let equal rows stand apart."""
+    hashes = _hashes(rows)[order]
+    same = np.flatnonzero(hashes[1:] == hashes[:-1])
+    return bool((rows[order[same]] == rows[order[same + 1]]).all())
+
+
+@dataclass(frozen=True, eq=False)
+class _Answers:
+    """What was found for the distinct queries, as rows of the table with its repetitions."""
+
+    distance: Host
+    index: Host
+    ties: Host
+    table: Distinct
+
+    def put(self, rows: Host, query: Host, place: Host, distance: Host) -> None:
+        """Settle the queries `rows`, of which ``rows[query]`` (ascending) has the candidates `place`.
+
+        Each query's candidates hold all distinct rows up to its k-th smallest distance.
+        """
+        k = self.distance.shape[1]
+        counts = self.table.counts[place]
+        first = np.searchsorted(query, np.arange(len(rows)))
+        least = np.minimum.reduceat(distance, first)
+        self.ties[rows] = np.add.reduceat(np.where(distance == least[query], counts, 0), first)
+        copies = np.minimum(counts, k)
+        each_copy = np.repeat(np.arange(len(place)), copies)
+        offset = np.arange(len(each_copy)) - np.repeat(np.cumsum(copies) - copies, copies)
+        query, distance = query[each_copy], distance[each_copy]
+        index = self.table.order[self.table.starts[place[each_copy]] + offset]
+        first = np.searchsorted(query, np.arange(len(rows)))
+        plain = np.diff(np.append(first, len(query))) == k
+        for these, sort in ((plain, _sorted_rows), (~plain, _sorted_lists)):
+            chosen = sort(query, distance, index, first[these], k, these)
+            self.distance[rows[these]], self.index[rows[these]] = distance[chosen], index[chosen]
+
+
+def _sorted_rows(query: Host, distance: Host, index: Host, first: Host, k: int, these: Host) -> Host:
+    """(q, k) positions of the candidates in order, for queries with exactly k of them."""
+    position = first[:, None] + np.arange(k)
+    position = np.take_along_axis(position, np.argsort(index[position], axis=1), 1)
+    return np.take_along_axis(position, np.argsort(distance[position], axis=1, kind="stable"), 1)
+
+
+def _sorted_lists(query: Host, distance: Host, index: Host, first: Host, k: int, these: Host) -> Host:
+    """(q, k) positions of the first k candidates in order, for queries with more of them."""
+    chosen = np.flatnonzero(these[query])
+    order = chosen[np.lexsort((index[chosen], distance[chosen], query[chosen]))]
+    begin = np.searchsorted(query[order], np.flatnonzero(these))
+    return np.asarray(order[begin[:, None] + np.arange(k)])
+
+
+def _look_at_all(X: Host, columns: Columns, k: int, answers: _Answers) -> None:
+    """Measure every pair."""
+
+    def answer(rows: slice) -> None:
+        D = panel(X[rows], columns)
+        limit = D.min(axis=1) if k == 1 else np.partition(D, k - 1, axis=1)[:, k - 1]
+        query, place = np.nonzero(limit[:, None] >= D)
+        answers.put(np.arange(rows.start, rows.stop), query, place, D[query, place])
+
+    each(answer, row_panels(len(X), columns.rows))
+
+
+def _ask(X: Host, columns: Columns, k: int, answers: _Answers, propose: Proposal) -> None:
+    """Ask for candidates, and for more where they do not prove themselves complete."""
+    waiting = np.arange(len(X))
+    count = k + _SPARE
+    while len(waiting):
+        count = min(count, columns.rows)
+        step = max(1, _BATCH // count)
+        unproven = [waiting[:0]]
+        for at in range(0, len(waiting), step):
+            rows = waiting[at : at + step]
+            place, bound = propose(X[rows], count)
+            distance = all_pairs(X[rows], columns, place)
+            limit = np.partition(distance, k - 1, axis=1)[:, k - 1]
+            proven = (limit < bound) | (count == columns.rows)
+            unproven.append(rows[~proven])
+            query, candidate = np.nonzero((distance <= limit[:, None])[proven])
+            if proven.any():
+                answers.put(rows[proven], query, place[proven][query, candidate], distance[proven][query, candidate])
+        waiting, count = np.concatenate(unproven), 4 * count
+
+
+def _proposals(Y: Host, metric: Metric) -> Proposal | None:
+    """The search that suits the table; None when only looking at all pairs will do."""
+    d = Y.shape[1]
+    if metric.kind == "gower":
+        if d > _TREE_COLUMNS or any(metric.categorical or ()):
+            return None
+        weights = Columns.of(Y[:1], metric).weights
+        return _tree(Y, weights, power=1)
+    scale = np.ones(d) if metric.weights is None else np.sqrt(np.asarray(metric.weights))
+    return _tree(Y, scale, power=2) if d <= _TREE_COLUMNS else _brute_force(Y, scale)
+
+
+def _tree(Y: Host, scale: Host, power: int) -> Proposal:
+    """A k-d tree of the scaled rows; Σ |·|^power is the distance."""
+    from scipy.spatial import cKDTree
+
+    tree = cKDTree(Y * scale, balanced_tree=False)
+    largest = np.abs(tree.data).max()
+
+    def propose(X: Host, count: int) -> tuple[Host, Host]:
+        scaled = X * scale
+        distance, place = tree.query(scaled, k=np.arange(1, count + 1), p=power, workers=thread_count())
+        # Scaling rounds each number: what that does to a distance, and the tree's own rounding, is taken off.
+        slack = 4 * _EPSILON * X.shape[1] * (largest + np.abs(scaled).max(axis=1))
+        bound = np.maximum(distance[:, -1] * (1 - 1e-12) - slack, 0) ** power
+        return place, bound
+
+    return propose
+
+
+def _brute_force(Y: Host, scale: Host) -> Proposal:
+    """scikit-learn's tiled search of all pairs, about the mean, where numbers are small and cancel less."""
+    from sklearn.neighbors import NearestNeighbors
+
+    scaled = Y * scale
+    centre = scaled.mean(axis=0)
+    largest = np.abs(scaled).max()
+    table = scaled - centre
+    radius = np.sqrt((table * table).sum(axis=1).max())
+    search = NearestNeighbors(algorithm="brute", metric="sqeuclidean").fit(table)
+
+    def propose(X: Host, count: int) -> tuple[Host, Host]:
+        scaled = X * scale
+        queries = scaled - centre
+        squared, place = search.kneighbors(queries, n_neighbors=count)
+        d = X.shape[1]
+        norm = np.sqrt((queries * queries).sum(axis=1))
+        safe = np.maximum(squared[:, -1] - (d + 8) * _EPSILON * (norm + radius) ** 2, 0)
+        slack = 8 * _EPSILON * np.sqrt(d) * (largest + np.abs(scaled).max(axis=1))
+        return place, np.maximum(np.sqrt(safe) - slack, 0) ** 2
+
+    return propose

@@ -140,7 +140,6 @@ def test_an_interrupted_run_waits_for_its_resumption(client, source, expected, t
 
 
 def test_other_formats_are_read_piece_by_piece(client, table, tmp_path):
-    import pyarrow.csv
 
     plain = table.select(["age", "visits", "cost"])
     pa.csv.write_csv(plain, tmp_path / "registry.csv")

@@ -28,7 +28,7 @@ _SCALE = 600  # huge and tiny terms are moved by 2^600, where neither overflow n
 _SPLITTER = 2.0**27 + 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Moments:
     """Count, sum and sum of squares of finite float64 values, exact and mergeable.
 

@@ -16,7 +16,7 @@ LIMIT = 1 << 16
 _BITS = 64
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ValueCounts:
     """Distinct values, ascending, and their counts.
 

@@ -30,7 +30,7 @@ _MOST_DECIMALS = 9
 _TICKS = {"D": 86_400, "s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class NumberSummary:
     """A column of numbers or times.
 
@@ -82,7 +82,7 @@ class NumberSummary:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class LevelSummary:
     """A column of levels.
 
@@ -118,7 +118,7 @@ class LevelSummary:
 ColumnSummary: TypeAlias = NumberSummary | LevelSummary
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Summary:
     """Number of rows, and one summary for each column that is to be encoded."""
 
@@ -140,6 +140,9 @@ class Summary:
         if faults:
             raise InputError("\n".join(faults))
         return cls(table.n_rows, dict(zip(columns, found, strict=True)))  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        return f"Summary({self.rows} rows, {len(self.columns)} columns)"
 
     def merge(self, other: Summary) -> Summary:
         """The summary of the rows of both."""

@@ -130,13 +130,23 @@ def _wrapped(data: Any) -> nw.DataFrame[Any]:
     return cast(nw.DataFrame[Any], frame)
 
 
+def _without_views(table: pa.Table) -> pa.Table:
+    """Text as large_string where it is string_view, which Arrow can neither take from nor filter."""
+    import pyarrow as pa
+
+    wanted = [
+        field.with_type(pa.large_string()) if pa.types.is_string_view(field.type) else field for field in table.schema
+    ]
+    return table.cast(pa.schema(wanted))
+
+
 def _without_traces(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
     """Drop what lies beside the columns and may lead back: a pandas index, free-form metadata."""
     if frame.implementation.is_pandas_like():
         bare = nw.maybe_reset_index(frame).to_native().copy(deep=False)
         bare.attrs = {}
     elif frame.implementation.is_pyarrow():
-        bare = frame.to_native().replace_schema_metadata(None).unify_dictionaries()  # also: one dictionary a column
+        bare = _without_views(frame.to_native().replace_schema_metadata(None)).unify_dictionaries()
     else:
         return frame
     return nw.from_native(bare, eager_only=True)

@@ -27,7 +27,7 @@ MAX_LEVELS = 256
 """Levels of one category that are spread over features; more would make the matrix wider than it is of use."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Encoding:
     """How chosen columns become a matrix and come back.
 
@@ -135,6 +135,9 @@ class Encoding:
     def codes(self, table: Table) -> np.ndarray[Any, Any]:
         """(n, columns) int64: equal values have equal codes, a null has the code -1; see `level_codes` for several."""
         return level_codes([table], self.columns)[0]
+
+    def __repr__(self) -> str:
+        return f"Encoding({len(self.columns)} columns, {len(self.features)} features)"
 
     def _places(self) -> list[tuple[Codec, slice]]:
         """Each codec with the matrix columns that belong to it."""

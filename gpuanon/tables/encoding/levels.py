@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Levels:
     """The levels of a column, in order, and the way from rows to their codes and back.
 
@@ -74,7 +74,7 @@ class Levels:
         return from_arrow(self.values.take(pa.array(codes, mask=codes == len(self))), like)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CategoryCodec:
     """One feature for each level of more than two (null is a level), one for two, a feature of zeros for one.
 
@@ -135,7 +135,7 @@ class CategoryCodec:
         return [self.levels.codes(data).astype(np.float64)], [True], [1.0]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class OrdinalCodec:
     """The codes 0, 1, 2 … of ordered levels, standardised, and an indicator where there are nulls."""
 

@@ -25,7 +25,7 @@ _NEAR = 1e-6  # a decoded value this near to a short decimal, in units of its la
 _ROUNDING = 1e-14  # and so is one that rounding alone may have taken off
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class NormalScores:
     """A monotone, invertible map between values and normal scores: linear between knots."""
 
@@ -43,7 +43,7 @@ class NormalScores:
         return cls(values, scores)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NumberCodec:
     """One table column of numbers or times.
 
@@ -187,5 +187,6 @@ class NumberCodec:
         if self.decimals is None:
             return values
         short = np.round(values, self.decimals)
-        near = np.abs(short - values) <= _NEAR * 10.0**-self.decimals + _ROUNDING * np.abs(values)
+        terms = np.abs(values) + (abs(self.center) + self.scale if self.transform == "none" else 0.0)
+        near = np.abs(short - values) <= _NEAR * 10.0**-self.decimals + _ROUNDING * terms
         return np.where(near, short, values)

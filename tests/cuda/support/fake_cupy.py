@@ -13,7 +13,6 @@ What it cannot prove: the numerics of cuBLAS, cuSOLVER and CUB, which NumPy and 
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -79,7 +78,6 @@ def fake_cupy(*, races: bool = False, traffic: bool = False, **hardware: Any) ->
     """
     from gpuanon.arrays import kernels
 
-    before = {name: module for name, module in sys.modules.items() if real_cupy.belongs_to_cupy(name)}
     settings = dataclasses.asdict(fake_device.Hardware(watch=Watch(races=races, traffic=traffic), **hardware))
     watch = Watch(races=races, traffic=traffic)
     launches = fake_device.hardware.launches
@@ -89,13 +87,8 @@ def fake_cupy(*, races: bool = False, traffic: bool = False, **hardware: Any) ->
     launches.clear()
     transfers.clear()
     kernels._limits.cache_clear()
-    for name in before:
-        del sys.modules[name]
-    sys.modules.update(_modules())
-    try:
-        yield module()
-    finally:
-        for name in [name for name in sys.modules if real_cupy.belongs_to_cupy(name)]:
-            del sys.modules[name]
-        sys.modules.update(before)
-        kernels._limits.cache_clear()
+    with real_cupy.in_place(_modules()):
+        try:
+            yield module()
+        finally:
+            kernels._limits.cache_clear()

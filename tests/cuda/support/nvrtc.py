@@ -104,9 +104,10 @@ def _write(file: Path, content: bytes) -> None:
 
 @cache
 def _compiler_version() -> tuple[int, int]:
-    from tests.cuda.support.real_cupy import nvrtc
+    from tests.cuda.support.real_cupy import in_place, nvrtc
 
-    return nvrtc.getVersion()
+    with in_place():
+        return nvrtc.getVersion()
 
 
 def cupy_options(options: tuple[str, ...]) -> tuple[str, ...]:
@@ -117,15 +118,16 @@ def cupy_options(options: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _compile(source: str, flags: tuple[str, ...], method: str) -> tuple[bytes, str]:
-    from tests.cuda.support.real_cupy import cupy
+    from tests.cuda.support.real_cupy import cupy, in_place
 
     compiler = cupy.cuda.compiler
     log = io.StringIO()
-    program = compiler._NVRTCProgram(source, "kernel.cu", method=method)
-    try:
-        image, _ = program.compile(cupy_options(flags), log_stream=log)
-    except compiler.CompileException as error:
-        raise CompileError(str(error)) from None
+    with in_place():  # it looks itself up by name
+        program = compiler._NVRTCProgram(source, "kernel.cu", method=method)
+        try:
+            image, _ = program.compile(cupy_options(flags), log_stream=log)
+        except compiler.CompileException as error:
+            raise CompileError(str(error)) from None
     return image.encode() if isinstance(image, str) else image, log.getvalue()
 
 

@@ -6,6 +6,8 @@ Imported before any stand-in takes its place in `sys.modules`, and remembered he
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 
 import cupy
@@ -14,7 +16,7 @@ import cupyx.scipy.special
 from cupy._core import core
 from cupy.cuda import nvrtc
 
-__all__ = ["MODULES", "core", "cupy", "cupyx", "nvrtc"]
+__all__ = ["MODULES", "belongs_to_cupy", "core", "cupy", "cupyx", "in_place", "nvrtc"]
 
 OWN = ("cupy", "cupyx", "cupy_backends")
 
@@ -28,3 +30,22 @@ MODULES: dict[str, ModuleType] = {name: module for name, module in sys.modules.i
 
 if not getattr(cupy, "__file__", None):
     raise ImportError("the stand-in was installed before the real CuPy was looked at")
+
+
+@contextmanager
+def in_place(modules: dict[str, ModuleType] | None = None) -> Iterator[None]:
+    """Put these modules where ``import cupy`` looks, the real ones unless told, and what was there back afterwards."""
+    before = {name: module for name, module in sys.modules.items() if belongs_to_cupy(name)}
+    _replace(MODULES if modules is None else modules)
+    try:
+        yield
+    finally:
+        if modules is None:  # the real CuPy imports parts of itself when they are first needed
+            MODULES.update({name: module for name, module in sys.modules.items() if belongs_to_cupy(name)})
+        _replace(before)
+
+
+def _replace(modules: dict[str, ModuleType]) -> None:
+    for name in [name for name in sys.modules if belongs_to_cupy(name)]:
+        del sys.modules[name]
+    sys.modules.update(modules)

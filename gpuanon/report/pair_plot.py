@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 Floats = np.ndarray[Any, Any]
 
 BLUE, RED, GREY = "#1f5fbf", "#c8282d", "#9a9a9a"
-_SHARES = (0.9, 0.6, 0.3)
-_GRID = 96
+_SHARES = (0.75, 0.5, 0.25)
+_GRID = 120
 _POINTS = 2000
 
 
@@ -35,7 +35,8 @@ def pair_plot(
     Parameters
     ----------
     labels : one text a component (its eigenvalue, the cumulative share of variance, the distance)
-    groups : (m,) group of each released row, to colour the points below the diagonal; None for red
+    groups : (m,) group of each released row: below the diagonal only released points are shown, in the colours of
+             their groups; None for original and release in blue and red
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -64,24 +65,25 @@ def _densities(axis: Axes, before: Floats, after: Floats, label: str) -> None:
     low, high = _middle(before)
     edges = np.linspace(low, high, _GRID + 1)
     centres = (edges[1:] + edges[:-1]) / 2
+    width = [_bandwidth(before, edges, 1)]
     for values, colour in ((before, BLUE), (after, RED)):
-        axis.plot(centres, _smooth(np.histogram(values, edges)[0] / len(values), len(values), 1), color=colour, lw=1)
+        axis.plot(centres, _smooth(np.histogram(values, edges)[0] / len(values), width), color=colour, lw=1)
     axis.set_yticks([])
     axis.set_xlim(low, high)
     axis.set_ylim(0, None)
     axis.text(0.98, 0.97, label, transform=axis.transAxes, ha="right", va="top", fontsize=5.5, linespacing=1.3)
-    axis.margins(y=0.35)
 
 
 def _contours(axis: Axes, before: Floats, after: Floats) -> None:
-    """Lines that hold 30, 60 and 90 % of each table's middle, over the released points."""
+    """Lines that hold 25, 50 and 75 % of each table's middle, over the released points."""
     (left, right), (low, high) = _middle(before[:, 0]), _middle(before[:, 1])
     shown = _thin(after)
     axis.plot(shown[:, 0], shown[:, 1], ",", color=GREY, alpha=0.5, zorder=0)
     edges = np.linspace(left, right, _GRID + 1), np.linspace(low, high, _GRID + 1)
     centres = [(edge[1:] + edge[:-1]) / 2 for edge in edges]
+    width = [_bandwidth(before[:, at], edges[at], 2) for at in (0, 1)]
     for values, colour in ((before, BLUE), (after, RED)):
-        density = _smooth(np.histogram2d(values[:, 0], values[:, 1], edges)[0], len(values), 2)
+        density = _smooth(np.histogram2d(values[:, 0], values[:, 1], edges)[0], width)
         levels = _levels(density)
         if len(levels):
             axis.contour(*centres, density.T, levels=levels, colors=colour, linewidths=0.8)
@@ -91,8 +93,8 @@ def _contours(axis: Axes, before: Floats, after: Floats) -> None:
 
 def _tails(axis: Axes, before: Floats, after: Floats, groups: Floats | None) -> None:
     """All points, on a scale that is linear in the middle and logarithmic outside."""
-    axis.plot(before[:, 0], before[:, 1], ".", ms=1.2, mew=0, color=BLUE, alpha=0.45)
     if groups is None:
+        axis.plot(before[:, 0], before[:, 1], ".", ms=1.2, mew=0, color=BLUE, alpha=0.45)
         axis.plot(after[:, 0], after[:, 1], ".", ms=1.2, mew=0, color=RED, alpha=0.45)
     else:
         axis.scatter(after[:, 0], after[:, 1], s=1, lw=0, c=groups % 20, cmap="tab20", alpha=0.8)
@@ -114,17 +116,23 @@ def _legend(figure: Figure) -> None:
 
 
 def _middle(values: Floats) -> tuple[float, float]:
-    """The range of the middle 98 %, with some air."""
-    low, high = np.quantile(values, [0.01, 0.99])
-    air = 0.08 * (high - low) or 0.5
+    """The range of the middle 90 %, with some air: what lies outside is for the panels of the tails."""
+    low, high = np.quantile(values, [0.05, 0.95])
+    air = 0.15 * (high - low) or 0.5
     return float(low - air), float(high + air)
 
 
-def _smooth(counts: Floats, n: int, dimensions: int) -> Floats:
-    """Counts on a grid, smoothed with Scott's bandwidth for about six deviations across the grid."""
+def _bandwidth(values: Floats, edges: Floats, dimensions: int) -> float:
+    """Silverman's bandwidth from the middle half of the values, in cells of the grid; wider for contours."""
+    spread = float(np.subtract(*np.quantile(values, [0.75, 0.25]))) / 1.34
+    cells = 0.9 * dimensions**0.5 * spread * len(values) ** (-1 / (dimensions + 4)) / float(edges[1] - edges[0])
+    return max(0.7, float(cells))
+
+
+def _smooth(counts: Floats, width: list[float]) -> Floats:
+    """Counts on a grid, smoothed."""
     from scipy.ndimage import gaussian_filter
 
-    width = _GRID / 5 * n ** (-1 / (dimensions + 4))
     return np.asarray(gaussian_filter(counts.astype(float), width, mode="constant"))
 
 

@@ -21,13 +21,11 @@ import numpy as np
 from gpuanon.arrays.backend import Array, namespace, to_host
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.measure import Figure, Measured
-from gpuanon.numerics.neighbours import squared_to
+from gpuanon.numerics.distance import nearest_with_ties, paired
 from gpuanon.risk.prediction import EXACT_ROWS, Prediction, predict, standardised
 
 MEASURES = ("distance", "ambiguity", "uncertainty")
 TENTH = 0.1
-
-_SAME = 1 + 1e-12
 
 Floats = np.ndarray[Any, Any]
 
@@ -60,12 +58,16 @@ def match(
     if len(link) != len(release):
         raise ParameterError(f"link: one entry a released row is needed ({len(release)}), got {len(link)}")
     prediction = predict(original, release, k, limit=limit) if prediction is None else prediction
-    nearest_own, own = _own(original, release, link)
     rows = prediction.rows
-    least = (prediction.distance**2 * original.shape[1]) * _SAME
+    squared, own = (found[rows] for found in _own(original, release, link))
     xp = namespace(original)
-    right = xp.where(nearest_own[rows] <= least, own[rows] / prediction.ties, 0.0)
-    return Matches(prediction, xp.where(own[rows] == 0, xp.nan, xp.minimum(right, 1.0)))
+    right = xp.where(own == 0, xp.nan, xp.zeros(len(rows)))
+    # Only a record whose own is at the smallest distance can be matched rightly: for those the ties are counted.
+    hopeful = xp.flatnonzero((own > 0) & (squared <= prediction.squared))
+    if len(hopeful):
+        least, ties = nearest_with_ties(original[rows[hopeful]], release)
+        right[hopeful] = xp.where(squared[hopeful] == least, own[hopeful] / ties, 0.0)
+    return Matches(prediction, right)
 
 
 def match_auc(
@@ -148,14 +150,14 @@ def _own(original: Array, release: Array, link: Array) -> tuple[Array, Array]:
     n = len(original)
     released = xp.flatnonzero((link >= 0) & (link < n))
     owner = link[released]
-    squared = squared_to(original[owner], release, released[:, None])[:, 0]
+    squared = paired(original[owner], release, index=released)
     order = xp.lexsort(xp.stack([squared, owner.astype(np.float64)]))
     owner, squared = owner[order], squared[order]
     first = xp.searchsorted(owner, xp.arange(n), side="left")
     count = xp.searchsorted(owner, xp.arange(n), side="right") - first
-    least = xp.full(n, xp.inf)
+    least = xp.full(n, xp.inf, dtype=squared.dtype)
     has = count > 0
     least[has] = squared[first[has]]
-    near = (squared <= least[owner] * _SAME).astype(np.int64)
+    near = (squared == least[owner]).astype(np.int64)
     upto = xp.concatenate([xp.zeros(1, dtype=np.int64), xp.cumsum(near)])
     return least, upto[first + count] - upto[first]

@@ -23,7 +23,7 @@ import numpy as np
 from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.errors import ParameterError
 from gpuanon.measure import Figure, Measured
-from gpuanon.numerics.neighbours import nearest
+from gpuanon.numerics.distance import k_nearest
 from gpuanon.numerics.sampling import sample_rows, share_error
 
 EXACT_ROWS = 100_000
@@ -35,21 +35,21 @@ class Prediction:
     """The three distributions over original records (or over a sample of them).
 
     rows        : (s,) original rows looked at
-    distance    : (s,) s to the nearest released record
+    squared     : (s,) squared Euclidean distance to the nearest released record
+    distance    : (s,) s to it
     ambiguity   : (s,) nearest over k-th nearest
     uncertainty : (s,) mean column variance (divisor k − 1) of the k nearest
-    nearest     : (s,) the nearest released row; the lowest of equal rows
-    ties        : (s,) released rows at the smallest distance
+    nearest     : (s,) the nearest released row; the lowest on a tie
     copies      : records with at least k exact copies in the release, whose ambiguity 0/0 is set to 1
     originals   : original rows of interest, of which `rows` are all or a sample
     """
 
     rows: Array
+    squared: Array
     distance: Array
     ambiguity: Array
     uncertainty: Array
     nearest: Array
-    ties: Array
     copies: int
     originals: int
 
@@ -81,17 +81,17 @@ def predict(
         raise ParameterError("original: at least one record is needed")
     if max(n, m) > limit:
         rows = rows[like(sample_rows(n, max(1, limit**2 // m), "prediction"), original)]
-    found = nearest(original[rows], release, k)
-    s = xp.sqrt(found.squared / original.shape[1])
+    squared, index = k_nearest(original[rows], release, k)
+    s = xp.sqrt(squared / original.shape[1])
     all_exact = s[:, -1] == 0
     ambiguity = xp.where(all_exact, 1.0, s[:, 0] / xp.where(all_exact, 1.0, s[:, -1]))
     return Prediction(
         rows=rows,
+        squared=squared[:, 0],
         distance=s[:, 0],
         ambiguity=ambiguity,
-        uncertainty=_uncertainty(release, found.index),
-        nearest=found.index[:, 0],
-        ties=found.ties,
+        uncertainty=_uncertainty(release, index),
+        nearest=index[:, 0],
         copies=int(all_exact.sum()),
         originals=n,
     )
@@ -179,5 +179,6 @@ def _uncertainty(release: Array, index: Array) -> Array:
     step = max(1, (1 << 20) // max(1, index.shape[1] * release.shape[1]))
     for at in range(0, len(index), step):
         candidates = release[index[at : at + step]].astype(np.float64)
+        candidates -= candidates[:, :1].copy()  # equal rows have variance 0, not what rounding leaves
         out[at : at + step] = candidates.var(axis=1, ddof=1).mean(axis=1)
     return out

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gpuanon.catalogue.measures import catalogue as measures
     from gpuanon.catalogue.methods import catalogue as methods
     from gpuanon.engine.assess import assess
+    from gpuanon.engine.compare import compare
     from gpuanon.engine.memory import protect
     from gpuanon.errors import GpuanonError
     from gpuanon.recipe import Recipe
@@ -32,6 +33,7 @@ _PUBLIC = {
     "read": ("gpuanon.tables.io", "read"),
     "protect": ("gpuanon.engine.memory", "protect"),
     "assess": ("gpuanon.engine.assess", "assess"),
+    "compare": ("gpuanon.engine.compare", "compare"),
     "methods": ("gpuanon.catalogue.methods", "catalogue"),
     "measures": ("gpuanon.catalogue.measures", "catalogue"),
     "Key": ("gpuanon.arrays.rng", "Key"),
@@ -39,7 +41,7 @@ _PUBLIC = {
     "GpuanonError": ("gpuanon.errors", "GpuanonError"),
 }
 
-__all__ = ["Anonymizer", "GpuanonError", "Key", "Recipe", "assess", "measures", "methods", "protect", "read"]
+__all__ = ["Anonymizer", "GpuanonError", "Key", "Recipe", "assess", "compare", "measures", "methods", "protect", "read"]
 
 
 def __getattr__(name: str) -> Any:

@@ -100,6 +100,30 @@ def assess(
 
 
 @app.command()
+def compare(
+    input: Annotated[Path, typer.Argument(help="table")],
+    recipes: Annotated[list[Path], typer.Argument(help="recipes; a list of values for a parameter is a grid")],
+    measures: Annotated[str | None, typer.Option(help="names, with commas between")] = None,
+    reference: Annotated[Path | None, typer.Option(help="a second, non-overlapping sample of the population")] = None,
+    backend: BackendChoice = "auto",
+    key_file: Annotated[Path | None, typer.Option(help="file with the secret key of a reproducible run")] = None,
+    json_: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+) -> None:
+    """Mask and measure a table by several recipes, and name the best that keeps its limits."""
+    from gpuanon.engine.files import compare_files
+    from gpuanon.progress_bar import shown
+
+    names = None if measures is None else tuple(name.strip() for name in measures.split(",") if name.strip())
+    with shown(err, quiet=quiet):
+        result = compare_files(input, recipes, names=names, reference=reference, backend=backend, key_file=key_file)
+    if json_:
+        _print_json(result)
+    else:
+        _print_trials(result)
+
+
+@app.command()
 def demo(
     rows: Annotated[int, typer.Option(min=100, help="people in the registry")] = 100_000,
     out_dir: Annotated[Path, typer.Option("--out", help="folder to write to")] = Path("demo-release"),
@@ -233,6 +257,23 @@ def _print_assessment(result: dict[str, Any]) -> None:
         out.print(table, highlight=False)
     for note in result["notes"]:
         out.print(f"Note: {note}", highlight=False, markup=False)
+
+
+def _print_trials(result: dict[str, Any]) -> None:
+    """Trials as a table, the best marked."""
+    names = list(dict.fromkeys(name for trial in result["trials"] for name in trial["measured"]))
+    table = RichTable(show_edge=False)
+    table.add_column("recipe")
+    for name in names:
+        table.add_column(name, justify="right")
+    for trial in result["trials"]:
+        figures = [f"{trial['measured'][name]:.4g}" if name in trial["measured"] else "–" for name in names]
+        mark = " ← best" if trial["name"] == result["best"] else " (refused)" if trial["refused"] else ""
+        table.add_row(trial["name"] + mark, *figures)
+    out.print(table, highlight=False)
+    for trial in result["trials"]:
+        if trial["refused"]:
+            out.print(f"{trial['name']}: {trial['refused']}", highlight=False, markup=False)
 
 
 def _print_catalogue(entries: list[dict[str, Any]], json_: bool) -> None:

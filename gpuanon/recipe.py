@@ -69,7 +69,7 @@ class Recipe(Part):
         if isinstance(source, Mapping):
             return cls._validated(source, "recipe")
         path = Path(source)
-        return cls._validated(_parse(path), path.name)
+        return cls._validated(parse(path), path.name)
 
     @classmethod
     def _validated(cls, data: Any, name: str) -> Recipe:
@@ -82,7 +82,7 @@ class Recipe(Part):
             ) from None
 
 
-def _parse(path: Path) -> Any:
+def parse(path: Path) -> Any:
     """The structure in a recipe file."""
     try:
         text = path.read_text(encoding="utf-8")

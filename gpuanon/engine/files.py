@@ -14,6 +14,7 @@ from gpuanon.arrays import progress
 from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.arrays.rng import Key
 from gpuanon.engine.assess import assess
+from gpuanon.engine.compare import MEASURES, compare, grid
 from gpuanon.engine.memory import protect
 from gpuanon.engine.plan import chosen_columns
 from gpuanon.engine.release import manifest_path
@@ -138,6 +139,24 @@ def assess_files(
         sample = None if reference is None else read_table(reference, loaded)
         rows = None if link is None else read_link(link)
     return assess(before, after, loaded, reference=sample, link=rows, measures=names).to_json()
+
+
+def compare_files(
+    source: Path,
+    recipes: list[Path],
+    *,
+    names: tuple[str, ...] | None = None,
+    reference: Path | None = None,
+    backend: BackendName = "auto",
+    key_file: Path | None = None,
+) -> dict[str, Any]:
+    """Mask and measure the table in a file by several recipes."""
+    points = [Recipe.load(point) for recipe in recipes for _, _, point in grid(recipe)]
+    with progress.stage("read"):
+        table = read_table(source, points[0])
+        sample = None if reference is None else read_table(reference, points[0])
+    key = Key.find(key_file)
+    return compare(table, recipes, measures=names or MEASURES, rng=key, backend=backend, reference=sample).to_json()
 
 
 def read_table(path: Path, recipe: Recipe) -> Table:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 ROW_GROUP = 1 << 18
 _HIDDEN = ".partial"
+_PARQUET: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
 
 
 def write(table: Table, path: str | Path, *, force: bool = False) -> None:
@@ -290,7 +291,8 @@ def _remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -303,7 +305,7 @@ def _parts_writer(folder: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Tabl
     def put(rows: pa.Table) -> None:
         nonlocal written
         path = folder / f"part-{written:05d}.parquet"
-        pq.write_table(rows, path, compression="zstd", row_group_size=ROW_GROUP)
+        pq.write_table(rows, path, row_group_size=ROW_GROUP, **_PARQUET)
         written += 1
 
     yield put
@@ -319,7 +321,7 @@ def _writer(form: Format, file: IO[Any], schema: pa.Schema) -> Iterator[Callable
     import pyarrow.parquet as pq
 
     if form == "parquet":
-        with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        with pq.ParquetWriter(file, schema, **_PARQUET) as writer:
             yield lambda rows: writer.write_table(rows, row_group_size=ROW_GROUP)
     elif form == "arrow":
         with pa.ipc.new_file(file, schema) as stream:

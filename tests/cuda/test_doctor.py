@@ -1,0 +1,102 @@
+"""`gpuanon doctor`: a machine with a device (the stand-in), one without, one without a compiler, and a sick one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpuanon import device_checks, doctor
+from gpuanon.arrays import kernels
+from gpuanon.device_checks import Check
+from tests.cuda.fixtures import device_problem
+from tests.cuda.support.fake_cupy import fake_cupy
+
+SMALL = tuple(check for check in device_checks.CHECKS if check.kernels[0].split("/")[0] in ("segment", "random"))
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only some of the checks: all of them are run elsewhere."""
+    monkeypatch.setattr(device_checks, "CHECKS", SMALL)
+
+
+@pytest.mark.usefixtures("few")
+def test_on_a_device_every_kernel_is_run_against_its_twin() -> None:
+    with fake_cupy():
+        report = doctor.examine()
+    assert report["device"]["compute_capability"] == "80"
+    assert report["device"]["memory_total"] == 40 << 30
+    assert [check["type"] for check in report["checks"]] == ["float32", "float64"] * len(SMALL)
+    assert all(check["passed"] and check["seconds"] > 0 for check in report["checks"])
+    assert report["healthy"]
+    text = doctor.rendered(report)
+    assert "All is well." in text
+    assert text.count(" ok ") == 2 * len(SMALL)
+    assert json.loads(json.dumps(report)) == report
+
+
+@pytest.mark.usefixtures("few")
+def test_a_device_that_computes_wrongly_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(self: Check, xp: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], ...]:
+        return tuple(result + 1 for result in self.expected(dtype))
+
+    monkeypatch.setattr(Check, "run", wrong)
+    with fake_cupy():
+        report = doctor.examine()
+    assert not report["healthy"]
+    assert not any(check["passed"] for check in report["checks"])
+    assert "FAILED" in doctor.rendered(report)
+
+
+@pytest.mark.usefixtures("few")
+def test_a_kernel_that_does_not_compile_is_reported_with_the_compilers_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = kernels.source("segment") + "\nnonsense;\n"
+    true = kernels.source
+    monkeypatch.setattr(kernels, "source", lambda file: broken if file == "segment" else true(file))
+    kernels._kernel.cache_clear()
+    kernels._module.cache_clear()
+    with fake_cupy():
+        report = doctor.examine()
+    kernels._kernel.cache_clear()
+    kernels._module.cache_clear()
+    failed = [check for check in report["checks"] if not check["passed"]]
+    assert {kernel.split("/")[0] for check in failed for kernel in check["kernels"]} == {"segment"}
+    assert all("nonsense" in check["error"] for check in failed)
+
+
+@pytest.mark.skipif(device_problem() is None, reason="this machine has a GPU")
+def test_without_a_device_it_says_so_and_compiles_the_kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    for name in ("segment", "random"):
+        (tmp_path / f"{name}.cu").write_text((kernels.folder() / f"{name}.cu").read_text())
+    monkeypatch.setattr(kernels, "folder", lambda: tmp_path)
+    report = doctor.examine()
+    assert report["device"] is None
+    assert report["reason"]
+    assert report["compiled"]["possible"]
+    assert [file["error"] for file in report["compiled"]["files"]] == [None, None]
+    assert report["healthy"]
+    assert "No GPU is used" in doctor.rendered(report)
+
+
+def test_a_file_that_does_not_compile_makes_the_report_unhealthy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    (tmp_path / "bad.cu").write_text('extern "C" __global__ void bad() { missing(); }')
+    monkeypatch.setattr(kernels, "folder", lambda: tmp_path)
+    compiled = doctor._compiled((80,))
+    assert "missing" in compiled["files"][0]["error"]
+
+
+def test_without_cupy_it_says_that_nothing_can_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] in ("cupy", "cupyx")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    report = doctor.examine()
+    assert report["reason"] == "CuPy is not installed"
+    assert not report["compiled"]["possible"]
+    assert "not compiled either: CuPy is not installed" in doctor.rendered(report)
+    assert report["versions"]["numpy"] == np.__version__

@@ -10,6 +10,7 @@ struct Part {
     int d, size;
     real* far;          // distance from the last seed
     real* sum;          // sum of the distances from the members of the cluster in hand
+    real* pairs;        // Σ_{i<j} D(i, j) of each cluster, once rows are left over
     long long* labels;  // cluster of each row, −1 for none
     long long first;    // number of the part's first cluster
 };
@@ -57,53 +58,69 @@ __device__ __forceinline__ int lowest_free(const Part& part, Meeting& meeting) {
     return best_of_block<false>(best, meeting).row;
 }
 
-// Sum of the distances of a row from the members of a cluster that lie at or after `from`, and their number.
+// Distance of two rows of the part.
 template <bool GOWER>
-__device__ __forceinline__ real reach(const Part& part, int row, int cluster, int from, const Metric& metric, int& members) {
+__device__ __forceinline__ real distance(const Part& part, int row, int other, const Metric& metric) {
     real sum = real(0);
-    members = 0;
-    for (int other = from; other < part.size; ++other) {
-        if (part.labels[other] != part.first + cluster) continue;
-        real distance = real(0);
-        for (int j = 0; j < part.d; ++j) {
-            const real* column = part.x + j * part.stride;
-            distance += column_distance<GOWER>(column[other] - column[row], j, metric);
-        }
-        sum += distance;
-        ++members;
+    for (int j = 0; j < part.d; ++j) {
+        const real* column = part.x + j * part.stride;
+        sum += column_distance<GOWER>(column[row] - column[other], j, metric);
     }
     return sum;
 }
 
+// Sum over a cluster's members, in ascending order, of what `sum` holds of them.
+__device__ __forceinline__ real total(const Part& part, int cluster, int& members) {
+    real total = real(0);
+    members = 0;
+    for (int row = 0; row < part.size; ++row)
+        if (part.labels[row] == part.first + cluster) {
+            total += part.sum[row];
+            ++members;
+        }
+    return total;
+}
+
+// Σ_{i<j} D(i, j) of each cluster, by thread t for the clusters t, t + blockDim.x, …
+template <bool GOWER>
+__device__ __forceinline__ void sum_pairs(const Part& part, int clusters, const Metric& metric) {
+    for (int row = threadIdx.x; row < part.size; row += blockDim.x) {
+        real from_later = real(0);
+        for (int other = row + 1; other < part.size; ++other)
+            if (part.labels[other] == part.labels[row]) from_later += distance<GOWER>(part, row, other, metric);
+        part.sum[row] = from_later;
+    }
+    __syncthreads();
+    int members;
+    for (int cluster = threadIdx.x; cluster < clusters; cluster += blockDim.x)
+        part.pairs[cluster] = total(part, cluster, members);
+    __syncthreads();
+}
+
 // The fewer than k rows that remain join, in ascending order, the cluster whose distortion Σ_{i<j} D(i, j) / |C| they
-// raise least; the oldest of equals.  Thread t works for the clusters t, t + blockDim.x, …, whose Σ_{i<j} D(i, j) it
-// keeps in `sum`, which nobody needs any more.
+// raise least; the oldest of equals.  Sums run in the order of the NumPy twin's, so that ties are the same ties.
 template <bool GOWER>
 __device__ __forceinline__ void place_leftovers(const Part& part, int k, const Metric& metric, Meeting& meeting) {
     const int clusters = part.size / k;
-    int row = lowest_free(part, meeting);
-    for (int cluster = threadIdx.x; cluster < clusters; cluster += blockDim.x) {
-        real pairs = real(0);
-        int members;
-        for (int other = 0; other < part.size; ++other)
-            if (part.labels[other] == part.first + cluster)
-                pairs += reach<GOWER>(part, other, cluster, other + 1, metric, members);
-        part.sum[cluster] = pairs;
-    }
+    int late = lowest_free(part, meeting);
+    sum_pairs<GOWER>(part, clusters, metric);
     for (int left = part.size % k; left > 0; --left) {
+        for (int row = threadIdx.x; row < part.size; row += blockDim.x)
+            part.sum[row] = distance<GOWER>(part, row, late, metric);
+        __syncthreads();
         Choice best = nothing_yet<false>();
         real nearest = real(0);
         for (int cluster = threadIdx.x; cluster < clusters; cluster += blockDim.x) {
             int members;
-            const real sum = reach<GOWER>(part, row, cluster, 0, metric, members);
-            consider<false>(best, (times(real(members), sum) - part.sum[cluster]) / (real(members) * real(members + 1)),
-                            cluster);
+            const real sum = total(part, cluster, members);
+            const real size = real(members);
+            consider<false>(best, (times(size, sum) - part.pairs[cluster]) / (size * (size + real(1))), cluster);
             if (best.row == cluster) nearest = sum;
         }
         const int chosen = best_of_block<false>(best, meeting).row;
-        if (best.row == chosen) part.sum[chosen] += nearest;
-        take(part, row, chosen);
-        if (left > 1) row = lowest_free(part, meeting);
+        if (best.row == chosen) part.pairs[chosen] += nearest;
+        take(part, late, chosen);
+        if (left > 1) late = lowest_free(part, meeting);
     }
 }
 
@@ -129,13 +146,14 @@ __device__ __forceinline__ void cluster_part(const Part& part, int k, const Metr
 // x        : (d, n) rows, part after part;  starts : (parts + 1) offsets of the parts
 // first    : (parts) number of each part's first cluster;  k : at most the size of each part
 // weights  : (d) shares of the columns, or null for the Euclidean metric;  categorical : (d)
-// room     : rows for which there is shared memory, d + 2 numbers each
+// pairs    : (n), of which a part uses one number a cluster
+// room     : rows for which there is shared memory: d + 2 numbers for each, and for one more
 // scratch  : (2, n), for parts with more rows than that; may be null when there is none
 // labels   : (n) cluster of each row
 extern "C" __global__ void __launch_bounds__(512, 1)
 kmember(const real* __restrict__ x, const long long* __restrict__ starts, const long long* __restrict__ first, int d, int k,
-        const real* __restrict__ weights, const unsigned char* __restrict__ categorical, int room, long long n, real* scratch,
-        long long* labels) {
+        const real* __restrict__ weights, const unsigned char* __restrict__ categorical, real* pairs, int room,
+        long long n, real* scratch, long long* labels) {
     DYN_SHARED(real, shared);
     __shared__ real values[SLOTS];
     __shared__ int rows[SLOTS];
@@ -145,11 +163,13 @@ kmember(const real* __restrict__ x, const long long* __restrict__ starts, const 
     Meeting meeting = {values, rows, 0};
     if (size <= room) {
         stage(x + start, n, d, size, shared);
-        real* far = shared + (long long)d * size;
-        const Part part = {shared, size, d, size, far, far + size, labels + start, first[blockIdx.x]};
+        const int stride = staged_stride(size);
+        real* far = shared + d * stride;
+        const Part part = {shared, stride, d, size, far, far + size, pairs + start, labels + start, first[blockIdx.x]};
         weights ? cluster_part<true>(part, k, metric, meeting) : cluster_part<false>(part, k, metric, meeting);
     } else {
-        const Part part = {x + start, n, d, size, scratch + start, scratch + n + start, labels + start, first[blockIdx.x]};
+        real* far = scratch + start;
+        const Part part = {x + start, n, d, size, far, far + n, pairs + start, labels + start, first[blockIdx.x]};
         weights ? cluster_part<true>(part, k, metric, meeting) : cluster_part<false>(part, k, metric, meeting);
     }
 }

@@ -150,7 +150,7 @@ __device__ __forceinline__ void group_part(const Part& part, int k, const Levels
 // first    : (parts) number of each part's first group;  k : at most the size of each part
 // weights  : (d) shares of the columns, or null for the Euclidean metric;  categorical : (d)
 // levels, level_values, counts : (d, n) as in Levels, counts 0 at the start; may be null when no column is categorical
-// room     : rows for which there is shared memory, d + 1 numbers each, besides 2 d numbers for the block
+// room     : rows for which there is shared memory: d + 1 numbers for each, and for one more; 2 d for the block
 // scratch  : (n), for parts with more rows than that; may be null when there is none
 // labels   : (n) group of each row
 extern "C" __global__ void __launch_bounds__(512, 1)
@@ -168,7 +168,8 @@ mdav(const real* __restrict__ x, const long long* __restrict__ starts, const lon
     real *total = shared, *centre = shared + d, *copy = shared + 2 * d;
     if (size <= room) {
         stage(x + start, n, d, size, copy);
-        const Part part = {copy, size, d, size, copy + (long long)d * size, labels + start, first[blockIdx.x], total, centre};
+        const int stride = staged_stride(size);
+        const Part part = {copy, stride, d, size, copy + d * stride, labels + start, first[blockIdx.x], total, centre};
         weights ? group_part<true>(part, k, of_part, metric, meeting) : group_part<false>(part, k, of_part, metric, meeting);
     } else {
         const Part part = {x + start, n, d, size, scratch + start, labels + start, first[blockIdx.x], total, centre};

@@ -122,9 +122,12 @@ __device__ __forceinline__ Choice best_of_block(Choice mine, Meeting& meeting) {
 
 __device__ __forceinline__ bool owns(int row) { return row % (int)blockDim.x == (int)threadIdx.x; }
 
-// Copy a part's rows from (d, n) into (d, size).
+// Distance between the columns of a part in shared memory: odd, so that the columns of one row lie in different banks.
+__device__ __forceinline__ int staged_stride(int size) { return size | 1; }
+
+// Copy a part's rows from (d, n) into (d, staged_stride).
 __device__ __forceinline__ void stage(const real* x, long long n, int d, int size, real* copy) {
     for (int j = 0; j < d; ++j)
-        for (int row = threadIdx.x; row < size; row += blockDim.x) copy[(long long)j * size + row] = x[j * n + row];
+        for (int row = threadIdx.x; row < size; row += blockDim.x) copy[j * staged_stride(size) + row] = x[j * n + row];
     __syncthreads();
 }

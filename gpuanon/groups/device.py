@@ -40,7 +40,7 @@ class Layout:
 
 def kmember_cuda(X: Array, within: Partition, k: int, metric: Metric) -> Partition:
     """Greedy k-member clusters of the parts of `within`; every part has at least `k` rows."""
-    return _group("kmember", X, within, k, metric, per_row=2, per_block=0)
+    return _group("kmember", X, within, k, metric, per_row=2, per_block=0, extra=_pair_sums)
 
 
 def mdav_cuda(X: Array, within: Partition, k: int, metric: Metric) -> Partition:
@@ -57,7 +57,7 @@ def _group(
     *,
     per_row: int,
     per_block: int,
-    extra: Callable[[Array, Array, Metric], tuple[Array | None, ...]] | None = None,
+    extra: Callable[[Array, Array, Metric], tuple[Array | None, ...]],
 ) -> Partition:
     """Launch `kernel`, one block a part, and put the groups together, part after part.
 
@@ -79,7 +79,7 @@ def _group(
         columns, starts = _columns(X, order, metric, real), within.starts[parts.start : parts.stop + 1] - rows.start
         scratch = xp.empty((per_row, m), dtype=real) if largest > layout.rows else None
         found = xp.empty(m, dtype=np.int64)
-        more = extra(columns, starts, metric) if extra else ()
+        more = extra(columns, starts, metric)
         arguments = (columns, starts, first[parts], d, k, *gower, *more, layout.rows, m, scratch, found)
         over = parts.stop - parts.start
         launch(kernel, kernel, *arguments, over=over, each=1, threads=layout.threads, shared=layout.shared)
@@ -122,9 +122,14 @@ def _gower_arrays(metric: Metric, d: int, real: np.dtype[Any], xp: ModuleType) -
 def _layout(largest: int, per_row: int, per_block: int, itemsize: int) -> Layout:
     """Shared memory for the largest part, or for as many rows as it holds; larger parts stay in global memory."""
     available = limits().shared - _STATIC_SHARED - per_block * itemsize
-    rows = min(largest, max(0, available // (per_row * itemsize)))
+    rows = min(largest, max(0, available // (per_row * itemsize) - 1))  # the columns lie an odd number of rows apart
     threads = min(_MOST_THREADS, -(-largest // (_WARP * _ROWS_A_THREAD)) * _WARP)
-    return Layout(rows, (rows * per_row + per_block) * itemsize, threads)
+    return Layout(rows, ((rows + 1) * per_row + per_block) * itemsize, threads)
+
+
+def _pair_sums(columns: Array, starts: Array, metric: Metric) -> tuple[Array]:
+    """Room for one number a cluster: what joining rows are weighed against."""
+    return (namespace(columns).empty(columns.shape[1], dtype=columns.dtype),)
 
 
 def _levels(columns: Array, starts: Array, metric: Metric) -> tuple[Array | None, ...]:

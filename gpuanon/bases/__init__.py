@@ -1,4 +1,4 @@
-"""Bases: along which axes records mix."""
+"""Along which axes: the bases, and the union of their models for recipes."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ from gpuanon.bases.svd import Svd
 AnyBasis: TypeAlias = Annotated[Identity | Svd | Ica | NormalScores, Field(discriminator="use")]
 """Any basis of a recipe, told apart by ``use``."""
 
-__all__ = ["AnyBasis", "Ica", "Identity", "NormalScores", "Svd"]
+__all__ = ["AnyBasis", "Identity", "Svd", "Ica", "NormalScores"]

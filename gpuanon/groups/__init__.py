@@ -8,8 +8,9 @@ from pydantic import Field
 
 from gpuanon.groups.median_cuts import MedianCuts
 from gpuanon.groups.models import Blocks, KMember, Mdav, Whole
+from gpuanon.groups.spectral import Spectral
 
-AnyGroups: TypeAlias = Annotated[Whole | Blocks | KMember | Mdav | MedianCuts, Field(discriminator="use")]
+AnyGroups: TypeAlias = Annotated[Whole | Blocks | KMember | Mdav | MedianCuts | Spectral, Field(discriminator="use")]
 """Any grouping of a recipe, told apart by ``use``."""
 
-__all__ = ["AnyGroups", "Whole", "Blocks", "KMember", "Mdav", "MedianCuts"]
+__all__ = ["AnyGroups", "Whole", "Blocks", "KMember", "Mdav", "MedianCuts", "Spectral"]

@@ -10,7 +10,7 @@ References
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -41,33 +41,38 @@ def widest_cuts(X: Array, within: Partition, k: int) -> Partition:
     Cost      : O(n (d + log n) log(n / k)), all parts of a level in lock step.
     """
     _require(within, k)
-    xp = namespace(X)
-    labels = within.labels()
     level = within
     open_parts = to_host(level.sizes) > 2 * k
     while open_parts.any():
-        side = xp.zeros(level.n, dtype=np.int64)
-        split = np.zeros(level.parts, dtype=bool)
-
-        def cut(batch: Batch, side: Array = side, split: np.ndarray = split) -> None:  # type: ignore[type-arg]
-            Z = gather(X, batch)  # padding repeats the first row, so it widens no range
-            ranges = Z.max(axis=1) - Z.min(axis=1)
-            column = ranges.argmax(axis=1)
-            values = xp.take_along_axis(Z, column[:, None, None], axis=2)[:, :, 0]
-            order = xp.argsort(xp.where(batch.valid, values, np.inf), axis=1, kind="stable")
-            upper = xp.arange(Z.shape[1])[None, :] >= (batch.valid.sum(axis=1) // 2)[:, None]
-            rows = xp.take_along_axis(batch.rows, order, axis=1)
-            real = xp.take_along_axis(batch.valid, order, axis=1)
-            wide = ranges.max(axis=1) > 0
-            side[rows[real & upper & wide[:, None]]] = 1
-            split[to_host(batch.parts)] = to_host(wide)
-
-        each(cut, even_batches(level, np.flatnonzero(open_parts), _CELLS))
-        labels = 2 * level.labels() + side
-        level = Partition.from_labels(labels)
+        finer = cut_in_two(X, level, level.sizes // 2, open_parts)
         # Children come in the order of their parents, one for a part that stayed whole.
-        open_parts = np.repeat(split, np.where(split, 2, 1)) & (to_host(level.sizes) > 2 * k)
+        halves = np.bincount(to_host(level.labels()[finer.order[finer.starts[:-1]]]), minlength=level.parts)
+        open_parts = np.repeat(halves > 1, halves) & (to_host(finer.sizes) > 2 * k)
+        level = finer
     return level
+
+
+def cut_in_two(
+    X: Array, level: Partition, low: Array, chosen: np.ndarray[Any, Any], equal_rows_too: bool = False
+) -> Partition:
+    """Cut the `chosen` parts (g,) across the column of widest range: the `low` (g,) lowest rows to one side.
+
+    Of equal values the lower rows go to the lower side; a part of equal rows is left whole unless `equal_rows_too`.
+    """
+    xp = namespace(X)
+    upper = xp.zeros(level.n, dtype=np.int64)
+
+    def cut(batch: Batch) -> None:
+        Z = gather(X, batch)  # padding repeats the first row, so it widens no range
+        ranges = Z.max(axis=1) - Z.min(axis=1)
+        values = xp.take_along_axis(Z, ranges.argmax(axis=1)[:, None, None], axis=2)[:, :, 0]
+        order = xp.argsort(xp.where(batch.valid, values, np.inf), axis=1, kind="stable")
+        rank = xp.argsort(order, axis=1, kind="stable")
+        high = (rank >= low[batch.parts][:, None]) & ((ranges.max(axis=1) > 0) | equal_rows_too)[:, None]
+        upper[batch.rows] = xp.where(batch.valid, high, high[:, :1])
+
+    each(cut, even_batches(level, np.flatnonzero(chosen), _CELLS))
+    return Partition.from_labels(2 * level.labels() + upper)
 
 
 def all_cuts(X: Array, within: Partition, k: int) -> Partition:
@@ -115,7 +120,9 @@ def _require(within: Partition, k: int) -> None:
     """Raise when a part has fewer than `k` rows."""
     smallest = int(within.sizes.min())
     if smallest < k:
-        raise InputError(f"k: groups of at least {k} rows were asked for, got {smallest} rows", hint="lower k, or mask more rows")
+        raise InputError(
+            f"k: groups of at least {k} rows were asked for, got {smallest} rows", hint="lower k, or mask more rows"
+        )
 
 
 def small_share(groups: Partition, k: int) -> float:
@@ -149,8 +156,8 @@ class MedianCuts(Groups):
         if small > 0:
             alone = small_share(groups, 2)
             raise GuaranteeError(
-                f"median-cuts: cutting all {X.shape[1]} columns at once leaves {small:.1%} of the records in groups of fewer"
-                f" than {self.k}, {alone:.1%} alone",
+                f"median-cuts: cutting all {X.shape[1]} columns at once leaves {small:.1%} of the records in groups of"
+                f" fewer than {self.k}, {alone:.1%} alone",
                 hint='columns = "widest" cuts one column at a time (methods spectral-rhs, mondrian)',
             )
         return groups

@@ -1,0 +1,75 @@
+"""The leading eigenvectors of symmetric operators that are only known by their products, many at once.
+
+References
+----------
+.. [1] C. Musco, C. Musco (2015), Randomized block Krylov methods for stronger and faster approximate singular value
+   decomposition, NeurIPS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpuanon.arrays.backend import Array, namespace
+
+STEPS = 4
+"""Products of the block before the best vectors in its reach are taken."""
+
+
+def leading_eigenvectors(
+    apply: Callable[[Array], Array], start: Array, q: int, tolerance: float = 1e-3, restarts: int = 12
+) -> tuple[Array, Array]:
+    """Vectors (b, m, q) and values (b, q) of the q largest eigenvalues of b symmetric m × m operators.
+
+    apply : (b, m, w) → (b, m, w), all operators at once
+    start : (b, m, w) random vectors, w ≥ q; a few more than q speed it up
+
+    Block Krylov spaces of `STEPS` products [1], with Rayleigh and Ritz, started again from the best vectors until every
+    residual ``‖Lv − λv‖`` is below `tolerance` times the operator's largest value, or after `restarts`.  An operator
+    that has come that far is left alone while others go on.
+    """
+    xp = namespace(start)
+    w = start.shape[2]
+    block = orthonormal(start)
+    moving = xp.ones(len(start), dtype=bool)
+    values = xp.zeros((len(start), w))
+    for _ in range(1 + restarts):
+        basis, image = _krylov(apply, block)
+        H = basis.transpose(0, 2, 1) @ image
+        found, turn = xp.linalg.eigh(0.5 * (H + H.transpose(0, 2, 1)))
+        found, turn = found[:, ::-1][:, :w], turn[:, :, ::-1][:, :, :w]
+        vectors = basis @ turn
+        residual = xp.sqrt(((image @ turn - vectors * found[:, None])[:, :, :q] ** 2).sum(axis=1)).max(axis=1)
+        block = xp.where(moving[:, None, None], vectors, block)
+        values = xp.where(moving[:, None], found, values)
+        moving &= residual > tolerance * xp.abs(found[:, 0])
+        if not bool(moving.any()):
+            break
+    return block[:, :, :q], values[:, :q]
+
+
+def _krylov(apply: Callable[[Array], Array], block: Array) -> tuple[Array, Array]:
+    """Orthonormal basis of the vectors reached from `block` by up to `STEPS` products, and the basis's image."""
+    xp = namespace(block)
+    pieces, images = [block], [apply(block)]
+    for _ in range(STEPS - 1):
+        fresh = images[-1]
+        for _ in range(2):  # once leaves what rounding brings back
+            for piece in pieces:
+                fresh = fresh - piece @ (piece.transpose(0, 2, 1) @ fresh)
+            fresh = orthonormal(fresh)
+        pieces.append(fresh)
+        images.append(apply(fresh))
+    return xp.concatenate(pieces, axis=2), xp.concatenate(images, axis=2)
+
+
+def orthonormal(V: Array) -> Array:
+    """(b, m, w) orthonormal columns that span those of `V`; directions that are not there are zero."""
+    xp = namespace(V)
+    norm = xp.sqrt((V * V).sum(axis=1, keepdims=True))
+    V = V / xp.where(norm > 0, norm, 1.0)
+    for _ in range(2):
+        values, vectors = xp.linalg.eigh(V.transpose(0, 2, 1) @ V)
+        kept = values > 1e-13 * values[:, -1:]
+        V = V @ (vectors * xp.where(kept, 1.0 / xp.sqrt(xp.where(kept, values, 1.0)), 0.0)[:, None])
+    return V

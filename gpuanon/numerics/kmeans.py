@@ -1,0 +1,61 @@
+"""k-means of many parts in lock step, its start drawn from the records' own random numbers.
+
+References
+----------
+.. [1] D. Arthur, S. Vassilvitskii (2007), k-means++: the advantages of careful seeding, SODA.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, namespace
+
+
+def kmeans(Y: Array, uniforms: Array, iterations: int = 50) -> tuple[Array, Array]:
+    """Labels (b, m) and the within-cluster sum of squares (b,) of b parts of m rows, (b, m, d).
+
+    uniforms : (b, m, q) random numbers of the rows: the c-th column draws the c-th of q centres [1]
+
+    A row is drawn with probability proportional to its squared distance from the centres so far: the row with the
+    least ``−log u / distance²`` is exactly that.  Ties go to the lower row and the lower centre; a cluster that
+    loses all its rows keeps its centre.
+    """
+    xp = namespace(Y)
+    centres = _seeds(Y, uniforms)
+    labels = xp.full(Y.shape[:2], -1, dtype=np.int64)
+    for _ in range(iterations):
+        distances = _distances(Y, centres)
+        new = distances.argmin(axis=2)
+        if not bool((new != labels).any()):
+            break
+        labels = new
+        member = (labels[:, :, None] == xp.arange(centres.shape[1])).astype(Y.dtype)
+        counts = member.sum(axis=1)[:, :, None]
+        sums = member.transpose(0, 2, 1) @ Y
+        centres = xp.where(counts > 0, sums / xp.where(counts > 0, counts, 1.0), centres)
+    distances = _distances(Y, centres)
+    return labels, xp.take_along_axis(distances, labels[:, :, None], axis=2)[:, :, 0].sum(axis=1)
+
+
+def _seeds(Y: Array, uniforms: Array) -> Array:
+    """(b, q, d) starting centres."""
+    xp = namespace(Y)
+    race = -xp.log(uniforms)
+    chosen = race[:, :, 0].argmin(axis=1)
+    centres = [xp.take_along_axis(Y, chosen[:, None, None], axis=1)]
+    nearest = _distances(Y, centres[0])[:, :, 0]
+    for c in range(1, uniforms.shape[2]):
+        apart = nearest > 0
+        chosen = xp.where(apart, race[:, :, c] / xp.where(apart, nearest, 1.0), np.inf).argmin(axis=1)
+        centres.append(xp.take_along_axis(Y, chosen[:, None, None], axis=1))
+        nearest = xp.minimum(nearest, _distances(Y, centres[-1])[:, :, 0])
+    return xp.concatenate(centres, axis=1)
+
+
+def _distances(Y: Array, centres: Array) -> Array:
+    """(b, m, q) squared distances of the rows from the centres (b, q, d)."""
+    xp = namespace(Y)
+    products = Y @ centres.transpose(0, 2, 1)
+    squares = (Y * Y).sum(axis=2)[:, :, None] + (centres * centres).sum(axis=2)[:, None]
+    return xp.maximum(squares - 2.0 * products, 0.0)

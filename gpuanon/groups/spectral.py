@@ -142,7 +142,7 @@ def _cut_large(X: Array, groups: Partition, target: int) -> Partition:
 
 
 class Spectral(Groups):
-    """Spectral clusters of 0.75 to 1.5 times the target (Lasko 2007, ch. 5), in blocks of near rows where they are many.
+    """Spectral clusters of 0.75 to 1.5 times the target (Lasko 2007, ch. 5), in blocks where rows are many.
 
     `target = "auto"` is resolved by whoever holds a reference sample, before the groups are formed.
     """

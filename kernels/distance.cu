@@ -21,7 +21,7 @@
 
 constexpr int ROWS = 128;      // rows of X a block
 constexpr int LIST_ROWS = 64;  // the same where a list is kept for each row
-constexpr int BLOCKS = 4;      // blocks a multiprocessor: leaves the registers that a thread needs
+constexpr int BLOCKS = 3;      // blocks a multiprocessor: leaves a thread 168 registers
 
 // Smallest value, the lowest row that has it, and how many have it.
 struct Nearest {
@@ -141,11 +141,15 @@ __device__ __forceinline__ real pair_value(const real* __restrict__ X, const rea
             ys[k * x_width(ROWS) + r] = inside ? Y[index[first + r] * d + k0 + k] : real(0);
         }
         __syncthreads();
-        const int columns = d - k0 < CHUNK ? d - k0 : CHUNK;
         real part = real(0);
-        for (int k = 0; k < columns; ++k) {
-            const int at = k * x_width(ROWS) + threadIdx.x;
-            part = formula.add(part, xs[at], ys[at], formula.column(k0 + k));
+        for (int k = 0; k < CHUNK && k0 + k < d; k += GROUP) {
+            real sum = real(0);
+#pragma unroll
+            for (int g = 0; g < GROUP; ++g) {
+                const int at = (k + g) * x_width(ROWS) + threadIdx.x;
+                sum = formula.add(sum, xs[at], ys[at], formula.column(k0 + k + g, d));
+            }
+            part += sum;
         }
         total += part;
     }

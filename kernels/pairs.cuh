@@ -4,8 +4,9 @@
 // pieces lie in shared memory, X transposed so that a warp reads 32 neighbouring words, Y so that all threads read
 // the same words (a broadcast).  After each STEP the reduction gets the STEP values of its row.
 //
-// A value is summed in a fixed order: within a chunk of columns, then over the chunks.  Every kernel that uses the
-// same formula therefore gets the same bits for the same two rows.
+// A value is summed in a fixed order, on three levels, so that rounding hardly grows with the number of columns: GROUP
+// columns, the groups of a chunk, the chunks.  Every kernel that uses the same formula therefore gets the same bits for the
+// same two rows.
 #ifndef REAL
 #define REAL float
 #endif
@@ -19,16 +20,17 @@ typedef REAL real;
 
 constexpr int STEP = sizeof(real) == 4 ? 16 : 8;  // as many as the registers hold
 constexpr int CHUNK = 16;
+constexpr int GROUP = 4;
 // Paddings: stores of a chunk go down the columns, and must not meet in one bank (X) or more than two in one (Y, whose
 // rows also have to stay aligned to 16 bytes).
 constexpr int Y_WIDTH = STEP + 16 / int(sizeof(real));
 __host__ __device__ constexpr int x_width(int threads) { return threads + (sizeof(real) == 4 ? 2 : 1); }
 
 // ------------------------------------------------------------------------------------------------- formulas
-// column(k) reads what a formula knows of a column; add() adds one column's share to a value.
+// column(k, d) reads what a formula knows of column k of d; add() adds one column's share to a value.
 
 struct Euclidean {  // Σ (x − y)²
-    __device__ __forceinline__ real column(int) const { return real(1); }
+    __device__ __forceinline__ real column(int, int) const { return real(1); }
     __device__ __forceinline__ real add(real value, real x, real y, real) const
     {
         const real t = x - y;
@@ -38,7 +40,7 @@ struct Euclidean {  // Σ (x − y)²
 
 struct Weighted {  // Σ w (x − y)²
     const real* weights;
-    __device__ __forceinline__ real column(int k) const { return weights[k]; }
+    __device__ __forceinline__ real column(int k, int d) const { return k < d ? weights[k] : real(0); }
     __device__ __forceinline__ real add(real value, real x, real y, real w) const
     {
         const real t = x - y;
@@ -48,7 +50,7 @@ struct Weighted {  // Σ w (x − y)²
 
 struct Gower {  // Σ w |x − y|, and w [x ≠ y] for categorical columns, whose weight is handed over negative
     const real* weights;
-    __device__ __forceinline__ real column(int k) const { return weights[k]; }
+    __device__ __forceinline__ real column(int k, int d) const { return k < d ? weights[k] : real(0); }
     __device__ __forceinline__ real add(real value, real x, real y, real w) const
     {
         const real t = fabs(x - y);
@@ -57,7 +59,7 @@ struct Gower {  // Σ w |x − y|, and w [x ≠ y] for categorical columns, whos
 };
 
 struct Dot {  // Σ x y
-    __device__ __forceinline__ real column(int) const { return real(1); }
+    __device__ __forceinline__ real column(int, int) const { return real(1); }
     __device__ __forceinline__ real add(real value, real x, real y, real) const { return fma(x, y, value); }
 };
 
@@ -94,16 +96,24 @@ __device__ __forceinline__ void sweep(const real* __restrict__ X, long long x_fi
             stage<STEP, Y_WIDTH, THREADS>(Y, y, y_end, d, k0, ys);
             if (k0 == 0) reduction.stage(y, y_end);
             __syncthreads();
-            const int columns = d - k0 < CHUNK ? d - k0 : CHUNK;
             real part[STEP];
 #pragma unroll
             for (int s = 0; s < STEP; ++s) part[s] = real(0);
 #pragma unroll 1
-            for (int k = 0; k < columns; ++k) {
-                const real x = xs[k * x_width(THREADS) + threadIdx.x];
-                const real column = formula.column(k0 + k);
+            for (int k = 0; k < CHUNK && k0 + k < d; k += GROUP) {  // beyond the last column both tiles hold 0
+                real x[GROUP], column[GROUP];
 #pragma unroll
-                for (int s = 0; s < STEP; ++s) part[s] = formula.add(part[s], x, ys[k * Y_WIDTH + s], column);
+                for (int g = 0; g < GROUP; ++g) {
+                    x[g] = xs[(k + g) * x_width(THREADS) + threadIdx.x];
+                    column[g] = formula.column(k0 + k + g, d);
+                }
+#pragma unroll
+                for (int s = 0; s < STEP; ++s) {
+                    real sum = real(0);
+#pragma unroll
+                    for (int g = 0; g < GROUP; ++g) sum = formula.add(sum, x[g], ys[(k + g) * Y_WIDTH + s], column[g]);
+                    part[s] += sum;
+                }
             }
 #pragma unroll
             for (int s = 0; s < STEP; ++s) total[s] += part[s];

@@ -1,12 +1,12 @@
 """Distances between rows on the host, from differences: the NumPy side of `gpuanon.numerics.distance`.
 
-A distance is summed column after column in float64, in the same order by every function here: a copy is at
-distance 0, and equal rows are at equal distances, to the bit.
+A distance is summed in float64, in the same order by every function here and by the kernels: a copy is at distance 0,
+and equal rows are at equal distances, to the bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,8 @@ from gpuanon.numerics.distance import Metric
 
 Host = np.ndarray[Any, Any]
 
-_CELLS = 1 << 15  # of a tile: with its temporary it stays in a core's cache
+_GROUP, _CHUNK = 4, 16  # columns, as in the kernels
+_CELLS = 1 << 15  # of a tile: with its temporaries it stays in a core's cache
 _PANEL = 1 << 20  # distances of some rows from all others, held at once by a thread
 _ROWS = 1 << 14  # rows whose pairs are computed at once by a thread
 
@@ -55,22 +56,41 @@ class Columns:
     def tile(self, X: Host, tile: slice) -> Host:
         """(q, t) distances of the rows of `X` (q, d) from the rows `tile` of the table."""
         X = X.astype(np.float64, copy=False)
-        total = np.zeros((len(X), tile.stop - tile.start))
-        share = np.empty_like(total)
-        for j, column in enumerate(self.values):
-            np.subtract(X[:, j, None], column[None, tile], out=share)
-            self._add(j, share, total)
-        return total
+
+        def difference(j: int, out: Host) -> None:
+            np.subtract(X[:, j, None], self.values[j, None, tile], out=out)
+
+        return self._summed(difference, (len(X), tile.stop - tile.start))
 
     def pairs(self, X: Host, index: Host) -> Host:
         """(q, c) distances of the rows of `X` (q, d) from the rows `index` (q, c) of the table."""
-        total = np.zeros(index.shape)
-        for j, column in enumerate(self.values):
-            self._add(j, X[:, j, None] - column[index], total)
+
+        def difference(j: int, out: Host) -> None:
+            np.subtract(X[:, j, None], self.values[j].take(index), out=out)
+
+        return self._summed(difference, index.shape)
+
+    def _summed(self, difference: Callable[[int, Host], None], shape: tuple[int, ...]) -> Host:
+        """The columns' shares, four at a time, then four fours, then those: as the kernels do, and as exact."""
+        d = len(self.values)
+        total, part, group, share = np.zeros(shape), np.empty(shape), np.empty(shape), np.empty(shape)
+        for chunk in range(0, d, _CHUNK):
+            for first in range(chunk, min(d, chunk + _CHUNK), _GROUP):
+                for j in range(first, min(d, first + _GROUP)):
+                    out = group if j == first else share
+                    difference(j, out)
+                    self._share(j, out)
+                    if j != first:
+                        group += share
+                if first == chunk:
+                    part, group = group, part
+                else:
+                    part += group
+            total += part
         return total
 
-    def _add(self, j: int, difference: Host, total: Host) -> None:
-        """Add column j's share of the distance to `total`; `difference` is used up."""
+    def _share(self, j: int, difference: Host) -> None:
+        """Turn the differences of column j into its share of the distance."""
         if self.squared:
             np.multiply(difference, difference, out=difference)
         elif self.categorical[j]:
@@ -79,7 +99,6 @@ class Columns:
             np.abs(difference, out=difference)
         if self.weights[j] != 1:
             difference *= self.weights[j]
-        total += difference
 
 
 def row_panels(n: int, m: int) -> list[slice]:

@@ -10,8 +10,9 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 from pydantic import Discriminator, Field, Tag
 
-from gpuanon.bases import AnyBasis, Identity, Svd
-from gpuanon.groups import AnyGroups, KMember, Mdav, MedianCuts, Whole
+from gpuanon.bases import AnyBasis, Ica, Identity, Svd
+from gpuanon.errors import RecipeError
+from gpuanon.groups import AnyGroups, KMember, Mdav, MedianCuts, Spectral, Whole
 from gpuanon.operations import AnyOperation, Centroid, Dither, Noise, Permute, Resample, Swap
 from gpuanon.parts import Part
 
@@ -165,6 +166,25 @@ class Mondrian(Method):
         return Combination(groups=MedianCuts(k=self.k), operation=Centroid(), columns=self.columns)
 
 
+class Pica(Method):
+    """Partitioned ICA swapping: independent components, permuted inside spectral clusters."""
+
+    source: ClassVar[str] = "Lasko 2007, fig. 5-1"
+
+    method: Literal["pica"] = "pica"
+    target: Annotated[int, Field(ge=2)] | Literal["auto"] = Field(
+        default=200, description='records of a cluster; "auto": the smallest that meets the reference standard'
+    )
+    block: Block = 2048
+    sigma: float | None = Field(default=None, gt=0, description="width of the affinity; none: the median distance")
+
+    def combination(self) -> Combination:
+        if self.target == "auto":
+            raise RecipeError('target: "auto" is a number only once a reference sample has settled it')
+        groups = Spectral(target=self.target, block=self.block, sigma=self.sigma)
+        return Combination(groups=groups, basis=Ica(per_group=True), operation=Swap(), columns=self.columns)
+
+
 class AdditiveNoise(Method):
     """Random noise is added to every column."""
 
@@ -179,7 +199,7 @@ class AdditiveNoise(Method):
 
 
 AnyMethod: TypeAlias = (
-    Microaggregation | DistributionPreserving | SvdSwap | Rhs | SpectralRhs | Mondrian | AdditiveNoise
+    Microaggregation | DistributionPreserving | SvdSwap | Rhs | SpectralRhs | Mondrian | Pica | AdditiveNoise
 )
 METHODS: tuple[type[Method], ...] = get_args(AnyMethod)
 

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 from gpuanon import __version__
+from gpuanon.catalogue.methods import AnyMask
 from gpuanon.engine.plan import Plan
 from gpuanon.recipe import Recipe
 from gpuanon.tables.schema import Schema
@@ -21,12 +22,12 @@ def describe(
     backend: str,
     rows_in: int,
     rows_out: int,
-    masks: Sequence[tuple[Plan, int, int]],
+    masks: Sequence[tuple[AnyMask, Plan, int, int]],
     guarantees: Sequence[Guarantee],
 ) -> dict[str, Any]:
     """The manifest of a run.
 
-    masks : for each mask of the recipe its plan, the number of groups and the rows of the smallest
+    masks : each mask as it was applied, with its plan, the number of groups and the rows of the smallest
     """
     done = [
         {
@@ -35,7 +36,7 @@ def describe(
             "groups_formed": groups,
             "smallest_group": smallest,
         }
-        for mask, (plan, groups, smallest) in zip(recipe.mask, masks, strict=True)
+        for mask, plan, groups, smallest in masks
     ]
     libraries = ("numpy", "scipy", "pyarrow")
     return {

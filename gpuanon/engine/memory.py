@@ -13,6 +13,7 @@ from gpuanon.arrays import progress
 from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.arrays.rng import Key
 from gpuanon.comparison import Comparison
+from gpuanon.engine.auto_target import settled
 from gpuanon.engine.manifest import describe
 from gpuanon.engine.plan import Masked, Plan
 from gpuanon.engine.release import Release
@@ -60,10 +61,14 @@ def protect(
     if original.n_rows == 0:
         raise InputError("the table has no rows", hint="there is nothing to mask")
     key = as_key(rng)
-    table, steps = original.drop(schema.identifiers), []
-    for number, mask in enumerate(recipe.mask):
-        plan = Plan.fit(mask.combination(), table, schema, recipe.nulls)
+    table, masks = original.drop(schema.identifiers), []
+    steps: list[tuple[Plan, Table, Masked]] = []
+    sample = None if reference is None else Table.of(reference)
+    for number, open_mask in enumerate(recipe.mask):
         draws = key.draws(chosen.xp.arange(table.n_rows, dtype=np.int64), f"mask.{number}")
+        mask = settled(open_mask, table, schema, recipe.nulls, sample, draws, chosen)
+        masks.append(mask)
+        plan = Plan.fit(mask.combination(), table, schema, recipe.nulls)
         masked = plan.apply(table, draws, chosen)
         steps.append((plan, table, masked))
         table = masked.table
@@ -71,11 +76,10 @@ def protect(
         guarantees = _verified(steps, table)
     order = release_order(key, np.arange(table.n_rows, dtype=np.int64))
     released = table.take(order)
-    masks = [(plan, masked.groups, masked.smallest) for plan, _, masked in steps]
-    manifest = describe(recipe, schema, chosen.name, original.n_rows, released.n_rows, masks, guarantees)
+    done = [(mask, plan, masked.groups, masked.smallest) for mask, (plan, _, masked) in zip(masks, steps, strict=True)]
+    manifest = describe(recipe, schema, chosen.name, original.n_rows, released.n_rows, done, guarantees)
     if recipe.limits:
         with progress.stage("limits"):
-            sample = reference if reference is None or isinstance(reference, Table) else Table.of(reference)
             manifest["measured"] = check_limits(Comparison(original, released, schema, order, sample), recipe.limits)
     manifest["seconds"] = round(time.perf_counter() - began, 3)
     return Release(released, manifest, order)

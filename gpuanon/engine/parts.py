@@ -20,6 +20,7 @@ from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend
 from gpuanon.arrays.rng import Key
 from gpuanon.engine import stages
+from gpuanon.engine.auto_target import is_open
 from gpuanon.engine.manifest import describe
 from gpuanon.engine.memory import changed_later
 from gpuanon.engine.plan import Plan, chosen_columns, needed_columns
@@ -113,6 +114,11 @@ def protect_parts(
             "limits: a run in parts cannot hold a release to them, most measures need the whole table",
             hint="take them out, and assess the release before you hand it on",
         )
+    if any(is_open(mask) for mask in recipe.mask):
+        raise RecipeError(
+            'target: "auto" is settled on a table in memory, not in parts',
+            hint="settle it on a sample of the rows (protect prints the target), then give target that number",
+        )
     if rows == 0:
         raise InputError("the table has no rows", hint="there is nothing to mask")
     schema = Schema.infer(Table.of(parts[0].read().slice(0, 0).drop_columns([stages.RECORD])), recipe.columns)
@@ -123,7 +129,10 @@ def protect_parts(
         plan, results, current = _step(run, number, current)
         steps.append((plan, results))
     written = _assembled(run, current, release)
-    masks = [(plan, sum(r.groups for r in results), min(r.smallest for r in results)) for plan, results in steps]
+    masks = [
+        (mask, plan, sum(r.groups for r in results), min(r.smallest for r in results))
+        for mask, (plan, results) in zip(recipe.mask, steps, strict=True)
+    ]
     guarantees = [
         _merged([r.guarantee for r in results if r.guarantee]) for _, results in steps if results[0].guarantee
     ]

@@ -162,6 +162,12 @@ def test_rarer_arrow_types(type_: pa.DataType, through: pa.DataType, numbers: li
     assert same(returned(table, encoding), table.to_native())
 
 
+def test_small_floats_do_not_overflow() -> None:
+    table, encoding = fitted(pa.table({"x": pa.array([1.0, 1e30], pa.float32())}), {"x": {"transform": "log"}})
+    back = encoding.decode(np.array([[1e6], [-1e6]]), table)["x"].to_list()
+    assert back == pytest.approx([np.finfo(np.float32).max, 0.0])
+
+
 def test_decimals_are_rounded_to_their_scale() -> None:
     column = pa.array(["1.25", "2.50"]).cast(pa.decimal128(6, 2))
     table, encoding = fitted(pa.table({"x": column}))

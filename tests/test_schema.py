@@ -229,6 +229,11 @@ def test_roles_are_found_and_columns_selected() -> None:
         schema.select(["g", "a"])
 
 
+def test_a_column_that_is_not_there_is_a_key_error() -> None:
+    with pytest.raises(KeyError):
+        Schema.resolve(Table.of(pa.table({"a": [1]})), {})["b"]
+
+
 def test_an_all_null_and_a_constant_column_and_an_empty_table_resolve() -> None:
     table = pa.table({"n": pa.nulls(3), "f": pa.nulls(3, pa.float64()), "c": [7, 7, 7]})
     columns = {name: {"role": "quasi"} for name in table.column_names}

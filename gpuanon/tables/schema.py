@@ -111,7 +111,10 @@ class Schema(BaseModel):
 
     def __getitem__(self, name: str) -> Column:
         """The column of this name."""
-        return next(column for column in self.columns if column.name == name)
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(name)
 
     def with_role(self, role: Role) -> tuple[str, ...]:
         """Names of the columns of this role, in the order of the table."""

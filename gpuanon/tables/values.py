@@ -64,6 +64,12 @@ def ticks(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def null_mask(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
     """(n,) True where null; NaN counts as null."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    return np.asarray(pc.is_null(plain(column), nan_is_null=True).to_numpy(zero_copy_only=False), dtype=bool)
+    if pa.types.is_dictionary(column.type):
+        chunks = [pc.is_null(chunk.dictionary, nan_is_null=True).take(chunk.indices) for chunk in column.chunks]
+        flags = pc.fill_null(pa.chunked_array(chunks, type=pa.bool_()), True)
+    else:
+        flags = pc.is_null(column, nan_is_null=True)
+    return np.asarray(flags.to_numpy(zero_copy_only=False), dtype=bool)

@@ -50,6 +50,8 @@ class Levels:
     def codes(self, data: pa.ChunkedArray) -> Matrix:
         """(n,) int64 codes; -1 for a value that is not a level."""
         codes = lookup(data, self.values)
+        if not (codes < 0).any():
+            return codes
         null = null_mask(data)
         if null.any():
             if self.refuse:

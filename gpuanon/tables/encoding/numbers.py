@@ -47,6 +47,8 @@ class NormalScores:
 class NumberCodec:
     """One table column of numbers or times.
 
+    Whole numbers and times go through float64: beyond 2^53 they come back to 53 leading bits, inside their range.
+
     center, scale : of the transformed values
     low, high     : extremes, None without any value
     decimals      : decimals that write every value of the fitted table
@@ -173,7 +175,8 @@ class NumberCodec:
         if pa.types.is_decimal(type_):
             values = np.clip(np.round(values, type_.scale), float(self.low or 0), float(self.high or 0))
             return pa.array(values, mask=null).cast(type_)
-        return pa.array(self._short(values), mask=null).cast(type_)
+        most = float(np.finfo(type_.to_pandas_dtype()).max)
+        return pa.array(np.clip(self._short(values), -most, most), mask=null).cast(type_)
 
     def _inside(self, whole: Matrix) -> Matrix:
         """(n,) whole numbers inside the observed range; clipped again as integers, float64 has only 53 bits."""

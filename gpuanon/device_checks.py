@@ -92,13 +92,13 @@ def _rows(number: int, n: int, d: int) -> Host:
 
 
 def _mixed(number: int, n: int) -> Host:
-    """Two numeric columns in [0, 1] and two of category codes."""
+    """Two numeric columns in [0, 1] and two of category codes; distances are exact in either type, so ties are ties."""
     rng = _rng(number)
-    return np.column_stack([rng.random((n, 2)), rng.integers(0, 4, (n, 2))]).astype(np.float64)
+    return np.column_stack([rng.integers(0, 65, (n, 2)) / 64, rng.integers(0, 4, (n, 2))])
 
 
 WEIGHTED = distance.Metric(weights=(0.5, 2.0, 1.25))
-GOWER = distance.Metric("gower", weights=(1.0, 2.0, 1.0, 0.5), categorical=(False, False, True, True))
+GOWER = distance.Metric("gower", weights=(1.0, 2.0, 0.5, 0.5), categorical=(False, False, True, True))
 
 
 def _parts(put: Put, sizes: list[int]) -> Partition:
@@ -115,7 +115,7 @@ def _distances(put: Put) -> Results:
 
 
 def _neighbours(put: Put) -> Results:
-    X, Y = put(_rows(3, 70, 3)), put(_rows(4, 400, 3))
+    X, Y = put(_rows(3, 70, 3)), put(_rows(4, 513, 3))
     return (*distance.nearest(X, Y), *distance.k_nearest(X, Y, 5, WEIGHTED))
 
 
@@ -126,7 +126,8 @@ def _mixed_distances(put: Put) -> Results:
 
 def _ties(put: Put) -> Results:
     X, Y = put(_rng(7).integers(0, 3, (70, 3)).astype(np.float64)), put(_rng(8).integers(0, 3, (300, 3)).astype(float))
-    return (*distance.nearest(X, Y), *distance.nearest_with_ties(X, Y), *distance.k_nearest(X, Y, 7))
+    nearest = (*distance.nearest(X, Y), *distance.nearest_with_ties(X, Y))
+    return (*nearest, *distance.furthest(X, Y), *distance.k_nearest(X, Y, 7))
 
 
 def _affinities(put: Put) -> Results:
@@ -148,7 +149,7 @@ def _mdav(put: Put) -> Results:
 
 
 def _mdav_gower(put: Put) -> Results:
-    return (mdav(put(_mixed(14, 60)), _parts(put, [33, 27]), 4, GOWER).labels(),)
+    return (mdav(put(_mixed(14, 60)), _parts(put, [32, 28]), 4, GOWER).labels(),)
 
 
 def _rosenblatt(put: Put) -> Results:
@@ -206,7 +207,7 @@ CHECKS: tuple[Check, ...] = (
     Check("nearest rows", ("distance/nearest", "distance/k_nearest"), _neighbours, _ulps(UNITS)),
     Check("distances of mixed rows", ("distance/matrix", "distance/k_nearest", "distance/row_sums"), _mixed_distances,
           _ulps(UNITS)),
-    Check("ties between rows", ("distance/nearest", "distance/k_nearest"), _ties, _ulps(UNITS)),
+    Check("ties between rows", ("distance/nearest", "distance/furthest", "distance/k_nearest"), _ties, _ulps(UNITS)),
     Check("affinities", ("affinity/degrees", "affinity/product"), _affinities, (1e-5, 1e-12)),
     Check("k-member groups", ("kmember/kmember",), _kmember, (EXACT, EXACT)),
     Check("k-member groups of mixed rows", ("kmember/kmember",), _kmember_gower, (EXACT, EXACT)),

@@ -8,6 +8,7 @@ Spills or a stack are written with ``"reason": "?"``; the test fails until someb
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,21 @@ from tests.cuda.support import nvrtc
 
 FILE = Path(__file__).resolve().parents[1] / "ceilings.json"
 
-# Compile-time constants besides REAL, where a wrapper passes any (`launch(..., define=...)`): every set that is used.
-DEFINED: dict[str, list[dict[str, int]]] = {}
+
+def variants(text: str) -> list[tuple[str, ...]]:
+    """Sets of compile-time constants that a file is used with, from its line ``// variants: A=0 A=1,B=2``."""
+    found = re.search(r"^// variants:(.*)$", text, re.M)
+    if found is None:
+        return [()]
+    return [tuple(f"-D{constant}" for constant in variant.split(",")) for variant in found[1].split()]
 
 
 def compiled(file: str, real: Any, arch: int) -> dict[str, nvrtc.Resources]:
     """The resources of every kernel of a file; of several sets of constants, the largest."""
     found: dict[str, nvrtc.Resources] = {}
-    for define in DEFINED.get(file, [{}]):
-        options = tuple(f"-D{key}={value}" for key, value in sorted(define.items()))
-        for name, resources in nvrtc.cubin(source(file), real, arch, options).kernels.items():
+    text = source(file)
+    for constants in variants(text):
+        for name, resources in nvrtc.cubin(text, real, arch, constants).kernels.items():
             worst = found.get(name, resources)
             pairs = zip(_values(worst), _values(resources), strict=True)
             found[name] = nvrtc.Resources(*(max(pair) for pair in pairs))

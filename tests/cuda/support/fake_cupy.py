@@ -69,22 +69,20 @@ def module() -> Any:
 
 
 @contextmanager
-def fake_cupy(*, races: bool = False, traffic: bool = False, **hardware: Any) -> Iterator[Any]:
+def fake_cupy(*, races: bool = False, traffic: bool = False, limit: int = 20_000_000, **hardware: Any) -> Iterator[Any]:
     """Install the stand-in as ``cupy`` and ``cupyx``.
 
-    races, traffic : what the interpreter looks at (see `machine.Watch`); races cost about twice the time
-    hardware       : fields of `fake_device.Hardware`, such as ``free_memory`` or ``shared_per_block_optin``;
-                     ``schedule=0`` runs kernels as host programs under g++'s sanitizers instead (layer 3)
+    races, traffic, limit : what the interpreter looks at (see `machine.Watch`); races cost about twice the time
+    hardware : fields of `fake_device.Hardware`, such as ``free_memory`` or ``shared_per_block_optin``;
+               ``schedule=0`` runs kernels as host programs under g++'s sanitizers instead (layer 3)
     """
     from gpuanon.arrays import kernels
 
-    settings = dataclasses.asdict(fake_device.Hardware(watch=Watch(races=races, traffic=traffic), **hardware))
-    watch = Watch(races=races, traffic=traffic)
-    launches = fake_device.hardware.launches
-    for key, value in settings.items():
-        setattr(fake_device.hardware, key, watch if key == "watch" else value)
-    fake_device.hardware.launches = launches
-    launches.clear()
+    fresh = fake_device.Hardware(watch=Watch(races, traffic, limit), **hardware)
+    fake_device.hardware.launches.clear()
+    for field in dataclasses.fields(fresh):
+        if field.name != "launches":  # the list that `cp.launches` names stays the same
+            setattr(fake_device.hardware, field.name, getattr(fresh, field.name))
     transfers.clear()
     kernels._limits.cache_clear()
     with real_cupy.in_place(_modules()):

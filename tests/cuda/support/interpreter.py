@@ -64,14 +64,27 @@ class Module:
         return cls(kernels_of(source, ("-std=c++17", f"-DREAL={real}", *defined, *nvrtc.interpreted_options(arch))))
 
     def launch(
-        self, name: str, grid: Size, block: Size, args: Sequence[Any], shared: int = 0, watch: Watch | None = None
+        self,
+        name: str,
+        grid: Size,
+        block: Size,
+        args: Sequence[Any],
+        shared: int = 0,
+        watch: Watch | None = None,
+        only: Sequence[int] | None = None,
     ) -> Launch:
-        """Launch a kernel on NumPy arrays (changed in place) and NumPy numbers."""
-        return launch(self.kernels[name], grid, block, args, shared, watch)
+        """Launch a kernel on NumPy arrays (changed in place) and NumPy numbers; `only` some of its blocks."""
+        return launch(self.kernels[name], grid, block, args, shared, watch, only)
 
 
 def launch(
-    kernel: Kernel, grid: Size, block: Size, args: Sequence[Any], shared: int = 0, watch: Watch | None = None
+    kernel: Kernel,
+    grid: Size,
+    block: Size,
+    args: Sequence[Any],
+    shared: int = 0,
+    watch: Watch | None = None,
+    only: Sequence[int] | None = None,
 ) -> Launch:
     """Pass arguments as the driver would and execute."""
     regions: list[Region] = []
@@ -81,7 +94,7 @@ def launch(
             given.append(_pointer(kernel.name, number, value, regions))
         else:
             given.append(np.asarray(value).tobytes())
-    return run(kernel, Grid(_triple(grid), _triple(block), shared), given, regions, watch)
+    return run(kernel, Grid(_triple(grid), _triple(block), shared, only), given, regions, watch)
 
 
 def _pointer(kernel: str, number: int, array: np.ndarray[Any, Any], regions: list[Region]) -> bytes:

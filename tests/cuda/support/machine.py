@@ -6,6 +6,7 @@ together again.  Barriers, shuffles and votes make lanes wait for each other as 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,6 +61,8 @@ class Grid:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     dynamic_shared: int = 0
+    only: Sequence[int] | None = None
+    """Numbers of the blocks that are executed; None for all."""
 
     @property
     def threads(self) -> int:
@@ -90,8 +93,9 @@ def run(
     symbols = {v.name: (len(regions) + 1 + i) << 40 for i, v in enumerate(kernel.tables)}
     launch = Launch(kernel, np.zeros(len(kernel.instructions), np.int64), traffic=Traffic() if watch.traffic else None)
     at_once = max(1, LANES_AT_ONCE // shape.lanes_per_block)
-    for first in range(0, shape.blocks, at_once):
-        blocks = np.arange(first, min(shape.blocks, first + at_once))
+    chosen = range(shape.blocks) if shape.only is None else shape.only
+    for first in range(0, len(chosen), at_once):
+        blocks = np.array(chosen[first : first + at_once], np.int64)
         with np.errstate(all="ignore"):
             _Batch(kernel, shape, arguments, everything, symbols, blocks, watch, launch).run()
     for region in everything:

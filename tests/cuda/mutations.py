@@ -1,0 +1,307 @@
+"""Kernels broken on purpose.  Each mutation is a small change of a kernel file and the problem that has to notice it:
+a device check (interpreted, races watched) or a problem with more than 2³¹ elements.
+
+A mutation whose text is no longer in the file, or is there more often than `times`, is an error: bring it up to date.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """Replace `old` by `new` in ``kernels/<file>.cu`` (its includes filled in).
+
+    noticed_by : name of a device check or of a huge problem
+    which      : which of the places where `old` stands, from 0; it stands at `times` places
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    noticed_by: str
+    which: int = 0
+    times: int = 1
+
+    def apply(self, source: str) -> str:
+        """The broken source."""
+        parts = source.split(self.old)
+        if len(parts) - 1 != self.times:
+            raise LookupError(f"mutation {self.name!r}: {self.old!r} stands {len(parts) - 1} times in {self.file}.cu")
+        at = self.which + 1
+        return self.old.join(parts[:at]) + self.new + self.old.join(parts[at:])
+
+
+MUTATIONS = (
+    # -- the tile loop of all pairs of rows --------------------------------------------------------------
+    Mutation(
+        "tile read before it is complete",
+        "distance",
+        "            if (k0 == 0) reduction.stage(y, y_end);\n            __syncthreads();",
+        "            if (k0 == 0) reduction.stage(y, y_end);",
+        "nearest rows",
+    ),
+    Mutation(
+        "tile overwritten while it is read",
+        "distance",
+        "            __syncthreads();  // everybody has read what is overwritten now\n",
+        "",
+        "nearest rows",
+    ),
+    Mutation(
+        "tile loads one row too many",
+        "distance",
+        "const bool inside = first + r < end &&",
+        "const bool inside = first + r <= end &&",
+        "nearest rows",
+    ),
+    Mutation(
+        "tile loads one column too many",
+        "distance",
+        "&& k0 + k < d;\n        tile",
+        "&& k0 + k <= d;\n        tile",
+        "distances",
+    ),
+    Mutation(
+        "tile with a wrong stride", "distance", "A[(first + r) * d + k0", "A[(first + r) * (d - 1) + k0", "distances"
+    ),
+    Mutation(
+        "shared tile too narrow",
+        "distance",
+        "(sizeof(real) == 4 ? 2 : 1)",
+        "(sizeof(real) == 4 ? -2 : -1)",
+        "distances",
+    ),
+    # -- reductions over pairs ---------------------------------------------------------------------------
+    Mutation(
+        "the last of equals is nearest", "distance", "values[s] < best;", "values[s] <= best;", "ties between rows"
+    ),
+    Mutation("ties not counted", "distance", "ties + (values[s] == best)", "ties", "ties between rows"),
+    Mutation(
+        "the last of equals is furthest", "distance", "!(values[s] > best)", "!(values[s] >= best)", "ties between rows"
+    ),
+    Mutation(
+        "list puts later rows first",
+        "distance",
+        "LIST_ROWS] > value; --slot",
+        "LIST_ROWS] >= value; --slot",
+        "ties between rows",
+    ),
+    Mutation(
+        "list begins without its size", "distance", "Smallest found{k, 0,", "Smallest found{k, 1,", "nearest rows"
+    ),
+    Mutation(
+        "lists written before they are complete",
+        "distance",
+        "{\n    __syncthreads();\n    for (int t = threadIdx.x; t < LIST_ROWS * k",
+        "{\n    for (int t = threadIdx.x; t < LIST_ROWS * k",
+        "nearest rows",
+    ),
+    Mutation(
+        "lists of rows that do not exist",
+        "distance",
+        "if (first + r >= n) return;",
+        "if (first + r > n) return;",
+        "nearest rows",
+    ),
+    Mutation(
+        "Gower adds with the wrong sign",
+        "distance",
+        "value - w : value",
+        "value + w : value",
+        "distances of mixed rows",
+    ),
+    Mutation(
+        "stretch runs past the last row",
+        "distance",
+        "m - begin < stretch ? m : begin + stretch",
+        "begin + stretch",
+        "nearest rows",
+    ),
+    Mutation(
+        "32-bit index of a pair",
+        "distance",
+        "Y[index[first + r] * d + k0 + k]",
+        "Y[(int)index[first + r] * d + k0 + k]",
+        "distance_from_a_far_row",
+    ),
+    Mutation(
+        "32-bit index of a matrix",
+        "distance",
+        "out[(x + s) * rows + row]",
+        "out[(int)(x + s) * (int)rows + row]",
+        "far_corner_of_a_matrix",
+    ),
+    # -- affinity ----------------------------------------------------------------------------------------
+    Mutation("affinity with itself", "affinity", "other == row ? real(0) : exp", "exp", "affinities"),
+    Mutation(
+        "affinity grows with distance", "affinity", "exp(-gamma * distance)", "exp(gamma * distance)", "affinities"
+    ),
+    Mutation("degrees of rows of the next part", "affinity", "if (row < end) out[row]", "out[row]", "affinities"),
+    Mutation(
+        "degrees count rows that do not exist",
+        "affinity",
+        "part += s < count ? map(values[s], y + s) : real(0)",
+        "part += map(values[s], y + s)",
+        "affinities",
+    ),
+    # -- random numbers ----------------------------------------------------------------------------------
+    Mutation("nine rounds", "random", "round < 10", "round < 9", "random words"),
+    Mutation("keys swapped", "random", "k0 += 0x9E3779B9u", "k0 += 0xBB67AE85u", "random words"),
+    Mutation("one bit too few", "random", "low >> 12", "low >> 13", "random words"),
+    Mutation(
+        "one number too many",
+        "random",
+        "    if (i >= n * count) return;",
+        "    if (i > n * count) return;",
+        "random words",
+        times=3,
+    ),
+    Mutation(
+        "32-bit count of words",
+        "random",
+        "const long long i = (long long)blockIdx.x * 256",
+        "const int i = blockIdx.x * 256",
+        "far_random_words",
+        1,
+        5,
+    ),
+    # -- segments ----------------------------------------------------------------------------------------
+    Mutation("one row of lanes left out", "segment", "k < abreast; ++k", "k + 1 < abreast; ++k", "sums of parts"),
+    Mutation(
+        "stretches that do not exist",
+        "segment",
+        "    if (stretch >= stretches) return;  // the whole warp\n",
+        "",
+        "sums of parts",
+    ),
+    Mutation(
+        "maximum begins at zero",
+        "segment",
+        "return real(-__int_as_float(0x7f800000))",
+        "return real(0)",
+        "extremes of parts",
+    ),
+    Mutation(
+        "32-bit index of a row",
+        "segment",
+        "(order ? order[r] : r) * d",
+        "(int)(order ? order[r] : r) * d",
+        "sums_of_far_rows",
+    ),
+    Mutation(
+        "covariance about another centre", "segment", "owner[stretch] * d", "owner[0] * d", "covariances of parts"
+    ),
+    # -- Rosenblatt --------------------------------------------------------------------------------------
+    Mutation(
+        "posterior with the wrong sign", "rosenblatt", "- 0.5 * z * z", "+ 0.5 * z * z", "conditional distributions"
+    ),
+    Mutation(
+        "posterior without the determinant",
+        "rosenblatt",
+        "(double)mixture.log_diagonal[l * d + j] - 0.5",
+        "-0.5",
+        "conditional distributions",
+    ),
+    Mutation(
+        "state not begun", "rosenblatt", "        state.total[j * apart] = 0.0;\n", "", "conditional distributions"
+    ),
+    Mutation(
+        "samples of the next part",
+        "rosenblatt",
+        "sample >= rows[part + 1]",
+        "sample > rows[part + 1]",
+        "conditional distributions",
+    ),
+    Mutation(
+        "triangular solve one short",
+        "rosenblatt",
+        "for (int i = 0; i < j; ++i) z",
+        "for (int i = 1; i < j; ++i) z",
+        "conditional distributions",
+    ),
+    # -- empirical inverse -------------------------------------------------------------------------------
+    Mutation(
+        "quantile one place late",
+        "empirical_inverse",
+        "(double)(high - low))) - 1;",
+        "(double)(high - low)));",
+        "empirical inverse",
+    ),
+    Mutation(
+        "stretch of equals one short",
+        "empirical_inverse",
+        "(AFTER && column[middle] == v)",
+        "false",
+        "empirical inverse",
+    ),
+    Mutation(
+        "32-bit index of a column",
+        "empirical_inverse",
+        "sorted + j * n",
+        "sorted + j * (int)n",
+        "far_columns_of_a_sorted_table",
+    ),
+    # -- k-member and MDAV -------------------------------------------------------------------------------
+    Mutation(
+        "warps do not wait for each other",
+        "kmember",
+        "    __syncthreads();\n    const int slot",
+        "    const int slot",
+        "k-member groups of mixed rows",
+    ),
+    Mutation(
+        "meeting places do not take turns",
+        "kmember",
+        "(meeting.turn++ & 1) * WARP",
+        "0",
+        "k-member groups of mixed rows",
+    ),
+    Mutation(
+        "ties to the higher row",
+        "kmember",
+        "value == best.value && row < best.row",
+        "value == best.value && row > best.row",
+        "k-member groups of mixed rows",
+    ),
+    Mutation(
+        "sums do not run on",
+        "kmember",
+        "part.sum[row] + from_member[r]",
+        "from_member[r]",
+        "k-member groups of mixed rows",
+    ),
+    Mutation("taken rows stay free", "kmember", "    part.far[row] = real(-1);\n", "", "k-member groups of mixed rows"),
+    Mutation(
+        "leftovers before the sums are there",
+        "kmember",
+        "        part.sum[row] = from_later;\n    }\n    __syncthreads();",
+        "        part.sum[row] = from_later;\n    }",
+        "k-member groups",
+    ),
+    Mutation(
+        "32-bit index of a part's column",
+        "kmember",
+        "x[j * n + row]",
+        "x[(int)(j * n) + row]",
+        "far_parts_of_a_partition",
+    ),
+    Mutation(
+        "mean before the sums are complete",
+        "mdav",
+        "    __syncthreads();  // the sums and counts are complete\n",
+        "",
+        "MDAV groups of mixed rows",
+    ),
+    Mutation("three k is two groups too late", "mdav", "left >= 3 * k", "left > 3 * k", "MDAV groups of mixed rows"),
+    Mutation(
+        "levels counted without atomics",
+        "mdav",
+        "atomicAdd(levels.counts + j * levels.n + levels.of[j * levels.n + row], 1)",
+        "levels.counts[j * levels.n + levels.of[j * levels.n + row]] += 1",
+        "MDAV groups of mixed rows",
+    ),
+    Mutation("sums keep what was taken", "mdav", "part.total[j] -= part.x[j * part.stride + row];", "", "MDAV groups"),
+)

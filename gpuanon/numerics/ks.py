@@ -18,18 +18,14 @@ from gpuanon.errors import ParameterError
 
 def ks_excess(x: Array, y: Array) -> float:
     """One-sided distance ``sup_v F_x(v) − F_y(v)``: how far `x` lies to the left of (is smaller than) `y`."""
-    xp = namespace(x)
-    _refuse_empty(x, y)
-    x, y = xp.sort(x), xp.sort(y)
-    # F_x − F_y rises at values of x only, so its supremum stands at one of them (or is 0, far to the left).
-    share_x = xp.searchsorted(x, x, side="right") / len(x)
-    share_y = xp.searchsorted(y, x, side="right") / len(y)
-    return max(0.0, float((share_x - share_y).max()))
+    x, y = _sorted(x, y)
+    return _excess(x, y)
 
 
 def ks_distance(x: Array, y: Array) -> float:
     """Two-sided distance ``sup_v |F_x(v) − F_y(v)|`` of two samples, (n,) and (m,)."""
-    return max(ks_excess(x, y), ks_excess(y, x))
+    x, y = _sorted(x, y)
+    return max(_excess(x, y), _excess(y, x))
 
 
 def ks_distances(X: Array, Y: Array) -> np.ndarray[Any, Any]:
@@ -49,7 +45,21 @@ def ks_critical(n: int, m: int, alpha: float = 0.05) -> float:
     return math.sqrt(-math.log(alpha / 2) * (1 + m / n) / (2 * m))
 
 
-def _refuse_empty(x: Array, y: Array) -> None:
-    """A distribution function needs at least one value."""
+def _sorted(x: Array, y: Array) -> tuple[Array, Array]:
+    """Both samples in order; a distribution function needs at least one value."""
     if len(x) == 0 or len(y) == 0:
         raise ParameterError(f"samples: at least one row each is needed, got {len(x)} and {len(y)}")
+    xp = namespace(x)
+    return xp.sort(x), xp.sort(y)
+
+
+def _excess(x: Array, y: Array) -> float:
+    """``sup F_x − F_y`` of sorted samples.
+
+    F_x − F_y rises at values of x only, so its supremum stands at one of them (or is 0, far to the left); of equal
+    values of x the last counts, which is where the rank is largest.
+    """
+    xp = namespace(x)
+    share_x = xp.arange(1, len(x) + 1) / len(x)
+    share_y = xp.searchsorted(y, x, side="right") / len(y)
+    return max(0.0, float((share_x - share_y).max()))

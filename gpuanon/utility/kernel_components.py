@@ -2,7 +2,8 @@
 
 Up to `EXACT_ROWS` rows the centred kernel matrix is decomposed as it is.  Beyond, `landmarks` rows stand for all
 (Nyström): a row x becomes the features ``k(x, Z) U Λ^{-1/2}`` of the landmarks' kernel ``K_ZZ = U Λ Uᵀ``, whose
-principal components over all rows are found in one pass; memory O(n · components), no n × n matrix.
+principal components are found in one pass over at most `MOMENT_ROWS` random rows: the components are directions along
+which tables are compared, and all rows are compared along them.  Memory O(n · components), no n × n matrix.
 
 References
 ----------
@@ -26,7 +27,9 @@ from gpuanon.numerics.sampling import sample_rows
 Floats = np.ndarray[Any, Any]
 
 EXACT_ROWS = 3000
+MOMENT_ROWS = 100_000
 _ROWS = 1 << 12
+_CELLS = 1 << 18  # of a block of kernel values that stays in a core's cache
 _DROP = 1e-12
 _SMALL = 200
 
@@ -62,7 +65,7 @@ class Components:
     """Kernel principal components.
 
     scores    : (n, c) of the rows they were found in
-    variances : (c,) of the scores (divisor n), descending
+    variances : (c,) of the scores (divisor n; by landmarks: of a sample of them), descending
     total     : variance of the rows in kernel space, all components together
     landmarks : rows that stand for all, or None when the components are exact
     """
@@ -133,14 +136,15 @@ def _nystroem(X: Array, kernel: Kernel, most: int, landmarks: int) -> Components
     values, U = xp.linalg.eigh(kernel(Z, Z))
     kept = values > 1e-10 * values.max()
     root = U[:, kept] / xp.sqrt(values[kept])
-    products, sums = _moments(X, Z, kernel)
-    mean = sums / n
-    covariance = root.T @ (products / n - mean[:, None] * mean) @ root
+    some_rows = X[like(sample_rows(n, MOMENT_ROWS, "moments"), X)]
+    products, sums = _moments(some_rows, Z, kernel)
+    mean = sums / len(some_rows)
+    covariance = root.T @ (products / len(some_rows) - mean[:, None] * mean) @ root
     variances, V = _leading(covariance, min(most, covariance.shape[0]))
     some = variances > _DROP * max(float(variances[0]), np.finfo(np.float64).tiny)
     weights = root @ V[:, like(some, X)]
     offset = mean @ weights
-    total = float(kernel.diagonal(X).mean()) - float((root.T @ mean) @ (root.T @ mean))
+    total = float(kernel.diagonal(some_rows).mean()) - float((root.T @ mean) @ (root.T @ mean))
     scores = _blockwise(X, Z, kernel, weights) - offset
     return Components(scores, variances[some], total, len(Z), kernel, Z, weights, offset)
 
@@ -189,21 +193,23 @@ def _blockwise(X: Array, Z: Array, kernel: Kernel, weights: Array) -> Array:
     """(n, c) kernel of the rows with `Z`, times weights, block by block."""
     out = namespace(X).empty((len(X), weights.shape[1]))
 
+    rows = max(64, _CELLS // len(Z))
+
     def block(at: int) -> None:
-        out[at : at + _ROWS] = kernel(X[at : at + _ROWS], Z) @ weights
+        out[at : at + rows] = kernel(X[at : at + rows], Z) @ weights
 
     with one_blas_thread():
-        each(block, range(0, len(X), _ROWS))
+        each(block, range(0, len(X), rows))
     return out
 
 
 def _power(K: Array, degree: int) -> Array:
-    """K^degree by squaring: a few products instead of a general power."""
+    """K^degree by squaring, in the place of K: a few products instead of a general power."""
+    xp = namespace(K)
     result = None
-    while True:
+    while degree > 1:
         if degree & 1:
-            result = K.copy() if result is None else result * K
+            result = K.copy() if result is None else xp.multiply(result, K, out=result)
+        xp.multiply(K, K, out=K)
         degree >>= 1
-        if not degree:
-            return result
-        K = K * K
+    return K if result is None else xp.multiply(result, K, out=result)

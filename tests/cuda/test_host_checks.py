@@ -1,5 +1,5 @@
-"""Layer 3 on every kernel: the same files through g++ with AddressSanitizer and UndefinedBehaviorSanitizer, the threads of a
-block in three orders, against the NumPy twins; and the same bits whatever the order."""
+"""Layer 3 on every kernel: the same files through g++ with AddressSanitizer and UndefinedBehaviorSanitizer, the threads
+of a block in three orders, against the NumPy twins; and the same bits whatever the order."""
 
 from __future__ import annotations
 

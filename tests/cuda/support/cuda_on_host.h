@@ -34,7 +34,7 @@ struct alignas(16) double2 {
 #define __forceinline__ inline
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
-#define __align__(bytes) alignas(bytes)
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __constant__ static const
 #define __shared__ static __attribute__((section("cuda_shared")))
 

@@ -1,0 +1,91 @@
+"""How kernels use memory, request by request: no bank conflict worse than 2-way and no global access that moves more
+than twice the least number of sectors, or the reason is said here."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpuanon.arrays.kernels import folder
+from gpuanon.device_checks import CHECKS
+from tests.cuda.support.fake_cupy import fake_cupy
+
+MOST = 2.0
+
+
+@dataclass(frozen=True)
+class Excuse:
+    """An access that may be worse: the kernel, a piece of its source line, and why."""
+
+    kernel: str
+    text: str
+    reason: str
+
+
+SEARCH = "a binary search: the data choose the places, lanes share only its first steps"
+EXCUSES = (
+    Excuse("empirical_inverse", "running[low]", SEARCH),
+    Excuse("empirical_inverse", "running[middle]", SEARCH),
+    Excuse("empirical_inverse", "column[middle]", SEARCH),
+    Excuse("empirical_inverse", "column[place]", SEARCH),
+    Excuse(
+        "k_nearest",
+        "values[slot * LIST_ROWS + r]",
+        "after the loop, once a row: global memory is written in order instead",
+    ),
+    Excuse(
+        "k_nearest",
+        "rows[slot * LIST_ROWS + r]",
+        "after the loop, once a row: global memory is written in order instead",
+    ),
+    Excuse("products", "order[r] * d", "with few columns a warp serves several stretches, each with its own row"),
+    Excuse("products", "double(x[i]) - ci", "with few columns a warp serves several stretches, each with its own row"),
+)
+
+
+@cache
+def source_line(place: str) -> str:
+    file, _, number = place.partition(":")
+    return (folder() / file).read_text().splitlines()[int(number) - 1]
+
+
+@pytest.fixture(scope="module")
+def accesses() -> dict[tuple[str, str, str, str], tuple[float, float]]:
+    """For each access of each kernel, by its line: sectors over the least, or the worst bank conflict."""
+    totals: dict[Any, list[float]] = defaultdict(lambda: [0, 0, 0.0])
+    for dtype in (np.float32, np.float64):
+        for check in CHECKS:
+            with fake_cupy(traffic=True) as cp:
+                check.run(cp, dtype)
+                launches = list(cp.launches)
+            for name, launch in launches:
+                for counter in launch.traffic.table():
+                    total = totals[name, counter.space, counter.what, counter.line, dtype]
+                    total[0] += counter.taken
+                    total[1] += counter.least
+                    total[2] = max(total[2], counter.worst)
+    worst: dict[tuple[str, str, str, str], float] = defaultdict(float)
+    for (name, space, what, line, _), (taken, least, conflict) in totals.items():
+        key = (name, space, what, line)
+        worst[key] = max(worst[key], conflict if space == "shared" else taken / least)
+    return worst  # type: ignore[return-value]
+
+
+def excuse_of(kernel: str, line: str) -> Excuse | None:
+    return next((e for e in EXCUSES if e.kernel == kernel and e.text in source_line(line)), None)
+
+
+def test_accesses_move_no_more_than_twice_the_least(accesses: dict[tuple[str, str, str, str], float]) -> None:
+    assert len(accesses) > 50
+    bad = {key: value for key, value in accesses.items() if value > MOST and excuse_of(key[0], key[3]) is None}
+    assert not bad
+
+
+def test_every_excuse_is_still_needed(accesses: dict[tuple[str, str, str, str], float]) -> None:
+    needed = {excuse_of(key[0], key[3]) for key, value in accesses.items() if value > MOST}
+    assert needed == set(EXCUSES)

@@ -17,6 +17,7 @@ _ALLOWED = {
     "flag": ("categorical", "ordinal", "numeric"),
     "time": ("date", "ordinal", "categorical"),
     "text": ("categorical", "ordinal"),
+    "levels": ("categorical", "ordinal"),
     "nothing": ("categorical", "ordinal", "numeric", "date"),
 }
 _HOLDS = {
@@ -24,6 +25,7 @@ _HOLDS = {
     "flag": "true and false",
     "time": "dates or times",
     "text": "text",
+    "levels": "categories",
     "nothing": "only nulls",
 }
 

@@ -42,6 +42,7 @@ def distinct(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    columns = [_comparable(column) for column in columns]
     chunks = [chunk for column in columns for chunk in _smallest(column)]
     values = pc.unique(pa.chunked_array(chunks, type=value_type(columns[0].type)))
     values = values.filter(pc.invert(pc.is_null(values, nan_is_null=True)))
@@ -53,6 +54,7 @@ def lookup(column: pa.ChunkedArray, levels: pa.Array) -> np.ndarray[Any, Any]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    column = _comparable(column)
     levels = levels.cast(value_type(column.type))
     if len(column) == 0 or len(levels) == 0:
         return np.full(len(column), NULL, dtype=np.int64)
@@ -60,7 +62,7 @@ def lookup(column: pa.ChunkedArray, levels: pa.Array) -> np.ndarray[Any, Any]:
         places = [pc.index_in(chunk.dictionary, value_set=levels).take(chunk.indices) for chunk in column.chunks]
         found = pa.chunked_array(places, type=pa.int32())
     else:
-        found = pc.index_in(_one_zero(column), value_set=levels)
+        found = pc.index_in(column, value_set=levels)
     return np.asarray(pc.fill_null(found, NULL).to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
@@ -71,17 +73,17 @@ def _smallest(column: pa.ChunkedArray) -> list[pa.Array]:
 
     if pa.types.is_dictionary(column.type):
         return [chunk.dictionary.take(pc.unique(chunk.indices)) for chunk in column.chunks]
-    return list(_one_zero(column).chunks)
+    return list(column.chunks)
 
 
-def _one_zero(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """-0.0 and 0.0 are one value, though not the same bits."""
+def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Floats with one zero (-0.0 is 0.0 in other bits), and of a width that Arrow can sort."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_float32(column.type) or pa.types.is_float64(column.type):
-        return pc.add(column, pa.scalar(0.0, column.type))
-    return column
+    if pa.types.is_float16(column.type):
+        column = column.cast(pa.float32())
+    return pc.add(column, pa.scalar(0.0, column.type)) if pa.types.is_floating(column.type) else column
 
 
 def _aligned(columns: Sequence[pa.ChunkedArray], name: str) -> list[pa.ChunkedArray]:

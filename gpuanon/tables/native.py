@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 import narwhals as nw
+import numpy as np
 
 from gpuanon.errors import InputError
 from gpuanon.tables.values import family
@@ -32,9 +33,9 @@ def to_arrow(series: Series) -> pa.ChunkedArray:
         _refuse_mixed(native, series.name)
     try:
         return pa.chunked_array([series.to_arrow()])
-    except (pa.ArrowException, TypeError, ValueError, NotImplementedError):  # their messages hold cell values
+    except (pa.ArrowException, TypeError, ValueError, ArithmeticError, NotImplementedError):  # they quote cell values
         raise InputError(
-            f"column {series.name!r}: its values cannot be read as one type",
+            f"column {series.name!r}: its values cannot be read (type {_type_name(native)})",
             hint="make them all numbers, all text or all dates, or leave the column out",
         ) from None
 
@@ -49,7 +50,7 @@ def column_type(series: Series) -> tuple[pa.DataType, tuple[Any, ...] | None]:
     if not (pa.types.is_dictionary(arrow.type) and arrow.type.ordered):
         return arrow.type, None
     levels = arrow.chunk(0).dictionary if arrow.num_chunks else pa.array([], arrow.type.value_type)
-    return arrow.type, tuple(levels.to_pylist()) or None if family(arrow.type) in ("text", "number") else None
+    return arrow.type, tuple(levels.to_pylist()) or None if family(levels.type) in ("text", "number") else None
 
 
 def from_arrow(values: pa.Array, like: Series) -> Series:
@@ -80,6 +81,12 @@ def _wrap(native: Any, like: Series) -> Series:
     return cast(Series, nw.from_native(native, series_only=True, allow_series=True).alias(like.name))
 
 
+def _type_name(native: Any) -> str:
+    """The type of a column; not its text, which lists the categories of a categorical one."""
+    dtype = getattr(native, "dtype", None)
+    return dtype.name if isinstance(dtype, np.dtype) else type(dtype).__name__
+
+
 def _objects(native: Any) -> bool:
     """Whether a pandas column holds Python objects."""
     return bool(native.dtype == object)
@@ -90,6 +97,8 @@ def _refuse_mixed(native: Any, name: str) -> None:
     import pandas as pd
 
     found = pd.api.types.infer_dtype(native, skipna=True)
+    if found == "date" and native.dropna().map(type).nunique() > 1:  # a moment is a date too, and would be cut to one
+        found = "mixed"
     if found not in _UNIFORM:
         raise InputError(
             f"column {name!r}: one type of value in a column is allowed, found {found.replace('-', ' ')} values",

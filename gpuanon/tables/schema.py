@@ -182,6 +182,7 @@ _INFERRED: Mapping[str, Kind] = {
     "time": "date",
     "text": "categorical",
     "flag": "categorical",
+    "levels": "categorical",
     "nothing": "categorical",
 }
 

@@ -130,14 +130,20 @@ def _wrapped(data: Any) -> nw.DataFrame[Any]:
     return cast(nw.DataFrame[Any], frame)
 
 
-def _without_views(table: pa.Table) -> pa.Table:
-    """Text as large_string where it is string_view, which Arrow can neither take from nor filter."""
+def _plainly_stored(table: pa.Table) -> pa.Table:
+    """Without views and run ends, layouts of the same values that Arrow cannot take rows from."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    wanted = [
-        field.with_type(pa.large_string()) if pa.types.is_string_view(field.type) else field for field in table.schema
-    ]
-    return table.cast(pa.schema(wanted))
+    for at, field in enumerate(table.schema):
+        column = table.column(at)
+        if pa.types.is_string_view(field.type):
+            table = table.set_column(at, field.name, column.cast(pa.large_string()))
+        elif pa.types.is_binary_view(field.type):
+            table = table.set_column(at, field.name, column.cast(pa.large_binary()))
+        elif pa.types.is_run_end_encoded(field.type):
+            table = table.set_column(at, field.name, pc.run_end_decode(column))
+    return table
 
 
 def _without_traces(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
@@ -146,7 +152,7 @@ def _without_traces(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
         bare = nw.maybe_reset_index(frame).to_native().copy(deep=False)
         bare.attrs = {}
     elif frame.implementation.is_pyarrow():
-        bare = _without_views(frame.to_native().replace_schema_metadata(None)).unify_dictionaries()
+        bare = _plainly_stored(frame.to_native().replace_schema_metadata(None)).unify_dictionaries()
     else:
         return frame
     return nw.from_native(bare, eager_only=True)

@@ -9,8 +9,9 @@ import numpy as np
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Family: TypeAlias = Literal["number", "time", "text", "flag", "nothing", "other"]
-"""What a type holds: numbers, points or lengths of time, text, booleans, only nulls, or what cannot be encoded."""
+Family: TypeAlias = Literal["number", "time", "text", "flag", "levels", "nothing", "other"]
+"""What a type holds: numbers, points or lengths of time, text, booleans, a fixed set of levels that are not text, only
+nulls, or what cannot be encoded."""
 
 
 def value_type(type_: pa.DataType) -> pa.DataType:
@@ -24,7 +25,11 @@ def family(type_: pa.DataType) -> Family:
     """What the type holds."""
     import pyarrow as pa
 
-    t, types = value_type(type_), pa.types
+    if pa.types.is_dictionary(type_):
+        # Whoever made categories of numbers did so on purpose; and a new number has no place among them.
+        found = family(type_.value_type)
+        return "levels" if found in ("number", "time", "flag") else found
+    t, types = type_, pa.types
     if types.is_boolean(t):
         return "flag"
     if types.is_integer(t) or types.is_floating(t) or types.is_decimal(t):

@@ -153,8 +153,12 @@ class Stream:
     def __init__(self, path: Path, writer: AbstractContextManager[Callable[[pa.Table], None]], file: IO[bytes] | None):
         self._path, self._file = path, file
         self._closing = ExitStack()
-        with _told(path):
-            self._put = self._closing.enter_context(writer)
+        try:
+            with _told(path):
+                self._put = self._closing.enter_context(writer)
+        except BaseException:
+            self.close(well=False)
+            raise
 
     def __call__(self, rows: pa.Table | Table) -> None:
         """Append these rows."""

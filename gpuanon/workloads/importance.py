@@ -84,17 +84,28 @@ def logistic_weights(
     from sklearn.linear_model import LogisticRegression
 
     x, p_rows, q_rows = _same_columns(x, p_rows, q_rows)
-    rows = np.concatenate([p_rows, q_rows]).astype(np.float64)
-    market = np.repeat([0, 1], [len(p_rows), len(q_rows)])
-    p_weights, q_weights = _or_ones(p_weights, len(p_rows)), _or_ones(q_weights, len(q_rows))
-    # Both samples with the same total weight: the class ratio is 1, and a large sample does not drown a small one.
-    weights = np.concatenate([p_weights / p_weights.sum(), q_weights / q_weights.sum()]) / 2
+    rows, market, weights = _distinct(
+        p_rows, q_rows, _or_ones(p_weights, len(p_rows)), _or_ones(q_weights, len(q_rows))
+    )
     centre = weights @ rows
     scale = np.sqrt(weights @ (rows - centre) ** 2)
     scale[scale == 0] = 1.0
     model = LogisticRegression(C=1 / penalty, max_iter=500, tol=1e-8)
     model.fit((rows - centre) / scale, market, sample_weight=weights)
     return np.asarray(np.exp(model.decision_function((x.astype(np.float64) - centre) / scale)))
+
+
+def _distinct(p_rows: Floats, q_rows: Floats, p_weights: Floats, q_weights: Floats) -> tuple[Floats, Floats, Floats]:
+    """Each distinct row of each sample once, which sample it is of, and its weight.
+
+    Both samples have the total weight ½: the class ratio is then 1, and a large sample does not drown a small one.
+    """
+    both = np.concatenate([p_rows, q_rows]).astype(np.float64)
+    sample = np.repeat([0, 1], [len(p_rows), len(q_rows)])
+    weights = np.concatenate([p_weights / p_weights.sum(), q_weights / q_weights.sum()]) / 2
+    classes = equal_rows(both, sample)
+    first = np.unique(classes, return_index=True)[1]
+    return both[first], sample[first], np.bincount(classes, weights)
 
 
 def _same_columns(*tables: Floats) -> tuple[Floats, ...]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuanon.errors import InputError
+from gpuanon.tables.csv_files import open_csv, read_csv
 from gpuanon.tables.formats import ALLOWED, format_of, suffix_of
 from gpuanon.tables.table import Table
 
@@ -60,7 +61,7 @@ def open(path: str | Path, text: Collection[str] = ()) -> Source:
             return _open_parts(path)
         if form == "parquet":
             return _open_parquet(path)
-        return _open_arrow(path) if form == "arrow" else _open_csv(path, text)
+        return _open_arrow(path) if form == "arrow" else Source(path, *open_csv(path, text))
 
 
 def read(path: str | Path, text: Collection[str] = ()) -> Table:
@@ -79,7 +80,7 @@ def read(path: str | Path, text: Collection[str] = ()) -> Table:
     path, form = _existing(Path(path))
     with _told(path):
         if form in ("csv", "csv.gz"):
-            return Table.of(_checked_csv(_read_csv(path, text)))
+            return Table.of(read_csv(path, text))
         import pyarrow as pa
 
         if form == "arrow":
@@ -220,93 +221,3 @@ def _open_arrow(path: Path) -> Source:
             yield from pa.Table.from_batches([batch]).to_batches(max_chunksize=rows)
 
     return Source(path, _bare(schema.empty_table()).schema, None, batches)
-
-
-def _csv_options(path: Path, text: Collection[str], types: dict[str, pa.DataType] | None = None) -> dict[str, Any]:
-    """How to read this CSV.
-
-    An empty cell is null, as is NA or NaN without quotes; a quoted one is text, so that what pyarrow, R and
-    pandas write comes back.
-    """
-    import pyarrow as pa
-    import pyarrow.csv as csv
-
-    head = _head(path)
-    separator = max(",;\t", key=head.count)
-    return {
-        "parse_options": csv.ParseOptions(
-            delimiter=separator, newlines_in_values=True, ignore_empty_lines=separator in head
-        ),
-        "convert_options": csv.ConvertOptions(
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-            column_types=types or {name: pa.string() for name in text},
-        ),
-    }
-
-
-def _head(path: Path) -> str:
-    """The first line, without what stands in quotes."""
-    import pyarrow as pa
-
-    with pa.input_stream(str(path), compression="gzip" if path.name.lower().endswith(".gz") else None) as stream:
-        start = stream.read(1 << 16).decode("utf-8", errors="replace")
-    return (re.sub(r'"[^"]*"', "", start).splitlines() or [""])[0]
-
-
-def _read_csv(path: Path, text: Collection[str]) -> pa.Table:
-    """The whole CSV; types are inferred from all of its rows."""
-    import pyarrow.csv as csv
-
-    return csv.read_csv(path, **_csv_options(path, text))
-
-
-def _checked_csv(table: pa.Table) -> pa.Table:
-    """What is not text in UTF-8 would become bytes, which nothing can mask."""
-    import pyarrow as pa
-
-    odd = [
-        name for name, type_ in zip(table.schema.names, table.schema.types, strict=True) if pa.types.is_binary(type_)
-    ]
-    if odd:
-        raise InputError(f"not UTF-8 text in {', '.join(map(repr, odd))}", hint="save the file as UTF-8")
-    return table
-
-
-def _open_csv(path: Path, text: Collection[str]) -> Source:
-    """A CSV in one pass after the types are known; they are widened until the whole file fits them."""
-    import pyarrow as pa
-    import pyarrow.csv as csv
-
-    types: dict[str, pa.DataType] = {name: pa.string() for name in text}
-    while True:
-        reader = csv.open_csv(path, **_csv_options(path, text, types))
-        schema = reader.schema
-        rows = 0
-        try:
-            for batch in reader:
-                rows += batch.num_rows
-            break
-        except pa.ArrowInvalid as error:
-            misfit = re.search(r"In CSV column #(\d+)", str(error))
-            if not misfit or pa.types.is_string(schema.field(int(misfit[1])).type):
-                raise
-            wide = schema.field(int(misfit[1]))
-            types |= {f.name: f.type for f in schema} | {wide.name: _wider(wide.type)}
-
-    final = {f.name: f.type for f in schema}
-
-    def batches(rows: int) -> Iterator[pa.RecordBatch]:
-        for batch in csv.open_csv(path, **_csv_options(path, text, final)):
-            yield from pa.Table.from_batches([batch]).to_batches(max_chunksize=rows)
-
-    return Source(path, _checked_csv(schema.empty_table()).schema, rows, batches)
-
-
-def _wider(type_: pa.DataType) -> pa.DataType:
-    """The next type that holds more: nulls, whole numbers, numbers, text."""
-    import pyarrow as pa
-
-    if pa.types.is_null(type_):
-        return pa.int64()
-    return pa.float64() if pa.types.is_integer(type_) else pa.string()

@@ -16,18 +16,17 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from gpuanon.errors import OutputError
 from gpuanon.tables.formats import ALLOWED, Format, format_of, suffix_of
 from gpuanon.tables.table import Table
+from gpuanon.tables.writers import file_writer, parts_writer
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROW_GROUP = 1 << 18
 _HIDDEN = ".partial"
-_PARQUET: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
 
 
 def write(table: Table, path: str | Path, *, force: bool = False) -> None:
@@ -91,10 +90,10 @@ class Writing:
         path = Path(path)
         form = _format(path)
         if form == "parts":
-            stream = Stream(path, _parts_writer(self.folder(path), schema), None)
+            stream = Stream(path, parts_writer(self.folder(path), schema), None)
         else:
             file = self._file(path, table=True)
-            stream = Stream(path, _writer(form, file, schema), file)
+            stream = Stream(path, file_writer(form, file, schema), file)
         self._streams.append(stream)
         return stream
 
@@ -297,40 +296,3 @@ def _remove(path: Path) -> None:
     else:
         with suppress(OSError):
             path.unlink(missing_ok=True)
-
-
-@contextmanager
-def _parts_writer(folder: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
-    """The function that writes the next part; a table without rows is one part without rows."""
-    import pyarrow.parquet as pq
-
-    written = 0
-
-    def put(rows: pa.Table) -> None:
-        nonlocal written
-        path = folder / f"part-{written:05d}.parquet"
-        pq.write_table(rows, path, row_group_size=ROW_GROUP, **_PARQUET)
-        written += 1
-
-    yield put
-    if not written:
-        put(schema.empty_table())
-
-
-@contextmanager
-def _writer(form: Format, file: IO[Any], schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
-    """The function that appends rows to an open file of this format."""
-    import pyarrow as pa
-    import pyarrow.csv as csv
-    import pyarrow.parquet as pq
-
-    if form == "parquet":
-        with pq.ParquetWriter(file, schema, **_PARQUET) as writer:
-            yield lambda rows: writer.write_table(rows, row_group_size=ROW_GROUP)
-    elif form == "arrow":
-        with pa.ipc.new_file(file, schema) as stream:
-            yield lambda rows: stream.write_table(rows.unify_dictionaries(), max_chunksize=ROW_GROUP)
-    else:
-        sink = pa.CompressedOutputStream(file, "gzip") if form == "csv.gz" else pa.PythonFile(file, "w")
-        with sink, csv.CSVWriter(sink, schema) as lines:
-            yield lines.write_table

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,7 +20,7 @@ from gpuanon.arrays.threads import thread_count
 from gpuanon.engine.memory import as_key
 from gpuanon.engine.part_files import protect_in_parts
 from gpuanon.engine.parts import CELL_ROWS
-from gpuanon.errors import BackendError, GpuanonError, ParameterError
+from gpuanon.errors import BackendError, ParameterError
 from gpuanon.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -158,14 +158,11 @@ def _started(kind: ClusterKind, workers: int | None) -> Any:
             return started
         from dask_mpi import initialize
 
-        initialize(nthreads=1, exit=True)  # rank 0 schedules, rank 1 goes on here, the others work
-        from contextlib import nullcontext
-
+        # Rank 0 schedules, rank 1 goes on here, the others work until it is done.
+        initialize(interface=os.environ.get("GPUANON_INTERFACE"), nthreads=1, exit=True)
         return nullcontext()
     except ImportError as error:
         extra = {"cuda": "rapids", "slurm": "hpc", "mpi": "mpi"}.get(kind, "")
         raise BackendError(
             f"cluster: {kind} needs {error.name}, which is not installed", hint=f"pip install 'gpuanon[{extra}]'"
         ) from None
-    except GpuanonError:
-        raise

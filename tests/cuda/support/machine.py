@@ -30,12 +30,16 @@ class Launch:
     """What one launch did.
 
     executed : how often a warp executed each instruction of the kernel
+    blocks, threads, shared : blocks of the grid, threads of a block, its bytes of static and dynamic shared memory
     steps    : how many instructions the interpreter took
     traffic  : counters of global sectors and shared banks, when asked for
     """
 
     kernel: Kernel
     executed: Lanes
+    blocks: int
+    threads: int
+    shared: int
     steps: int = 0
     traffic: Traffic | None = None
 
@@ -91,7 +95,14 @@ def run(
     tables = [Region(v.name, np.frombuffer(bytearray(v.data or b""), np.uint8), read_only=True) for v in kernel.tables]
     everything = [*regions, *tables]
     symbols = {v.name: (len(regions) + 1 + i) << 40 for i, v in enumerate(kernel.tables)}
-    launch = Launch(kernel, np.zeros(len(kernel.instructions), np.int64), traffic=Traffic() if watch.traffic else None)
+    launch = Launch(
+        kernel,
+        np.zeros(len(kernel.instructions), np.int64),
+        shape.blocks,
+        shape.threads,
+        kernel.shared_bytes + shape.dynamic_shared,
+        traffic=Traffic() if watch.traffic else None,
+    )
     at_once = max(1, LANES_AT_ONCE // shape.lanes_per_block)
     chosen = range(shape.blocks) if shape.only is None else shape.only
     for first in range(0, len(chosen), at_once):

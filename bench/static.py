@@ -112,8 +112,8 @@ def rendered(records: list[dict[str, Any]], twin: dict[str, Any] | None) -> str:
         BEGIN,
         "",
         f"Values with slashes are for compute capabilities {order} "
-        f"({', '.join(device.name for device in DEVICES)}).  Inner loop: the heaviest innermost loop on 8.0, counted in "
-        f"{' and '.join(source_of_loops)}.  Set by: the unit that sets the bound on 8.0.",
+        f"({', '.join(device.name for device in DEVICES)}).  Inner loop: the heaviest innermost loop on 8.0, counted "
+        f"in {' and '.join(source_of_loops)}.  Set by: the unit that sets the bound on 8.0.",
         "",
         "| kernel | type | registers | spilled bytes | threads, shared bytes | occupancy % | inner loop | problem | "
         "time at least, ms | set by |",
@@ -146,9 +146,9 @@ def _rendered_twin(records: list[dict[str, Any]], twin: dict[str, Any]) -> str:
     bound = next(r for r in records if r["kernel"] == "kmember/kmember" and r["type"] == "float")["seconds"][80]
     return (
         f"k-member on 1 M × 10 rows, k = 5, blocks of {BLOCK}, float32: at least {1000 * bound:.2g} ms on an "
-        f"{A100.name} (a bound, not a measurement); its NumPy twin took {twin['seconds']:.1f} s on {twin['cores']} cores "
-        f"in the same run.  The bound is {twin['seconds'] / bound:,.0f} times below; what a device really takes, nobody "
-        "has measured."
+        f"{A100.name} (a bound, not a measurement); its NumPy twin took {twin['seconds']:.1f} s on {twin['cores']} "
+        f"cores in the same run.  The bound is {twin['seconds'] / bound:,.0f} times below; what a device really takes, "
+        "nobody has measured."
     )
 
 

@@ -14,7 +14,12 @@ from gpuanon.numerics.mixture import group_mixture, group_moments
 from gpuanon.operations.bins import bin_codes
 from gpuanon.operations.cells import cell_dither, merged_cells
 from gpuanon.operations.dither import Dither, column_order, gaussian_dither
+from gpuanon.operations.permute import Permute
+from gpuanon.operations.resample import Resample
 from gpuanon.parts import Changed, Moved, Records
+from tests.cuda.fixtures import host, xp
+
+__all__ = ["xp"]  # a fixture
 
 KEY = Key(b"a key for the tests of dithering")
 
@@ -90,7 +95,7 @@ class TestGaussian:
         X = discrete_table(n)
         groups = near(X, 5)
         cell = cells_of(X)
-        trials = 40
+        trials = 20
         counts = sum(
             np.bincount(
                 cell[Dither(block=block).apply(X, groups, records(n, f"t{t}")).source], minlength=cell.max() + 1
@@ -104,7 +109,7 @@ class TestGaussian:
         assert (z**2).mean() < 1.5
 
     def test_weights_keep_the_weighted_distribution(self):
-        n, trials = 4000, 30
+        n, trials = 4000, 20
         X = discrete_table(n, seed=5)
         cell = cells_of(X)
         weights = np.random.default_rng(5).integers(0, 5, n).astype(float)
@@ -243,16 +248,17 @@ class TestCells:
 
     def test_equals_resampling_with_replacement_in_distribution(self):
         X = np.array([[0.0, 1], [0, 2], [0, 1], [1, 1], [1, 2], [1, 2], [0, 2], [1, 1]])
-        groups = Partition.from_labels(np.array([0, 0, 0, 1, 1, 1, 1, 0]))
-        cell, labels = cells_of(X), groups.labels()
+        labels, count = np.array([0, 0, 0, 1, 1, 1, 1, 0]), 1500
+        # 1500 tables one below the other: values are shared by all groups, which Theorem 1 allows.
+        groups = Partition.from_labels((np.arange(count)[:, None] * 2 + labels).reshape(-1))
+        source = Dither(kind="cell").apply(np.tile(X, (count, 1)), groups, records(8 * count, "chi")).source
+        cell = cells_of(X)
         counts = np.zeros((2, 4))
-        for trial in range(1500):
-            source = Dither(kind="cell").apply(X, groups, records(8, f"chi {trial}")).source
-            np.add.at(counts, (labels, cell[source]), 1)
+        np.add.at(counts, (np.tile(labels, count), cell[source % 8]), 1)
         for g in (0, 1):
             share = np.bincount(cell[labels == g], minlength=4) / 4
             assert counts[g, share == 0].sum() == 0
-            assert stats.chisquare(counts[g, share > 0], 6000 * share[share > 0]).pvalue > 1e-5
+            assert stats.chisquare(counts[g, share > 0], 4 * count * share[share > 0]).pvalue > 1e-5
 
     def test_merged_cells_by_hand(self):
         # values    0  1  1  2  3  3  4  5; groups a a a a b a b b: 0 1 2 are all a, 3 is shared, 4 5 are b
@@ -261,16 +267,17 @@ class TestCells:
         np.testing.assert_array_equal(merged_cells(values, groups), [0, 0, 0, 0, 1, 1, 2, 2])
 
     def test_merged_cells_draw_members_in_proportion(self):
-        x = np.array([0.0, 1, 1, 2, 3, 3, 4, 5])[:, None]
-        groups = Partition.from_labels(np.array([0, 0, 0, 0, 1, 0, 1, 1]))
-        labels = groups.labels()
-        counts = np.zeros((2, 6))
+        x, labels, count = np.array([0.0, 1, 1, 2, 3, 3, 4, 5]), np.array([0, 0, 0, 0, 1, 0, 1, 1]), 3000
+        # 3000 tables side by side on the line, far apart.
+        line = (np.arange(count)[:, None] * 100 + x).reshape(-1, 1)
+        groups = Partition.from_labels((np.arange(count)[:, None] * 2 + labels).reshape(-1))
         operation = Dither(kind="merged-cell")
-        for trial in range(3000):
-            source = operation.apply(x, groups, records(8, f"merged {trial}")).source
-            np.add.at(counts, (labels, x[source, 0].astype(int)), 1)
+        source = operation.apply(line, groups, records(8 * count, "merged")).source
+        assert (source // 8 == np.arange(8 * count) // 8).all()
+        counts = np.zeros((2, 6))
+        np.add.at(counts, (np.tile(labels, count), x[source % 8].astype(int)), 1)
         for g in (0, 1):
-            share = np.bincount(x[labels == g, 0].astype(int), minlength=6) / (labels == g).sum()
+            share = np.bincount(x[labels == g].astype(int), minlength=6) / (labels == g).sum()
             assert counts[g, share == 0].sum() == 0
             assert stats.chisquare(counts[g, share > 0], counts[g].sum() * share[share > 0]).pvalue > 1e-5
         assert operation.promise == "members"
@@ -282,3 +289,48 @@ class TestCells:
             Dither(kind="merged-cell").apply(X, Partition.whole(4), records(4))
         with pytest.raises(ParameterError, match="above 0"):
             Dither(kind="cell").apply(X, Partition.whole(4), records(4, weights=np.array([1.0, 0, 1, 1])))
+
+
+class TestOnEitherDevice:
+    """The same release on NumPy and on the stand-in for CuPy (and on CuPy, where there is a device)."""
+
+    @pytest.mark.parametrize(
+        "operation",
+        [
+            Dither(),
+            Dither(block=0),
+            Dither(block=40),
+            Dither(bins=5),
+            Dither(kind="cell"),
+            Resample(),
+            Permute(),
+        ],
+        ids=lambda operation: (
+            " ".join(str(v) for v in operation.model_dump(exclude_defaults=True).values()) or operation.use
+        ),
+    )
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_release_is_the_same(self, xp, operation, weighted):
+        X = discrete_table(120)
+        X[:, 2] += np.random.default_rng(0).normal(size=120) * 0.1
+        weights = np.random.default_rng(1).integers(1, 4, 120).astype(float) if weighted else None
+        groups = near(X, 6)
+        expected = operation.apply(X, groups, records(120, "device", weights))
+        there = Partition(xp.asarray(groups.order), xp.asarray(groups.starts))
+        on_device = Records(KEY.draws(xp.arange(120), "device"), None if weights is None else xp.asarray(weights))
+        outcome = operation.apply(xp.asarray(X), there, on_device)
+        if isinstance(expected, Moved):
+            assert isinstance(outcome.source, xp.ndarray)
+            np.testing.assert_array_equal(host(outcome.source), expected.source)
+        else:
+            assert isinstance(outcome.values, xp.ndarray)
+            np.testing.assert_allclose(host(outcome.values), expected.values, atol=1e-12)
+
+    def test_merged_cells(self, xp):
+        x = np.random.default_rng(3).integers(0, 30, (60, 1)).astype(float)
+        groups = near(x, 6)
+        there = Partition(xp.asarray(groups.order), xp.asarray(groups.starts))
+        operation = Dither(kind="merged-cell")
+        expected = operation.apply(x, groups, records(60, "m")).source
+        outcome = operation.apply(xp.asarray(x), there, Records(KEY.draws(xp.arange(60), "m")))
+        np.testing.assert_array_equal(host(outcome.source), expected)

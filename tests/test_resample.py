@@ -28,25 +28,32 @@ def test_rows_come_from_the_own_group():
         assert (groups.labels()[source] == groups.labels()).all()
 
 
+def copies(labels, count):
+    """`count` copies of a small table one below the other, each with groups of its own."""
+    labels = np.asarray(labels)
+    width = labels.max() + 1
+    return Partition.from_labels((np.arange(count)[:, None] * width + labels).reshape(-1))
+
+
+def counted(source, size):
+    """(size, size) how often each row of the small table received each row."""
+    counts = np.zeros((size, size))
+    np.add.at(counts, (np.arange(len(source)) % size, source % size), 1)
+    return counts
+
+
 def test_every_member_is_drawn_equally_often():
-    groups = groups_of([4, 6])
-    labels = groups.labels()
-    counts = np.zeros((10, 10))
-    for trial in range(4000):
-        source = resample(groups, KEY.draws(np.arange(10), f"trial {trial}"))
-        counts[np.arange(10), source] += 1
+    labels = np.array([0, 1, 1, 0, 1, 1, 0, 0, 1, 1])
+    counts = counted(resample(copies(labels, 4000), KEY.draws(np.arange(40_000))), 10)
     for row in range(10):
         assert stats.chisquare(counts[row, labels == labels[row]]).pvalue > 1e-5
+        assert counts[row, labels != labels[row]].sum() == 0
 
 
 def test_weights_set_the_chances_and_empty_groups_are_drawn_evenly():
-    labels = np.array([0, 0, 0, 1, 1])
     weights = np.array([1.0, 0.0, 3.0, 0.0, 0.0])
-    groups = Partition.from_labels(labels)
-    counts = np.zeros((5, 5))
-    for trial in range(4000):
-        source = resample(groups, KEY.draws(np.arange(5), f"weighted {trial}"), weights)
-        counts[np.arange(5), source] += 1
+    groups = copies([0, 0, 0, 1, 1], 4000)
+    counts = counted(resample(groups, KEY.draws(np.arange(20_000), "weighted"), np.tile(weights, 4000)), 5)
     assert counts[:3, 1].sum() == 0
     assert stats.chisquare(counts[:3, [0, 2]].sum(axis=0), [3000, 9000]).pvalue > 1e-5
     assert stats.chisquare(counts[3:, 3:].sum(axis=0)).pvalue > 1e-5
@@ -59,14 +66,11 @@ def test_bad_weights_are_refused(weights):
 
 
 def test_permutations_are_uniform_over_all_orders():
-    groups = Partition.whole(3)
-    seen = {}
-    for trial in range(6000):
-        source = tuple(permute(groups, KEY.draws(np.arange(3), f"order {trial}")))
-        seen[source] = seen.get(source, 0) + 1
-    assert sorted(next(iter(seen))) == [0, 1, 2]
-    assert len(seen) == 6
-    assert stats.chisquare(list(seen.values())).pvalue > 1e-5
+    source = permute(copies([0, 0, 0], 6000), KEY.draws(np.arange(18_000))).reshape(6000, 3) % 3
+    assert (np.sort(source, axis=1) == np.arange(3)).all()
+    seen = np.bincount(source @ [9, 3, 1], minlength=27)
+    assert (seen > 0).sum() == 6
+    assert stats.chisquare(seen[seen > 0]).pvalue > 1e-5
 
 
 def test_permutation_keeps_the_rows_exactly():

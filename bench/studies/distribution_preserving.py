@@ -229,9 +229,16 @@ def one_market(
                     mean = {key: float(np.mean([getattr(f, key) for f in found])) for key in vars(found[0])}
                     rows.append(
                         {
-                            **{"seed": seed, "area": "none" if area is None else area + 1, "k": k, "release": name},
-                            **{"shift": shift, "coding": coding, "bias": mean["bias"], "r2": mean["r2"]},
-                            **{"similarity": mean["similarity"], "S": mean["shift"]},
+                            "seed": seed,
+                            "area": "none" if area is None else area + 1,
+                            "k": k,
+                            "release": name,
+                            "shift": shift,
+                            "coding": coding,
+                            "bias": mean["bias"],
+                            "r2": mean["r2"],
+                            "similarity": mean["similarity"],
+                            "S": mean["shift"],
                         }
                     )
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device
-from gpuanon.arrays.partition import Partition
+from gpuanon.arrays.partition import Partition, segment_sums
 from gpuanon.arrays.threads import each
 
 _SORT_ROWS = 1 << 16  # rows that one thread sorts at once
@@ -163,7 +163,8 @@ def running_weights(weights: Array, parts: Partition) -> Array:
     any weight counts as unweighted.
     """
     xp = namespace(weights)
-    totals = xp.add.reduceat(weights, parts.starts[:-1])
+    in_place = Partition(xp.arange(parts.n, dtype=np.int64), parts.starts)
+    totals = segment_sums(weights.astype(np.float64, copy=False), in_place)
     part = parts.part_of_sorted()
     scale = parts.sizes / xp.where(totals > 0, totals, 1)
     scaled = xp.where((totals > 0)[part], weights * scale[part], 1.0)

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device
-from gpuanon.arrays.partition import Partition
+from gpuanon.arrays.partition import Partition, segment_covariances, segment_means, segment_sums
 from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
-from gpuanon.numerics.empirical import stretches_of_parts
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.rosenblatt import whiten
 
-_ROWS = 1 << 14  # rows whose moments or draws one thread computes at once
+_ROWS = 1 << 14  # rows that one thread draws at once
 _GRAIN = 2.0**30  # components that agree to 1 / _GRAIN in every entry are one
 _NOTHING = 200.0  # below the logarithm of any weight that matters, and far from underflow
 
@@ -63,7 +62,7 @@ class Mixture:
         same = Partition.from_labels(equal_rows(xp.rint(entries * _GRAIN), part))
         one = same.order[same.starts[:-1]]
         top = self.log_weights.max()
-        weights = xp.add.reduceat(xp.exp(self.log_weights[same.order] - top), same.starts[:-1])
+        weights = segment_sums(xp.exp(self.log_weights - top), same)
         united = Mixture(self.means[one], self.factors[one], self.whitening[one], xp.log(weights) + top)
         return united, xp.searchsorted(part[one], xp.arange(parts.parts + 1, dtype=np.int64))
 
@@ -84,33 +83,18 @@ def group_moments(X: Array, groups: Partition, weights: Array | None = None) -> 
     A group without weight has the moments of its records as if they were equal, and a total of 0.
     """
     xp = namespace(X)
-
-    def some(places: slice) -> tuple[Array, Array, Array]:
-        rows = groups.order[places]
-        first, last = xp.searchsorted(groups.starts, xp.asarray([places.start, places.stop]))
-        offsets = groups.starts[first:last] - places.start
-        of_row = xp.repeat(xp.arange(len(offsets)), _sizes(groups, first, last))
-        w = xp.ones(len(rows), dtype=X.dtype) if weights is None else weights[rows].astype(X.dtype, copy=False)
-        totals = xp.add.reduceat(w, offsets)
-        if weights is not None:
-            w = xp.where((totals > 0)[of_row], w, 1)
-        divisors = xp.add.reduceat(w, offsets)[:, None]
-        w, Z = w[:, None], X[rows]
-        means = xp.add.reduceat(w * Z, offsets, axis=0) / divisors
-        Z = Z - means[of_row]
-        covariances = xp.empty((len(offsets), Z.shape[1], Z.shape[1]), dtype=X.dtype)
-        for j in range(Z.shape[1]):
-            covariances[:, j, : j + 1] = xp.add.reduceat(w * Z[:, j : j + 1] * Z[:, : j + 1], offsets, axis=0)
-            covariances[:, : j + 1, j] = covariances[:, j, : j + 1]
-        return means, covariances / divisors[:, :, None], totals
-
-    places = [slice(0, groups.n)] if on_device(X) else stretches_of_parts(groups, _ROWS)
-    means, covariances, totals = zip(*each(some, places), strict=True)
-    return xp.concatenate(means), xp.concatenate(covariances), xp.concatenate(totals)
-
-
-def _sizes(groups: Partition, first: int, last: int) -> Array:
-    """Sizes of some parts, on the host: repeat needs them there."""
-    from gpuanon.arrays.backend import to_host
-
-    return to_host(groups.starts[first + 1 : last + 1] - groups.starts[first:last])
+    if weights is None:
+        return segment_means(X, groups), segment_covariances(X, groups), groups.sizes.astype(X.dtype)
+    labels = groups.labels()
+    totals = segment_sums(weights.astype(X.dtype, copy=False), groups)
+    w = xp.where((totals > 0)[labels], weights, 1).astype(X.dtype, copy=False)[:, None]
+    divisors = segment_sums(w, groups)
+    means = segment_sums(w * X, groups) / divisors
+    Z = X - means[labels]
+    d = X.shape[1]
+    covariances = xp.empty((groups.parts, d, d), dtype=X.dtype)
+    for j in range(d):
+        products = segment_sums(w * Z[:, j : j + 1] * Z[:, : j + 1], groups) / divisors
+        covariances[:, j, : j + 1] = products
+        covariances[:, : j + 1, j] = products
+    return means, covariances, totals

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace
-from gpuanon.arrays.partition import Partition
+from gpuanon.arrays.partition import Partition, segment_sums
 from gpuanon.arrays.rng import Draws
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.empirical import cell_cdfs, conditional_inverse
@@ -66,8 +66,8 @@ def merged_cells(values: Array, groups: Partition) -> Array:
     """
     xp = namespace(values)
     by_value = Partition.from_labels(values)
-    labels = groups.labels()[by_value.order]
-    owner = labels[by_value.starts[:-1]]
-    shared = xp.add.reduceat((labels != owner[by_value.part_of_sorted()]).astype(np.int64), by_value.starts[:-1]) > 0
+    labels = groups.labels()
+    owner = labels[by_value.order[by_value.starts[:-1]]]
+    shared = segment_sums((labels != owner[values]).astype(np.int64), by_value) > 0
     same = (owner[1:] == owner[:-1]) & ~shared[1:] & ~shared[:-1]
     return xp.concatenate([xp.zeros(1, dtype=np.int64), xp.cumsum(~same)])[values]

@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types bench clean
+.PHONY: demo test lint types bench hpc clean
 demo: .venv/installed
 	$(BIN)/gpuanon demo
 
@@ -18,6 +18,11 @@ types: .venv/installed-test
 
 bench: .venv/installed-test
 	$(BIN)/python bench/run.py
+
+# The MPI and Slurm roads on this machine; a road whose programs are not installed says so and is passed over.
+hpc: .venv/installed-test
+	$(BIN)/python -m pip install --quiet --editable '.[hpc,mpi]'
+	for road in mpi slurm; do BIN=$$PWD/$(BIN) bench/hpc/$$road.sh || [ $$? = 77 ] || exit 1; done
 
 .venv/python-ok:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name one: make PYTHON=/path/to/python3.12 ..." >&2; exit 2; }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -166,7 +167,8 @@ def test_the_key_is_in_no_file_of_the_run(source, tmp_path):
     assert not any(b"a key for tests" in file.read_bytes() for file in files)
 
 
-def test_a_cluster_that_is_not_installed_says_what_to_install():
+def test_a_cluster_that_is_not_installed_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dask_jobqueue", None)
     with pytest.raises(GpuanonError, match=r"gpuanon\[hpc\]"), on_dask.cluster("slurm", 1):
         pass
 

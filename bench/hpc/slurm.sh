@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The Slurm road: a controller and a node on loopback, workers as Slurm jobs, a job array, and a job that is requeued.
 source "$(dirname "$0")/common.sh"
+JOBS=$(cd "$(dirname "$0")/../../docker/slurm" && pwd)
 need slurmctld slurmd sbatch munged
 [ "$(id -u)" = 0 ] || { echo "skipped: starting munged and slurmd needs root" >&2; exit 77; }
 prepare
@@ -64,7 +65,6 @@ export DASK_CONFIG=$WORK/dask
 same_as_expected by-slurm
 
 # A job array: one task a recipe.
-JOBS=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../docker/slurm" && pwd)
 mkdir -p recipes
 for k in 5 10; do sed "s/k = 5/k = $k/" recipe.toml > "recipes/k$k.toml"; done
 PATH=$BIN:$PATH sbatch --wait --mem=2G --cpus-per-task=1 --array=0-1 --output="$STATE/array-%a.log" "$JOBS/array.sbatch" registry recipes releases

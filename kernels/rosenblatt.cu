@@ -92,7 +92,7 @@ __device__ __forceinline__ void transform(const real* x, long long n, int d, con
 // rows       : (parts + 1) offsets of the parts' samples;  components : (parts + 1) of their components
 // tiles      : (parts + 1) offsets of the parts' tiles of blockDim.x samples
 // scratch    : (4, d, n) where shared memory is too small for 4 d blockDim.x numbers, else null
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 1)
 rosenblatt(const real* __restrict__ x, const long long* __restrict__ rows, const long long* __restrict__ components,
            const long long* __restrict__ tiles, long long parts, long long n, int d, const real* __restrict__ means,
            const real* __restrict__ whitening, const real* __restrict__ log_diagonal,

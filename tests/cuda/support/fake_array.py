@@ -18,8 +18,8 @@ from tests.cuda.support.signatures import check_call
 
 Host = np.ndarray[Any, Any]
 
-SCALAR_BYTES = 64
-"""Copies up to this size count as scalars: a shape, a count, a pair of bounds."""
+SCALAR_BYTES = 128
+"""Copies up to this size count as scalars: a count, a pair of bounds, one number for each of a few columns."""
 
 
 @dataclass

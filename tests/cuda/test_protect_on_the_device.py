@@ -1,0 +1,41 @@
+"""The whole of `protect` on the stand-in for CuPy, for every method: the same release as NumPy's, the table uploaded
+once and the result downloaded once, and nothing else but scalars copied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import gpuanon
+from tests.cuda.support.fake_cupy import fake_cupy
+from tests.every import MASKS, recipe, registry
+
+
+
+def assert_same_release(found: pa.Table, expected: pa.Table) -> None:
+    """Equal, but for the last digits of floating-point numbers."""
+    assert found.schema == expected.schema
+    for name in expected.column_names:
+        ours, theirs = found[name].combine_chunks(), expected[name].combine_chunks()
+        if pa.types.is_floating(theirs.type):
+            assert ours.is_null().equals(theirs.is_null())
+            a, b = (column.to_numpy(zero_copy_only=False) for column in (ours, theirs))
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+        else:
+            assert ours.equals(theirs), name
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_every_method_runs_on_the_device_with_one_upload_and_one_download(name: str) -> None:
+    data: Any = registry(300)
+    expected = gpuanon.protect(data, recipe(name), rng=7, backend="numpy")
+    with fake_cupy() as cp:
+        found = gpuanon.protect(data, recipe(name), rng=7, backend="cupy")
+        uploads, downloads = list(cp.transfers.uploads), list(cp.transfers.downloads)
+    assert found.manifest["backend"] == "cupy"
+    assert_same_release(found.data, expected.data)
+    assert len(uploads) == 1, uploads
+    assert len(downloads) == 1, downloads

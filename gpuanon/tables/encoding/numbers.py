@@ -13,7 +13,7 @@ from gpuanon.errors import InputError
 from gpuanon.numerics.value_counts import ValueCounts
 from gpuanon.tables.checks import number_faults
 from gpuanon.tables.encoding.features import Categories, Feature, Matrix, null_scale, standardised
-from gpuanon.tables.native import column_type, from_arrow
+from gpuanon.tables.native import column_type, from_arrow, to_arrow
 from gpuanon.tables.schema import Column, Nulls, Transform
 from gpuanon.tables.summaries import NumberSummary, transformed
 from gpuanon.tables.values import family, floats, value_type
@@ -124,6 +124,8 @@ class NumberCodec:
             values = np.full(len(matrix), float(self.low))
         else:
             values = self._backward(matrix[:, 0] * self.scale + self.center)
+            if pa.types.is_float64(type_) and self.decimals is None and len(like) == len(matrix):
+                values = self._unchanged(values, matrix[:, 0], floats(to_arrow(like)))
         null = matrix[:, 1] > 0 if self.nulls else None
         return from_arrow(self._typed(values, null, type_), like)
 
@@ -177,6 +179,14 @@ class NumberCodec:
             return pa.array(values, mask=null).cast(type_)
         most = float(np.finfo(type_.to_pandas_dtype()).max)
         return pa.array(np.clip(self._short(values), -most, most), mask=null).cast(type_)
+
+    def _unchanged(self, values: Matrix, feature: Matrix, before: Matrix) -> Matrix:
+        """Where a row's feature is what its own value gives, that value, to the bit: nothing was masked there."""
+        known = ~np.isnan(before)
+        if number_faults(self.name, self.transform, before):
+            return values
+        kept = known & (feature == standardised(self._forward(before), self.center, self.scale))
+        return np.where(kept, before, values)
 
     def _inside(self, whole: Matrix) -> Matrix:
         """(n,) whole numbers inside the observed range; clipped again as integers, float64 has only 53 bits."""

@@ -14,7 +14,6 @@ from tests.cuda.support.fake_cupy import fake_cupy
 from tests.every import MASKS, recipe, registry
 
 
-
 def assert_same_release(found: pa.Table, expected: pa.Table) -> None:
     """Equal, but for the last digits of floating-point numbers."""
     assert found.schema == expected.schema

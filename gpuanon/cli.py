@@ -48,6 +48,7 @@ def protect(
     ] = "none",
     cell: Annotated[int | None, typer.Option(min=1000, help="in parts: rows that are masked together, about")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with an interrupted run in parts")] = False,
+    dask_report: Annotated[Path | None, typer.Option(help="write Dask's performance report (HTML)")] = None,
     key_file: Annotated[Path | None, typer.Option(help="file with the secret key of a reproducible run")] = None,
     reference: Annotated[
         Path | None, typer.Option(help="a second sample of the population, for limits that need one")
@@ -61,12 +62,14 @@ def protect(
 ) -> None:
     """Mask a table as a recipe says; write the release only if its guarantee was verified on it."""
     from gpuanon.engine.files import protect_file
+    from gpuanon.engine.part_files import InParts
     from gpuanon.progress_bar import shown
 
+    how = InParts(workers, cluster, cell, resume, dask_report)
     with shown(err, quiet=quiet):
         result = protect_file(
             input, recipe, output, backend=backend, key_file=key_file, reference=reference, link=link, force=force,
-            workers=workers, cluster=cluster, cell=cell, resume=resume,
+            in_parts=None if how == InParts() else how,
             log=(lambda text: None) if quiet else (lambda text: err.print(text, style="dim")),
         )  # fmt: skip
     if json_:

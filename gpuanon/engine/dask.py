@@ -12,21 +12,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import BackendName
 from gpuanon.arrays.threads import thread_count
 from gpuanon.engine.memory import as_key
-from gpuanon.engine.part_files import protect_in_parts
+from gpuanon.engine.part_files import ClusterKind, protect_in_parts
 from gpuanon.engine.parts import CELL_ROWS
 from gpuanon.errors import BackendError, ParameterError
 from gpuanon.recipe import Recipe
 
 if TYPE_CHECKING:
     from distributed import Client
-
-ClusterKind = Literal["none", "local", "cuda", "slurm", "mpi"]
 
 
 class OnWorkers:
@@ -133,6 +131,26 @@ def cluster(kind: ClusterKind, workers: int | None) -> Iterator[Client | None]:
     with _started(kind, workers) as started, Client(started) as client:
         client.wait_for_workers(1, timeout=600)
         yield client
+
+
+@contextmanager
+def performance_report(client: Client | None, file: Path | None) -> Iterator[None]:
+    """Write Dask's own report of what its workers did to `file`, if one is asked for."""
+    if file is None:
+        yield
+        return
+    if client is None:
+        raise ParameterError("dask-report: there are no workers to report on", hint="--workers N, or --cluster")
+    from distributed import performance_report
+
+    try:
+        import bokeh  # noqa: F401
+    except ImportError:
+        raise BackendError(
+            "dask-report: Dask draws it with bokeh, which is not installed", hint="pip install bokeh"
+        ) from None
+    with performance_report(filename=str(file)):
+        yield
 
 
 def _started(kind: ClusterKind, workers: int | None) -> Any:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,17 +15,15 @@ from gpuanon.arrays.rng import Key
 from gpuanon.engine.assess import assess
 from gpuanon.engine.compare import MEASURES, compare, grid
 from gpuanon.engine.memory import protect
+from gpuanon.engine.part_files import InParts, protect_on_cluster
 from gpuanon.engine.plan import chosen_columns
 from gpuanon.engine.release import manifest_path
-from gpuanon.errors import InputError, ParameterError
+from gpuanon.errors import InputError
 from gpuanon.recipe import Recipe
 from gpuanon.tables import io
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import floats
-
-if TYPE_CHECKING:
-    from gpuanon.engine.dask import ClusterKind
 
 
 def protect_file(
@@ -39,15 +36,12 @@ def protect_file(
     reference: Path | None = None,
     link: Path | None = None,
     force: bool = False,
-    workers: int | None = None,
-    cluster: ClusterKind = "none",
-    cell: int | None = None,
-    resume: bool = False,
+    in_parts: InParts | None = None,
     log: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
     """Mask the table in a file; everything that can be refused is refused before the work begins.
 
-    With `workers`, `cluster`, `cell` or `resume` the table is masked in parts (see `gpuanon.engine.parts`).
+    in_parts : how to mask it in parts (see `gpuanon.engine.parts`); None for all at once
     """
     began = time.perf_counter()
     loaded = Recipe.load(recipe)
@@ -57,17 +51,14 @@ def protect_file(
     for beside in (manifest_path(output), link):
         if beside is not None:
             io.check_output(beside, force=force, inputs=inputs, table=False)
-    in_parts = workers is not None or cluster != "none" or cell is not None or resume
-    if in_parts and (link or reference):
-        raise ParameterError(
-            "link, reference: a run in parts has neither", hint="without --workers, --cluster, --cell and --resume"
-        )
-    if resume and key_file is None and "GPUANON_KEY" not in os.environ:
-        raise ParameterError("resume: the key of the interrupted run is needed", hint="--key-file, or GPUANON_KEY")
+    if in_parts is not None:
+        in_parts.check(link, reference, key_file)
     chosen = choose(backend)
     log(f"backend: {chosen.name} ({chosen.reason})")
-    if in_parts:
-        manifest = _in_parts(source, loaded, output, key, chosen.name, workers, cluster, cell, resume, force, log)
+    if in_parts is not None:
+        manifest = protect_on_cluster(
+            source, loaded, output, in_parts, key=key, backend=chosen.name, force=force, log=log
+        )
         return _result(manifest, output, began)
     with progress.stage("read"):
         table = read_table(source, loaded)
@@ -83,44 +74,6 @@ def _result(manifest: dict[str, Any], output: Path, began: float) -> dict[str, A
     names = ("rows_in", "rows_out", "rows_added", "rows_dropped", "backend", "mask", "guarantee")
     seconds = round(time.perf_counter() - began, 3)
     return {**{name: manifest[name] for name in names}, "seconds": seconds, "output": str(output)}
-
-
-def _in_parts(
-    source: Path,
-    recipe: Recipe,
-    output: Path,
-    key: Key,
-    backend: BackendName,
-    workers: int | None,
-    kind: ClusterKind,
-    cell: int | None,
-    resume: bool,
-    force: bool,
-    log: Callable[[str], None],
-) -> dict[str, Any]:
-    """The same in parts: on a cluster, or in this process."""
-    from gpuanon.engine.dask import OnWorkers, cluster
-    from gpuanon.engine.part_files import protect_in_parts
-    from gpuanon.engine.parts import CELL_ROWS, in_turn
-
-    kind = "local" if kind == "none" and workers else kind
-    with cluster(kind, workers) as client:
-        if client is not None:
-            log(
-                f"cluster: {kind}, {len(client.scheduler_info()['workers'])} workers, dashboard {client.dashboard_link}"
-            )
-        runner = in_turn if client is None else OnWorkers(client)
-        return protect_in_parts(
-            source,
-            recipe,
-            output,
-            key=key,
-            backend=backend,
-            runner=runner,
-            cell_rows=cell or CELL_ROWS,
-            resume=resume,
-            force=force,
-        )
 
 
 def assess_files(

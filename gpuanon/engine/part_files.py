@@ -7,8 +7,10 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.arrays.rng import Key
@@ -16,8 +18,73 @@ from gpuanon.engine.parts import CELL_ROWS, Runner, in_turn, protect_parts
 from gpuanon.engine.release import manifest_path
 from gpuanon.engine.sources import in_parquet, parquet_parts
 from gpuanon.engine.workspace import Workspace
+from gpuanon.errors import ParameterError
 from gpuanon.recipe import Recipe
 from gpuanon.tables import io
+
+ClusterKind: TypeAlias = Literal["none", "local", "cuda", "slurm", "mpi"]
+
+
+@dataclass(frozen=True)
+class InParts:
+    """How the command line masks a table in parts.
+
+    workers : number of workers; None or 0 without a cluster: this process
+    cluster : where the workers are
+    cell    : rows that are masked together, about; None for `CELL_ROWS`
+    resume  : go on with an interrupted run
+    report  : file for Dask's performance report, or None
+    """
+
+    workers: int | None = None
+    cluster: ClusterKind = "none"
+    cell: int | None = None
+    resume: bool = False
+    report: Path | None = None
+
+    def check(self, link: Path | None, reference: Path | None, key_file: Path | None) -> None:
+        """Refuse what a run in parts does not have."""
+        if link or reference:
+            raise ParameterError(
+                "link, reference: a run in parts has neither", hint="without --workers, --cluster, --cell and --resume"
+            )
+        if self.resume and key_file is None and "GPUANON_KEY" not in os.environ:
+            raise ParameterError("resume: the key of the interrupted run is needed", hint="--key-file, or GPUANON_KEY")
+
+
+def protect_on_cluster(
+    source: Path,
+    recipe: Recipe,
+    output: Path,
+    how: InParts,
+    *,
+    key: Key,
+    backend: BackendName,
+    force: bool,
+    log: Callable[[str], None],
+) -> dict[str, Any]:
+    """Mask the table at `source` in parts, in this process or on a cluster that is started for it; the manifest."""
+    from gpuanon.engine.dask import OnWorkers, cluster, performance_report
+
+    kind = "local" if how.cluster == "none" and how.workers else how.cluster
+    with cluster(kind, how.workers) as client, performance_report(client, how.report):
+        runner = in_turn if client is None else OnWorkers(client)
+        if client is not None:
+            log(
+                f"cluster: {kind}, {len(client.scheduler_info()['workers'])} workers, dashboard {client.dashboard_link}"
+            )
+        return protect_in_parts(
+            source,
+            recipe,
+            output,
+            key=key,
+            backend=backend,
+            runner=runner,
+            cell_rows=how.cell or CELL_ROWS,
+            resume=how.resume,
+            force=force,
+            log=log,
+        )
 
 
 def protect_in_parts(
@@ -31,6 +98,7 @@ def protect_in_parts(
     cell_rows: int = CELL_ROWS,
     resume: bool = False,
     force: bool = False,
+    log: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
     """Mask the table at `source` in parts and write `output`, a file or a folder of Parquet parts; the manifest.
 
@@ -48,7 +116,9 @@ def protect_in_parts(
     parts = parquet_parts(in_parquet(source, workspace.folder, text))
     released = workspace.path("release")
     released.mkdir(exist_ok=True)
-    manifest = protect_parts(parts, recipe, key, chosen, workspace, released, runner=runner, cell_rows=cell_rows)
+    manifest = protect_parts(
+        parts, recipe, key, chosen, workspace, released, runner=runner, cell_rows=cell_rows, log=log
+    )
     manifest["cell_rows"] = cell_rows
     manifest["seconds"] = round(time.perf_counter() - began, 3)
     _commit(released, output, manifest, force)

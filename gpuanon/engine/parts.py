@@ -7,6 +7,7 @@ is fixed by the data, the recipe, the key and the cell size: never by the parts,
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -71,11 +72,23 @@ class Run:
     workspace: Workspace
     runner: Runner
     cell_rows: int
+    log: Callable[[str], None]
 
-    def stage(self, name: str, task: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        """Do `task` for every item, each once however often the run is resumed; results in order."""
+    def stage(
+        self, name: str, task: Callable[[Any], Any], items: Sequence[Any], written: Sequence[Path] = ()
+    ) -> list[Any]:
+        """Do `task` for every item, each once however often the run is resumed; results in order.
+
+        written : files that the tasks write, whose bytes are told
+        """
+        began = time.perf_counter()
         with progress.stage(name.split("-")[0]):
-            return self.runner(partial(_once, self.workspace, name, task), list(enumerate(items)))
+            results = self.runner(partial(_once, self.workspace, name, task), list(enumerate(items)))
+        seconds = max(time.perf_counter() - began, 1e-9)
+        moved = sum(path.stat().st_size for path in written if path.exists())
+        bytes_ = f", {moved / 1e6:,.1f} MB written" if moved else ""
+        self.log(f"{name}: {len(items)} tasks, {seconds:.1f} s, {self.rows / seconds:,.0f} rows/s{bytes_}")
+        return results
 
 
 def _once(workspace: Workspace, name: str, task: Callable[[Any], Any], item: tuple[int, Any]) -> Any:
@@ -93,6 +106,7 @@ def protect_parts(
     *,
     runner: Runner = in_turn,
     cell_rows: int = CELL_ROWS,
+    log: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
     """Mask a table that lies in parts, and write the release as Parquet parts into the folder `release`.
 
@@ -103,6 +117,7 @@ def protect_parts(
     release : an existing empty folder that every worker can reach
     runner : who does the tasks
     cell_rows : rows of a cell, about
+    log : told, after each stage, its rows a second and the bytes that it wrote
 
     Returns
     -------
@@ -122,7 +137,7 @@ def protect_parts(
     if rows == 0:
         raise InputError("the table has no rows", hint="there is nothing to mask")
     schema = Schema.infer(Table.of(parts[0].read().slice(0, 0).drop_columns([stages.RECORD])), recipe.columns)
-    run = Run(recipe, schema, rows, key, backend, workspace, runner, cell_rows)
+    run = Run(recipe, schema, rows, key, backend, workspace, runner, cell_rows, log)
     steps: list[tuple[Plan, list[CellResult]]] = []
     current = list(parts)
     for number in range(len(recipe.mask)):
@@ -156,7 +171,7 @@ def _step(run: Run, number: int, parts: list[Part]) -> tuple[Plan, list[CellResu
         checked=not changed_later(every, number),
         release_parts=_release_parts(run.rows) if last else 0,
     )
-    results: list[CellResult] = run.stage(f"mask-{number}", mask, list(zip(united, targets, strict=True)))
+    results: list[CellResult] = run.stage(f"mask-{number}", mask, list(zip(united, targets, strict=True)), targets)
     masked = [
         Part(at, target, None, None, result.rows)
         for at, (target, result) in enumerate(zip(targets, results, strict=True))
@@ -193,7 +208,7 @@ def _scattered(
         draws=(run.key, f"cells.{number}"),
         drop=run.schema.identifiers if number == 0 else (),
     )
-    return targets, run.stage(f"scatter-{number}", scatter, list(zip(parts, targets, strict=True)))
+    return targets, run.stage(f"scatter-{number}", scatter, list(zip(parts, targets, strict=True)), targets)
 
 
 def _cells(plan: Plan, count: int, sample: pa.Table) -> Cells:
@@ -222,7 +237,8 @@ def _assembled(run: Run, masked: list[Part], release: Path) -> int:
     """Write the release parts; the number of rows written."""
     sources = tuple(part.source for part in masked)
     targets = [(at, release / f"part-{at:05d}.parquet") for at in range(_release_parts(run.rows))]
-    return sum(run.stage("assemble", partial(stages.assemble, sources=sources, key=run.key), targets))
+    task = partial(stages.assemble, sources=sources, key=run.key)
+    return sum(run.stage("assemble", task, targets, [path for _, path in targets]))
 
 
 def _merged(guarantees: list[Guarantee]) -> Guarantee:

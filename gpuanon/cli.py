@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -193,14 +194,21 @@ def root(version: Annotated[bool, typer.Option("--version", help="print the vers
         raise typer.Exit
 
 
+class Terminated(BaseException):
+    """SIGTERM, which batch systems send: to be cleaned up after like an interrupt."""
+
+
 def main() -> None:
     """Run the command line; every failure is one clear message and an exit code."""
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         app()
     except GpuanonError as error:
         _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
         _fail("interrupted; nothing was written", 130)
+    except Terminated:
+        _fail("terminated; nothing was written", 143)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
@@ -216,6 +224,10 @@ def main() -> None:
             "Hint: GPUANON_DEBUG=1 shows the whole traceback, which may quote cell values",
             2,
         )
+
+
+def _terminate(number: int, frame: Any) -> None:
+    raise Terminated
 
 
 def _fail(message: str, code: int) -> None:

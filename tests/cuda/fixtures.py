@@ -52,5 +52,5 @@ def host(array: Any) -> np.ndarray[Any, Any]:
     """The NumPy array behind a result, wherever it lives."""
     cupy = sys.modules.get("cupy")
     if cupy is not None and isinstance(array, cupy.ndarray):
-        return array.get()  # type: ignore[no-any-return]
+        return array.get()
     return np.asarray(array)

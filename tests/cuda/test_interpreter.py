@@ -160,7 +160,7 @@ def words(count: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     rng = np.random.default_rng(8)
     edge = np.array([0, 1, 2, 31, 32, 2**31 - 1, 2**31, 2**32 - 1], np.uint32)
     pairs = np.stack(np.meshgrid(edge, edge)).reshape(2, -1)
-    return tuple(np.concatenate([pairs, rng.integers(0, 2**32, (2, count), dtype=np.uint32)], axis=1))  # type: ignore[return-value]
+    return tuple(np.concatenate([pairs, rng.integers(0, 2**32, (2, count), dtype=np.uint32)], axis=1))
 
 
 def signed(value: int, bits: int = 32) -> int:

@@ -73,7 +73,7 @@ def accesses() -> dict[tuple[str, str, str, str], tuple[float, float]]:
     for (name, space, what, line, _), (taken, least, conflict) in totals.items():
         key = (name, space, what, line)
         worst[key] = max(worst[key], conflict if space == "shared" else taken / least)
-    return worst  # type: ignore[return-value]
+    return worst
 
 
 def excuse_of(kernel: str, line: str) -> Excuse | None:

@@ -69,7 +69,7 @@ class ndarray:
 
     __slots__ = ("__weakref__", "_host")
     __array_priority__ = 100
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __init__(
         self, shape: Any, dtype: Any = float, memptr: Any = None, strides: Any = None, order: str = "C"
@@ -136,9 +136,9 @@ class ndarray:
     def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> Host:
         transfers.note("down", self._host.nbytes, "get()")
         if out is None:
-            return np.array(self._host, order=order)  # type: ignore[call-overload,no-any-return]
+            return np.array(self._host, order=order)
         out[...] = self._host
-        return out  # type: ignore[no-any-return]
+        return out
 
     def tolist(self) -> Any:
         transfers.note("down", self._host.nbytes, "tolist()")
@@ -185,10 +185,10 @@ class ndarray:
         target = np.dtype(dtype)
         if not copy and target == self._host.dtype:
             return self
-        return wrap(self._host.astype(target, order=order, copy=True))  # type: ignore[arg-type]
+        return wrap(self._host.astype(target, order=order, copy=True))
 
     def copy(self, order: str = "C") -> ndarray:
-        return wrap(self._host.copy(order=order))  # type: ignore[arg-type]
+        return wrap(self._host.copy(order=order))
 
     def __getattr__(self, name: str) -> Any:
         """A method that the real array has, with the arguments that it takes."""
@@ -264,14 +264,14 @@ def wrap(host: Host) -> ndarray:
 
 def poisoned(shape: Any, dtype: Any, order: str = "C") -> Host:
     """Memory that was not written: values that spoil whatever is computed from them."""
-    host = np.empty(shape, dtype, order=order)  # type: ignore[call-overload]
+    host = np.empty(shape, dtype, order=order)
     if host.dtype.kind == "b":
         host.fill(True)
     elif host.dtype.kind in "iu":
         host.fill(np.iinfo(host.dtype).max - 5)
     else:
         host.fill(np.nan)
-    return host  # type: ignore[no-any-return]
+    return host
 
 
 def unwrap(value: Any) -> Any:

@@ -172,7 +172,7 @@ def empty_like(prototype: Any, dtype: Any = None, order: str = "K", subok: Any =
 
 
 def flatnonzero(a: ndarray) -> ndarray:
-    return rewrap(np.flatnonzero(unwrap(a)))  # type: ignore[no-any-return]
+    return rewrap(np.flatnonzero(unwrap(a)))
 
 
 CREATION = {

@@ -19,7 +19,8 @@ from tests.cuda.support import nvrtc
 from tests.cuda.support.faults import BadLaunch
 from tests.cuda.support.machine import Grid, Launch, Watch, run
 from tests.cuda.support.memory import Region
-from tests.cuda.support.ptx import Kernel, parse
+from tests.cuda.support.ptx import Kernel
+from tests.cuda.support.ptx_kernels import parse
 
 Size = int | Sequence[int]
 

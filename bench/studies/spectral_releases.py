@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from gpuanon.groups.spectral import Spectral
 from spectral_data import Samples, decode
 
 from gpuanon.arrays.partition import Partition
@@ -17,6 +16,7 @@ from gpuanon.bases.identity import Identity
 from gpuanon.bases.svd import Svd
 from gpuanon.groups.median_cuts import MedianCuts, all_cuts, small_share
 from gpuanon.groups.models import Mdav, Whole
+from gpuanon.groups.spectral import Spectral
 from gpuanon.operations.centroid import Centroid
 from gpuanon.operations.noise import Noise
 from gpuanon.operations.swap import Swap
@@ -29,14 +29,19 @@ RHS_K = 7
 TARGETS = (100, 200, 300)
 CANDIDATES = tuple(range(50, 1001, 25))
 
+PLAIN, TURNED = Swap(), Swap(orthonormal=True)
 FRONTIER: dict[str, tuple[Groups, Basis, Operation]] = {
-    **{f"spectral {t} × svd": (Spectral(target=t), Svd(per_group=True), Swap()) for t in (100, 150, 200, 300)},
+    **{f"spectral {t} × svd": (Spectral(target=t), Svd(per_group=True), PLAIN) for t in (100, 150, 200, 300)},
     **{
-        f"spectral {t} × svd, orthonormal": (Spectral(target=t), Svd(per_group=True), Swap(orthonormal=True))
-        for t in (100, 150, 200)
+        f"spectral {t} × svd, orthonormal": (Spectral(target=t), Svd(per_group=True), TURNED)
+        for t in (100, 125, 150, 200)
     },
-    **{f"mdav {t} × svd": (Mdav(k=t, block=0, refine=False), Svd(per_group=True), Swap()) for t in (100, 200)},
-    **{f"median cuts {t} × svd": (MedianCuts(k=t, on="svd"), Svd(per_group=True), Swap()) for t in (50, 100)},
+    "spectral 200 × ica, orthonormal": (Spectral(target=200), Ica(per_group=True), TURNED),
+    **{
+        f"mdav {t} × svd, orthonormal": (Mdav(k=t, block=0, refine=False), Svd(per_group=True), TURNED)
+        for t in (50, 75, 100)
+    },
+    "median cuts 50 × svd, orthonormal": (MedianCuts(k=50, on="svd"), Svd(per_group=True), TURNED),
 }
 """Combinations that nobody has published, tried for the best utility that still meets the standard."""
 

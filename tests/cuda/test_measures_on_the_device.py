@@ -1,0 +1,99 @@
+"""Measures on device arrays: the same figures as on the host, without a copy of the table to the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpuanon.arrays.rng import Key
+from gpuanon.measure import Measured
+from gpuanon.numerics.ks import ks_distance, ks_excess
+from gpuanon.risk.auto_target import auto_target
+from gpuanon.risk.match_auc import match_auc
+from gpuanon.risk.noise_stripping import noise_stripping
+from gpuanon.risk.prediction import prediction_ambiguity, prediction_distance, prediction_uncertainty
+from gpuanon.risk.reference_standard import reference_standard, split_reference
+from gpuanon.utility.bias import correlation_bias, mean_bias
+from gpuanon.utility.cells import binned, jsd
+from gpuanon.utility.differences import correlations, means, rank_correlations, variances
+from gpuanon.utility.information_loss import il1s, information_loss, mse, r2, records_changed
+from gpuanon.utility.kernel_pca import kernel_pca
+from gpuanon.utility.ks import ks
+from tests.cuda.fixtures import host
+
+ROWS = 48
+
+OF_TWO: dict[str, Callable[[Any, Any], Measured]] = {
+    "prediction_distance": prediction_distance,
+    "prediction_ambiguity": prediction_ambiguity,
+    "prediction_uncertainty": prediction_uncertainty,
+    "match_auc": lambda X, Y: match_auc(X, Y, _link(X)),
+    "noise_stripping": lambda X, Y: noise_stripping(X, Y, _link(X), components=2),
+    "means": means,
+    "variances": variances,
+    "correlations": correlations,
+    "rank_correlations": rank_correlations,
+    "records_changed": records_changed,
+    "mse": mse,
+    "r2": r2,
+    "il1s": lambda X, Y: il1s(X, Y, link=_link(X)),
+    "information_loss": information_loss,
+    "ks": ks,
+    "mean_bias": mean_bias,
+    "correlation_bias": correlation_bias,
+    "jsd": lambda X, Y: jsd(*binned(X, Y, 3)),
+    "kernel_pca": lambda X, Y: kernel_pca(X, Y, most=4),
+    "kernel_pca, rbf": lambda X, Y: kernel_pca(X, Y, kernel="rbf", most=4),
+}
+
+
+def _link(X: Any) -> Any:
+    from gpuanon.arrays.backend import namespace
+
+    return namespace(X).arange(len(X))
+
+
+def _tables() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(2 * ROWS, 3)) @ rng.normal(size=(3, 3))
+    return X[:ROWS], X[:ROWS] + rng.normal(size=(ROWS, 3)) * 0.7, X[ROWS:]
+
+
+@pytest.mark.parametrize("name", OF_TWO)
+def test_figures_equal_those_of_the_host(cp: Any, name: str) -> None:
+    X, Y, _ = _tables()
+    expected = OF_TWO[name](X, Y)
+    found = OF_TWO[name](cp.asarray(X), cp.asarray(Y))
+    assert type(found.value) is type(expected.value)
+    assert found.value == pytest.approx(expected.value, rel=1e-9, abs=1e-12)
+    assert set(found.details) == set(expected.details)
+
+
+def test_ks_on_either_device(xp: Any) -> None:
+    x, y = xp.asarray([1.0, 2.0, 2.0, 5.0]), xp.asarray([2.0, 3.0, 4.0])
+    assert ks_excess(x, y) == pytest.approx(0.75 - 1 / 3)
+    assert ks_excess(y, x) == pytest.approx(0.25)
+    assert ks_distance(x, y) == pytest.approx(0.75 - 1 / 3)
+
+
+def test_reference_standard_on_either_device(xp: Any) -> None:
+    X, Y, R = (xp.asarray(table) for table in _tables())
+    measured = reference_standard(X, Y, R[:30], link=xp.arange(ROWS), k=3)
+    expected = reference_standard(*_tables()[:2], _tables()[2][:30], link=np.arange(ROWS), k=3)
+    assert measured.details["distance"] == expected.details["distance"]
+    kept, reference = split_reference(Key(b"a key of the tests only").draws(xp.arange(50)), 0.4)
+    assert sorted([*host(kept).tolist(), *host(reference).tolist()]) == list(range(50))
+
+
+def test_auto_target_on_either_device(xp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    # So few records differ more by chance than the standard allows: here the limit lies between the two candidates.
+    monkeypatch.setattr("gpuanon.risk.auto_target.limit_of", lambda name: 0.9)
+    X, _, R = (xp.asarray(table) for table in _tables())
+    noise = xp.asarray(np.random.default_rng(2).normal(size=(ROWS, 3)))
+    choice = auto_target(X, R, lambda target: X + noise * (target - 1), [1, 2], k=3)
+    assert choice.target == 2
+    assert isinstance(choice.release, xp.ndarray)
+    assert [trial.target for trial in choice.trials] == [1, 2]

@@ -14,7 +14,7 @@ from sklearn.metrics import mean_squared_error, r2_score
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.utility.differences import correlations, means, rank_correlations, ranks, variances
 from gpuanon.utility.information_loss import il1s, information_loss, mse, r2, records_changed
-from gpuanon.utility.ks import ks
+from gpuanon.utility.ks import exchanged_share, ks
 
 ALL = (means, variances, correlations, rank_correlations, records_changed, mse, il1s, information_loss, ks)
 
@@ -118,6 +118,32 @@ def test_ks_gives_the_reference_as_a_yardstick(tables: tuple[np.ndarray, np.ndar
     measured = ks(X, Y, reference=X[::2])
     assert measured.details["reference"]["max"] == ks(X, X[::2]).value  # type: ignore[index, call-overload]
     assert "dependent" in str(measured.note)
+
+
+def test_exchanges_within_pairs_are_valid_for_dependent_samples() -> None:
+    rng = np.random.default_rng(6)
+    shares = []
+    for _ in range(60):
+        X = rng.normal(size=(80, 2))  # two noisy readings of one record: dependent, and interchangeable
+        pair = [X + 0.3 * rng.normal(size=X.shape) for _ in range(2)]
+        shares.append(exchanged_share(*pair, rounds=39))
+    assert stats.kstest(shares, "uniform").pvalue > 0.01
+    X = rng.normal(size=(200, 2))
+    shifted = X + 0.15 + 0.01 * rng.normal(size=X.shape)
+    # The test for independent samples does not see a shift of 0.15; the exchanges do.
+    assert stats.ks_2samp(X[:, 0], shifted[:, 0]).pvalue > 0.05
+    order = rng.permutation(200)
+    measured = ks(X, shifted[order], link=order, permutations=99)
+    assert measured.details["exchanged_share"] == 0.01
+    assert "200 pairs" in str(measured.note)
+    with pytest.raises(ParameterError, match="permutations"):
+        exchanged_share(X, X, rounds=0)
+
+
+def test_the_observed_distance_of_an_exchange_is_the_ks_distance() -> None:
+    X, Y = np.array([[1.0], [2.0], [2.0]]), np.array([[2.0], [3.0], [1.0]])
+    assert exchanged_share(X, X, rounds=9) == 1.0
+    assert ks(X, Y).value == pytest.approx(stats.ks_2samp(X[:, 0], Y[:, 0], method="exact").statistic)
 
 
 def _mdav(X: np.ndarray, k: int) -> np.ndarray:

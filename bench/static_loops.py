@@ -122,13 +122,17 @@ def ptx_class(instruction: Instruction) -> str:
 
 
 def _heaviest(classes: list[str], backward: list[tuple[int, int]], source: str) -> Loop:
-    """Of the loops that hold no other loop, the one with most arithmetic and memory instructions."""
+    """Of the loops that hold no other loop, the one with most arithmetic, then with most accesses to memory."""
     inner = [
         (begin, end)
         for begin, end in backward
         if not any((a, b) != (begin, end) and begin <= a and b <= end for a, b in backward)
     ]
     mixes = [Counter(c for c in classes[begin : end + 1] if c != "none") for begin, end in inner]
-    weight = ("fp32", "fp64", "special", "shared", "global")
-    best = max(mixes, key=lambda mix: (sum(mix[name] for name in weight), sum(mix.values())), default=Counter())
+    arithmetic, memory = ("fp32", "fp64", "special"), ("shared", "global")
+
+    def weight(mix: Counter[str]) -> tuple[int, int, int]:
+        return sum(mix[name] for name in arithmetic), sum(mix[name] for name in memory), sum(mix.values())
+
+    best: Counter[str] = max(mixes, key=weight, default=Counter())
     return Loop(best, source)

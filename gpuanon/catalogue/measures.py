@@ -122,7 +122,7 @@ MEASURES: tuple[Measure, ...] = (
     _loss("cell_ks", KULIK, "mean of the largest difference of a cell's share, two-way tables",
           lambda c: cells.cell_ks(*c.binned)),
     _gain("histogram_intersection", WEI, "probability that the quasi-identifiers' distributions have in common",
-          lambda c: histogram_intersection.histogram_intersection(*c.quasi)),
+          lambda c: histogram_intersection.histogram_intersection(*c.quasi_codes)),
     _gain("confidence_overlap", KULIK, "mean overlap of the confidence intervals of a mean",
           lambda c: confidence.confidence_overlap(*c.encoded)),
     _loss("estimator_mse", KULIK, "median ratio of an estimator's error from the release to that from the original",

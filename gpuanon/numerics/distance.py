@@ -116,7 +116,9 @@ def furthest(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> tuple[Array, Arr
     """(n,) distance to, and (n,) index of, the row of `Y` furthest from each row of `X`.  Ties: lowest index."""
     X, Y = _checked(X, Y, metric)
     if not on_device(X):
-        distance, index = _host().furthest(X, Y, metric)
+        from gpuanon.numerics import distance_search
+
+        distance, index = distance_search.furthest(X, Y, metric)
         return distance.astype(X.dtype, copy=False), index
     xp = namespace(X)
     stretch = _stretch(len(X), len(Y))

@@ -27,7 +27,7 @@ _ROWS = 1 << 14  # rows whose pairs are computed at once by a thread
 class Columns:
     """A table (m, d) as the columns of a metric.
 
-    values      : (d, m) float64
+    values      : (d, m) float64, or (d, b, c) in blocks of c rows
     weights     : (d,) Gower's add up to 1
     categorical : (d,) whether only equality counts
     """
@@ -63,12 +63,12 @@ class Columns:
         return self._summed(difference, (len(X), tile.stop - tile.start))
 
     def pairs(self, X: Host, index: Host) -> Host:
-        """(q, c) distances of the rows of `X` (q, d) from the rows `index` (q, c) of the table."""
+        """(q, c) distances of the rows of `X` (q, d) from the rows `index` (q, c) of the table, or its blocks (q,)."""
 
         def difference(j: int, out: Host) -> None:
-            np.subtract(X[:, j, None], self.values[j].take(index), out=out)
+            np.subtract(X[:, j, None], self.values[j].take(index, axis=0), out=out)
 
-        return self._summed(difference, index.shape)
+        return self._summed(difference, (*index.shape, *self.values.shape[2:]))
 
     def _summed(self, difference: Callable[[int, Host], None], shape: tuple[int, ...]) -> Host:
         """The columns' shares, four at a time, then four fours, then those: as the kernels do, and as exact."""
@@ -150,20 +150,6 @@ def all_pairs(X: Host, columns: Columns, index: Host) -> Host:
 
     each(fill, range(0, len(X), step))
     return out
-
-
-def furthest(X: Host, Y: Host, metric: Metric) -> tuple[Host, Host]:
-    """(n,) largest distance, and (n,) the lowest index that has it."""
-    columns = Columns.of(Y, metric)
-    most, index = np.empty(len(X)), np.empty(len(X), dtype=np.int64)
-
-    def search(rows: slice) -> None:
-        D = panel(X[rows], columns)
-        index[rows] = D.argmax(axis=1)
-        most[rows] = D[np.arange(len(D)), index[rows]]
-
-    each(search, row_panels(len(X), len(Y)))
-    return most, index
 
 
 def row_sums(X: Host, Y: Host, metric: Metric) -> Host:

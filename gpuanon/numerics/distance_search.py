@@ -1,9 +1,9 @@
 """The k nearest rows on the host, exactly, ties and all.
 
-A search that rounds otherwise than `distance_host` (a k-d tree on few columns, scikit-learn's brute force by
-``|x|² + |y|² − 2 x·y`` on many) only proposes candidates.  They are measured anew from differences, and accepted when
-they provably hold every row that could be nearer than, or tied with, the k-th; otherwise more are asked for.
-Rows that occur more than once are searched for once, and searched in once.
+A search that rounds otherwise than `distance_host` (a k-d tree on few columns, `distance_bounds` on many) only
+proposes candidates.  They are measured anew from differences, and accepted when they provably hold every row that could
+be nearer than, or tied with, the k-th; otherwise more are asked for.  Rows that occur more than once are searched for
+once, and searched in once.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.threads import each, thread_count
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance import Metric
+from gpuanon.numerics.distance_bounds import QUERIES, Blocks
 from gpuanon.numerics.distance_host import Columns, all_pairs, panel, row_panels
 
 Host = np.ndarray[Any, Any]
@@ -24,8 +26,8 @@ Proposal: TypeAlias = Callable[[Host, int], tuple[Host, Host]]
 """(queries (q, d), count) → (q, count) rows of the table, and (q,) a distance that no other row goes below."""
 
 _SMALL = 1 << 22  # pairs up to which looking at all of them beats any preparation
-_TREE_COLUMNS = 10  # beyond, a k-d tree visits most of its leaves (measured: bench/studies)
-_SPARE = 3  # candidates more than asked for, so that a tie shows
+_TREE_COLUMNS = 7  # beyond, a k-d tree visits so many of its leaves that bounds on blocks are faster
+_SPARE = 1  # candidates more than asked for, so that a tie shows
 _BATCH = 1 << 19  # candidates held at once
 _EPSILON = float(np.finfo(np.float64).eps)
 
@@ -41,13 +43,41 @@ def search(X: Host, Y: Host, k: int, metric: Metric) -> tuple[Host, Host, Host]:
     n, m = len(queries.rows), len(table.rows)
     columns = Columns.of(table.rows, metric)
     answers = _Answers(np.empty((n, k)), np.empty((n, k), dtype=np.int64), np.empty(n, dtype=np.int64), table)
-    propose = _proposals(table.rows, metric) if n * m > _SMALL else None
-    if propose is None:
+    few = X.shape[1] <= _TREE_COLUMNS and not columns.categorical.any()
+    if n * m <= _SMALL or not (few or columns.squared):
         _look_at_all(queries.rows, columns, min(k, m), answers)
+    elif few:
+        _ask(queries.rows, columns, min(k, m), answers, _tree(table.rows, columns))
     else:
-        _ask(queries.rows, columns, min(k, m), answers, propose)
+        _bound(queries.rows, columns, min(k, m), answers)
     back = queries.inverse()
     return answers.distance[back], answers.index[back], answers.ties[back]
+
+
+def furthest(X: Host, Y: Host, metric: Metric) -> tuple[Host, Host]:
+    """(n,) largest distance, and (n,) the lowest index that has it."""
+    columns = Columns.of(Y, metric)
+    most, index = np.empty(len(X)), np.empty(len(X), dtype=np.int64)
+    X = X.astype(np.float64, copy=False)
+    blocks = Blocks.of(columns, -1) if columns.squared and len(X) * len(Y) > _SMALL else None
+
+    def search_all(rows: slice) -> None:
+        D = panel(X[rows], columns)
+        index[rows] = D.argmax(axis=1)
+        most[rows] = D[np.arange(len(D)), index[rows]]
+
+    def search_blocks(rows: slice) -> None:
+        assert blocks is not None
+        query, row, distance = blocks.candidates(X[rows], 1)
+        best = np.lexsort((row, -distance, query))[np.searchsorted(query, np.arange(rows.stop - rows.start))]
+        most[rows], index[rows] = distance[best], row[best]
+
+    with one_blas_thread():
+        if blocks is None:
+            each(search_all, row_panels(len(X), len(Y)))
+        else:
+            each(search_blocks, (slice(at, min(len(X), at + QUERIES)) for at in range(0, len(X), QUERIES)))
+    return most, index
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +145,7 @@ class _Answers:
     def put(self, rows: Host, query: Host, place: Host, distance: Host) -> None:
         """Settle the queries `rows`, of which ``rows[query]`` (ascending) has the candidates `place`.
 
-        Each query's candidates hold all distinct rows up to its k-th smallest distance.
+        Each query's candidates hold at least all distinct rows up to its k-th smallest distance.
         """
         k = self.distance.shape[1]
         counts = self.table.counts[place]
@@ -161,6 +191,18 @@ def _look_at_all(X: Host, columns: Columns, k: int, answers: _Answers) -> None:
     each(answer, row_panels(len(X), columns.rows))
 
 
+def _bound(X: Host, columns: Columns, k: int, answers: _Answers) -> None:
+    """Measure the pairs in the blocks that bounds do not rule out."""
+    blocks = Blocks.of(columns)
+
+    def answer(at: int) -> None:
+        rows = np.arange(at, min(len(X), at + QUERIES))
+        answers.put(rows, *blocks.candidates(X[rows], k))
+
+    with one_blas_thread():
+        each(answer, range(0, len(X), QUERIES))
+
+
 def _ask(X: Host, columns: Columns, k: int, answers: _Answers, propose: Proposal) -> None:
     """Ask for candidates, and for more where they do not prove themselves complete."""
     waiting = np.arange(len(X))
@@ -182,23 +224,13 @@ def _ask(X: Host, columns: Columns, k: int, answers: _Answers, propose: Proposal
         waiting, count = np.concatenate(unproven), 4 * count
 
 
-def _proposals(Y: Host, metric: Metric) -> Proposal | None:
-    """The search that suits the table; None when only looking at all pairs will do."""
-    d = Y.shape[1]
-    if metric.kind == "gower":
-        if d > _TREE_COLUMNS or any(metric.categorical or ()):
-            return None
-        weights = Columns.of(Y[:1], metric).weights
-        return _tree(Y, weights, power=1)
-    scale = np.ones(d) if metric.weights is None else np.sqrt(np.asarray(metric.weights))
-    return _tree(Y, scale, power=2) if d <= _TREE_COLUMNS else _brute_force(Y, scale)
-
-
-def _tree(Y: Host, scale: Host, power: int) -> Proposal:
+def _tree(Y: Host, columns: Columns) -> Proposal:
     """A k-d tree of the scaled rows; Σ |·|^power is the distance."""
     from scipy.spatial import cKDTree
 
-    tree = cKDTree(Y * scale, balanced_tree=False)
+    power = 2 if columns.squared else 1
+    scale = columns.weights ** (1 / power)
+    tree = cKDTree(Y * scale, balanced_tree=False, leafsize=32)
     largest = np.abs(tree.data).max()
 
     def propose(X: Host, count: int) -> tuple[Host, Host]:
@@ -208,29 +240,5 @@ def _tree(Y: Host, scale: Host, power: int) -> Proposal:
         slack = 4 * _EPSILON * X.shape[1] * (largest + np.abs(scaled).max(axis=1))
         bound = np.maximum(distance[:, -1] * (1 - 1e-12) - slack, 0) ** power
         return place, bound
-
-    return propose
-
-
-def _brute_force(Y: Host, scale: Host) -> Proposal:
-    """scikit-learn's tiled search of all pairs, about the mean, where numbers are small and cancel less."""
-    from sklearn.neighbors import NearestNeighbors
-
-    scaled = Y * scale
-    centre = scaled.mean(axis=0)
-    largest = np.abs(scaled).max()
-    table = scaled - centre
-    radius = np.sqrt((table * table).sum(axis=1).max())
-    search = NearestNeighbors(algorithm="brute", metric="sqeuclidean").fit(table)
-
-    def propose(X: Host, count: int) -> tuple[Host, Host]:
-        scaled = X * scale
-        queries = scaled - centre
-        squared, place = search.kneighbors(queries, n_neighbors=count)
-        d = X.shape[1]
-        norm = np.sqrt((queries * queries).sum(axis=1))
-        safe = np.maximum(squared[:, -1] - (d + 8) * _EPSILON * (norm + radius) ** 2, 0)
-        slack = 8 * _EPSILON * np.sqrt(d) * (largest + np.abs(scaled).max(axis=1))
-        return place, np.maximum(np.sqrt(safe) - slack, 0) ** 2
 
     return propose

@@ -47,7 +47,7 @@ def spectral_clusters(X: Array, within: Partition, target: int, draws: Draws, si
 
     sigma : scale of the affinity (eq. 5.1 of [1]); by default, for each part, the median distance of two rows
 
-    Cost : O(n · S · (d + n_clusters)) for parts of S rows; memory O(S²) a thread to 4096 rows a part, O(S) beyond.
+    Cost : O(n · S · (d + n_clusters)) for parts of S rows; memory O(S²) a thread to 8192 rows a part, O(S) beyond.
     """
     labels = np.zeros(within.n, dtype=np.int64)
     sizes = to_host(within.sizes)

@@ -15,41 +15,46 @@ import numpy as np
 from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.arrays.partition import Partition
 from gpuanon.numerics.affinity import degrees, normalised_product
-from gpuanon.numerics.eigen import leading_eigenvectors
+from gpuanon.numerics.eigen import STEPS, leading_eigenvectors
 
-DENSE = 4096
-"""Rows of a part up to which its affinities are stored while its eigenvectors are sought (64 MB in float32)."""
+DENSE = 8192
+"""Rows of a part up to which its affinities are stored while its eigenvectors are sought (256 MB in float32)."""
 
 _PAIRS = 256
 _EXTRA = 4
 
 
 def spectral_coordinates(Z: Array, q: int, sigma: float | None, start: Array) -> Array:
-    """(b, m, q) rows of length 1: the q leading eigenvectors of the normalised affinity of b parts of m rows [2].
+    """(b, m, q) rows of length 1: the q ≥ 2 leading eigenvectors of the normalised affinity of b parts of m rows [2].
 
     Z     : (b, m, d)
     sigma : scale of the affinity; by default the median distance of rows in the part
     start : (b, m, width(q)) random numbers
     """
     xp = namespace(Z)
+    m = Z.shape[1]
     scales = median_distances(Z) if sigma is None else xp.full(len(Z), sigma)
-    apply, first = _stored(Z, scales) if Z.shape[1] <= DENSE and not on_device(Z) else _streamed(Z, scales)
-    # The largest eigenvector is known, √degree with the value 1: without it the others are found in half the steps.
-    deflated = start - first @ (first.transpose(0, 2, 1) @ start)
+    apply, first = _stored(Z, scales) if m <= DENSE and not on_device(Z) else _streamed(Z, scales)
 
     def rest(V: Array) -> Array:
         image = apply(V)
         return image - first @ (first.transpose(0, 2, 1) @ image)
 
-    vectors, _ = leading_eigenvectors(rest, deflated, q - 1) if q > 1 else (xp.empty((*Z.shape[:2], 0)), None)
+    # The largest eigenvector is known, √degree with the value 1: without it the others are found in half the steps.
+    if m <= DENSE and 2 * STEPS * width(q) >= m:  # many vectors of few rows: all of them at once
+        matrix = rest(xp.zeros((len(Z), m, m)) + xp.eye(m))
+        vectors = xp.linalg.eigh(0.5 * (matrix + matrix.transpose(0, 2, 1)))[1][:, :, ::-1][:, :, : q - 1]
+    else:
+        deflated = start - first @ (first.transpose(0, 2, 1) @ start)
+        vectors, _ = leading_eigenvectors(rest, deflated, q - 1)
     Y = xp.concatenate([first, vectors], axis=2)
     length = xp.sqrt((Y * Y).sum(axis=2, keepdims=True))
     return Y / xp.where(length > 0, length, 1.0)  # eq. 5.4
 
 
 def width(q: int) -> int:
-    """Columns of `start` for q coordinates."""
-    return max(1, q - 1 + _EXTRA)
+    """Columns of `start` for q ≥ 2 coordinates."""
+    return q - 1 + _EXTRA
 
 
 def median_distances(Z: Array) -> Array:

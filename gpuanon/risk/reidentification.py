@@ -28,7 +28,8 @@ from gpuanon.numerics.equal_rows import equal_rows
 Floats = np.ndarray[Any, Any]
 
 _SAME = 1 + 1e-12  # squared distances this close are ties: rounding must not break them
-_TREE_COLUMNS = 16  # up to here a k-d tree is faster than all distances
+_TREE_COLUMNS = 16  # up to so many columns of many values a k-d tree is faster than all distances
+_FEW_VALUES = 32  # indicators of categories and the like: a tree cuts them away at once
 _BINS = 20
 _QUERIES = 1 << 13
 
@@ -88,7 +89,7 @@ def hit_probabilities(X: Array, Y: Array, link: Array) -> Floats:
     """(n,) probability that each original record is matched with its own release (0 where it was not released).
 
     Equal rows are searched once; the rest is one search for the two nearest distinct rows in a k-d tree, and a count
-    of the ties where the two are equally near.  With more than 16 columns all distances are looked at instead.
+    of the ties where the two are equally near.  With more than 16 columns of many values all distances are looked at.
     """
     X, Y, link = (to_host(array) for array in (X, Y, link))
     _check(X, Y, link)
@@ -136,9 +137,15 @@ def _nearest_classes(X: Floats, of_x: Floats, Y: Floats, of_y: Floats, released:
     seek = first_x[released[of_x[first_x]] == 0]  # classes whose own values were released have their match at 0
     if len(seek):
         first_y = _first(of_y)
-        search = _tree_search if X.shape[1] <= _TREE_COLUMNS else _full_search
+        search = _tree_search if _many_valued(Y[first_y]) <= _TREE_COLUMNS else _full_search
         nearest[of_x[seek]], ties[of_x[seek]] = search(X[seek], Y[first_y], released[of_y[first_y]])
     return nearest, ties
+
+
+def _many_valued(rows: Floats) -> int:
+    """Number of columns with more than a few values, by a look at some thousand rows."""
+    some = rows[:: max(1, len(rows) // 4096)]
+    return sum(len(np.unique(column)) > _FEW_VALUES for column in some.T)
 
 
 def _tree_search(queries: Floats, rows: Floats, counts: Floats) -> tuple[Floats, Floats]:

@@ -164,6 +164,14 @@ class TestEqualRows:
             expected = np.unique(table, axis=0, return_inverse=True)[1].reshape(-1) if X.shape[1] else np.zeros(len(X))
             assert len({*zip(labels, expected, strict=True)}) == len({*labels}) == len({*expected})
 
+    def test_whole_numbers_of_any_range(self):
+        wide = np.array([[-(2**62), 5], [2**62, 5], [-(2**62), 5], [0, 2**63 - 1]])
+        labels = equal_rows(wide)
+        assert labels[0] == labels[2]
+        assert len(set(labels)) == 3
+        assert equal_rows(np.array([[7], [3], [7]]), np.array([0, 5, 5])).tolist() == [0, 1, 2]
+        assert equal_rows(np.array([[250], [3]], dtype=np.uint8)).tolist() == [1, 0]
+
     def test_negative_zero_and_within(self):
         assert equal_rows(np.array([[0.0], [-0.0]])).tolist() == [0, 0]
         assert equal_rows(np.array([[1.0], [1.0], [1.0]]), np.array([1, 0, 1])).tolist() == [1, 0, 1]
@@ -175,7 +183,7 @@ class TestEqualRows:
 
         # With the multiplier 1 for both columns, (1, 2) and (2, 1) mix to one number.
         monkeypatch.setattr(equal_rows_module.np.random, "default_rng", lambda seed: Zeros())
-        X = np.array([[1, 2], [2, 1], [1, 2], [2, 1], [1, 2]])
+        X = np.array([[1.0, 2], [2, 1], [1, 2], [2, 1], [1, 2]])
         labels = equal_rows(X)
         assert len(set(labels)) == 2
         assert len({*zip(labels, X[:, 0], strict=True)}) == 2

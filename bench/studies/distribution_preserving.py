@@ -171,6 +171,38 @@ def reidentification(book: Book, size: Size, data: study.Data) -> None:
                 book.check(f"reidentification, {label}: {mode} over centroid", row[mode] / row["centroid"], limit)
 
 
+def block_size(columns: np.ndarray, cost: np.ndarray, k: int, draws: int) -> list[dict[str, Any]]:
+    """Gaussian over centroid hit rates, and the time of a release, for blocks of more and more groups."""
+    X = study.standardise(columns)
+    groups = study.clusters(X, cost, k)
+    link = np.arange(len(X))
+    base = hit_probabilities(X, centroid(X, groups), link).mean()
+    rows = []
+    for many in (1, 4, 16, 32, 64, 128, 256, 512, 0):
+        if many > groups.parts:
+            continue
+        began = time.process_time()
+        sources = [
+            study.release("gaussian", X, groups, KEY.draws(link, f"block {t}"), many * len(X) // groups.parts)
+            for t in range(draws)
+        ]
+        seconds = (time.process_time() - began) / draws
+        rate = np.mean([hit_probabilities(X, X[source], link).mean() for source in sources])
+        tie = [float(np.corrcoef(X[:, j], X[sources[0], j])[0, 1]) for j in range(X.shape[1])]
+        place = {"k": k, "groups in a block": many or "all", "over centroid": rate / base}
+        rows.append({**place, "cpu seconds": seconds, "smallest correlation with own value": min(tie)})
+    return rows
+
+
+def block_sizes(book: Book, size: Size, data: study.Data) -> None:
+    """The figures behind the default block: how much the dither hides, at what cost."""
+    tables = {"levels": data.levels, "undiscretised": data.raw}
+    cases = [(name, k) for name in tables for k in size.ks if k in (5, 10, 20, 100, 500)]
+    found = spread(block_size, [(tables[name], data.cost, k, max(2, size.draws // 10)) for name, k in cases])
+    rows = [{"columns": name, **row} for (name, _), some in zip(cases, found, strict=True) for row in some]
+    book.table(f"blocks_{data.name}", rows)
+
+
 # ---- Distribution: histogram intersection ----------------------------------------------------------------------------
 
 
@@ -364,25 +396,32 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--quick", action="store_true", help="minutes instead of half an hour; figures are rough")
-    parser.add_argument("--only", nargs="*", choices=["reidentification", "distribution", "markets"])
+    parser.add_argument("--only", nargs="*", choices=["reidentification", "blocks", "distribution", "markets"])
+    parser.add_argument("--data", nargs="*", choices=["randhie", "registry"], default=["randhie", "registry"])
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     size, book = (QUICK if options.quick else Size()), Book(options.out)
-    wanted = options.only or ["reidentification", "distribution", "markets"]
+    wanted = options.only or ["reidentification", "blocks", "distribution", "markets"]
     folder = os.environ.get("GPUANON_DATA")
     if folder is None:
         print("GPUANON_DATA is not set: the RAND experiment is left out", file=sys.stderr)
     tables = [] if folder is None else [study.randhie(Path(folder))]
     began = time.perf_counter()
-    for data in [*tables, study.registry(size.rows, 0)]:
+    tables.append(study.registry(size.rows, 0))
+    for data in (table for table in tables if table.name in options.data):
         if "reidentification" in wanted:
-            few = size if data.name == "randhie" else replace(size, draws=max(2, size.draws // 10))
+            few = (
+                size if data.name == "randhie" else replace(size, draws=max(2, size.draws // 10), ks=(5, 10, 100, 1000))
+            )
             reidentification(book, few, data)
+        if "blocks" in wanted and data.name == "randhie":
+            block_sizes(book, size, data)
         if "distribution" in wanted:
             distribution(book, size, data)
         if "markets" in wanted:
             markets(book, size, data if data.name == "randhie" else None)
-    book.table("CHECKS", book.checks)
+    if book.checks:
+        book.table("CHECKS_" + "_".join([*wanted, *options.data]) if options.only else "CHECKS", book.checks)
     missed = [line for line in book.checks if not line["holds"]]
     print(f"{len(book.checks)} checks, {len(missed)} missed, {time.perf_counter() - began:.0f} s")
     return 0

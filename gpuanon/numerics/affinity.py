@@ -1,0 +1,156 @@
+"""RBF affinity of rows, never stored for a whole table: degrees, and the normalised product for an eigensolver.
+
+S_ij = exp(−‖x_i − x_j‖² / 2σ²) for two rows of one part, 0 on the diagonal and across parts (eq. 5.1–5.3 of [1]).
+With a `Partition`, S is block-diagonal over its parts, and all parts are worked on together.
+
+References
+----------
+.. [1] T. A. Lasko (2007), Spectral Anonymization of Data, PhD thesis, MIT, fig. 5-1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.blas import one_blas_thread
+from gpuanon.arrays.kernels import launch
+from gpuanon.arrays.partition import Partition
+from gpuanon.arrays.segments import stretches
+from gpuanon.arrays.threads import each
+from gpuanon.errors import ParameterError
+
+Host = np.ndarray[Any, Any]
+
+_ROWS = 128
+"""Rows a block owns, as in products.cuh."""
+
+_CELLS = 1 << 18
+"""Affinities held at once by a thread: they stay in its cache."""
+
+
+def affinity(X: Array, sigma: float) -> Array:
+    """(n, n) affinity of the rows of `X` (n, d), stored: for one small part."""
+    return _block((X - X.mean(axis=0))[None], np.full(1, _gamma(sigma)), slice(0, len(X)))[0]
+
+
+def degrees(X: Array, sigma: float | Array, within: Partition | None = None) -> Array:
+    """(n,) D_ii = Σ_j S_ij over the rows j of i's own part.
+
+    sigma  : one for all, or (g,) one a part
+    within : the parts; one part when None
+    """
+    _check(X, sigma, within)
+    return _product(X, sigma, None, within)[:, 0]
+
+
+def normalised_product(
+    X: Array, sigma: float | Array, degrees: Array, V: Array, within: Partition | None = None
+) -> Array:
+    """(n, q) D^{-1/2} S D^{-1/2} V for a block of vectors `V` (n, q), S never stored.
+
+    A row without neighbours (degree 0) is mapped to 0.
+
+    Cost : Σ over parts of size² · (d + q), memory O(n q).
+    """
+    _check(X, sigma, within)
+    if V.ndim != 2 or len(V) != len(X):
+        raise ParameterError(f"V: a block of vectors with {len(X)} rows is needed")
+    xp = namespace(X)
+    connected = degrees > 0
+    scale = xp.where(connected, 1 / xp.sqrt(xp.where(connected, degrees, 1)), 0)[:, None].astype(X.dtype)
+    return scale * _product(X, sigma, scale * V, within)
+
+
+def _check(X: Array, sigma: float | Array, within: Partition | None) -> None:
+    """Refuse what the formulas are not defined for."""
+    if X.ndim != 2 or X.dtype not in (np.float32, np.float64):
+        raise ParameterError("X: a matrix of float32 or float64 is needed")
+    if within is not None and within.n != len(X):
+        raise ParameterError(f"within: a partition of {len(X)} rows is needed, got one of {within.n}")
+    if np.ndim(sigma) and len(sigma) != (1 if within is None else within.parts):  # type: ignore[arg-type]
+        raise ParameterError("sigma: one for all or one a part is needed")
+    positive = (sigma > 0).all() if np.ndim(sigma) else sigma > 0  # type: ignore[union-attr]
+    if not bool(positive):
+        raise ParameterError("sigma: numbers above 0 are needed")
+
+
+def _gamma(sigma: Any) -> Any:
+    """1 / 2σ²."""
+    return 0.5 / (sigma * sigma)
+
+
+def _product(X: Array, sigma: float | Array, V: Array | None, within: Partition | None) -> Array:
+    """(n, q) S V; the degrees as one column when `V` is None."""
+    within = Partition.whole(len(X), like=X) if within is None else within
+    return _product_cuda(X, sigma, V, within) if on_device(X) else _product_numpy(X, sigma, V, within)
+
+
+def _product_cuda(X: Array, sigma: float | Array, V: Array | None, within: Partition) -> Array:
+    """The fused kernels, on rows that lie part after part."""
+    xp = namespace(X)
+    n, d = X.shape
+    tiles, _, owner = stretches(within.starts, _ROWS)
+    gammas = xp.empty(within.parts, dtype=X.dtype)
+    gammas[...] = _gamma(sigma)
+    Z = xp.ascontiguousarray(X[within.order])
+    given: tuple[Any, ...] = (Z, within.starts, gammas, owner, tiles, d)
+    q = 1 if V is None else V.shape[1]
+    out, sorted_out = xp.empty((n, q), dtype=X.dtype), xp.empty((n, q), dtype=X.dtype)
+    if V is None:
+        launch("affinity", "degrees", *given, sorted_out, over=len(owner), each=1, threads=_ROWS)
+    else:
+        columns = 16 if X.dtype == np.float32 else 8  # as in products.cuh
+        V = xp.ascontiguousarray(V[within.order], dtype=X.dtype)
+        launch("affinity", "product", *given, V, q, sorted_out, over=(len(owner), q), each=(1, columns), threads=_ROWS)
+    out[within.order] = sorted_out
+    return out
+
+
+def _product_numpy(X: Host, sigma: float | Host, V: Host | None, within: Partition) -> Host:
+    """Parts of one size as one batch, so that no part's rounding depends on the others."""
+    out = np.empty((len(X), 1 if V is None else V.shape[1]), dtype=X.dtype)
+    gammas = np.broadcast_to(_gamma(np.asarray(sigma, dtype=np.float64)), (within.parts,))
+
+    def work(item: tuple[Host, Host, slice]) -> None:
+        parts, rows, tile = item
+        Z = X[rows]
+        S = _block(Z - Z.mean(axis=1, keepdims=True), gammas[parts], tile)
+        out[rows[:, tile]] = S.sum(axis=2, keepdims=True) if V is None else np.matmul(S, V[rows])
+
+    with one_blas_thread():
+        each(work, _batches(within))
+    return out
+
+
+def _batches(within: Partition) -> Iterator[tuple[Host, Host, slice]]:
+    """Parts of equal size with their rows (b, size), and the tile of rows whose affinities are computed at once."""
+    sizes = np.diff(within.starts)
+    for size in np.unique(sizes):
+        parts = np.flatnonzero(sizes == size)
+        step = max(1, _CELLS // int(size * size))
+        height = max(1, min(int(size), _CELLS // int(size)))
+        for at in range(0, len(parts), step):
+            chosen = parts[at : at + step]
+            rows = within.order[within.starts[chosen][:, None] + np.arange(size)]
+            for top in range(0, int(size), height):
+                yield chosen, rows, slice(top, min(int(size), top + height))
+
+
+def _block(Z: Array, gammas: Host, tile: slice) -> Array:
+    """(b, tile, size) affinities of the rows `tile` of each part to all its rows; Z (b, size, d), gammas (b,)."""
+    xp = namespace(Z)
+    scaled = Z * xp.sqrt(xp.asarray(gammas))[:, None, None].astype(Z.dtype)
+    squares = (scaled * scaled).sum(axis=2, keepdims=True)
+    ones = xp.ones_like(squares)
+    left = xp.concatenate([2 * scaled[:, tile], -squares[:, tile], -ones[:, tile]], axis=2)
+    right = xp.concatenate([scaled, ones, squares], axis=2)
+    S = xp.matmul(left, right.transpose(0, 2, 1))
+    xp.minimum(S, 0, out=S)  # −γ‖x − y‖², which rounding may leave above 0
+    xp.exp(S, out=S)
+    local = xp.arange(tile.stop - tile.start)
+    S[:, local, local + tile.start] = 0
+    return S

@@ -1,0 +1,259 @@
+"""Kernel principal components of a table, and the projection of new rows on them, without an n × m kernel matrix.
+
+Exact up to a few thousand rows; beyond, by Nyström's method: rows are described by their kernel values with m
+landmarks, ``φ(x) = K_mm^{-1/2} k(x)``, and the components are those of φ over a sample of the rows.  Either way
+the rows are centred in feature space, and a projection is ``K(x, landmarks) W − b``.
+
+References
+----------
+.. [1] B. Schölkopf, A. Smola, K.-R. Müller (1998), Nonlinear component analysis as a kernel eigenvalue problem,
+   Neural Computation 10(5).
+.. [2] C. K. I. Williams, M. Seeger (2001), Using the Nyström method to speed up kernel machines, NIPS 13.
+.. [3] T. A. Lasko (2007), Spectral Anonymization of Data, PhD thesis, MIT, section 3.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, like, namespace, on_device, to_host
+from gpuanon.arrays.blas import one_blas_thread
+from gpuanon.arrays.kernels import launch
+from gpuanon.arrays.threads import each
+from gpuanon.errors import ParameterError
+
+Host = np.ndarray[Any, Any]
+
+EXACT_ROWS = 3000
+"""Up to this many rows the components are exact."""
+
+LANDMARKS = 1000
+
+_SAMPLE = 32  # rows of the sample for each landmark: the components are those of the sample
+_CELLS = 1 << 18  # of a tile of kernel values: it stays in a core's cache
+_ROWS = 128  # rows of X a block, as in products.cuh
+_NOTHING = 1e-12  # share of the largest eigenvalue below which a direction is rounding
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel of two rows.
+
+    polynomial : (x·y + constant)^degree, the default of [3] is (x·y + 1)⁴
+    rbf        : exp(−‖x − y‖² / 2 sigma²)
+    """
+
+    kind: Literal["polynomial", "rbf"] = "polynomial"
+    degree: int = 4
+    constant: float = 1.0
+    sigma: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("polynomial", "rbf"):
+            raise ParameterError(f"kernel: {self.kind!r} is not one of polynomial, rbf")
+        if self.degree < 1:
+            raise ParameterError(f"kernel degree: 1 or more is needed, got {self.degree}")
+        if not self.sigma > 0:
+            raise ParameterError("kernel sigma: a number above 0 is needed")
+
+    @property
+    def gamma(self) -> float:
+        """1 / 2 sigma²."""
+        return 0.5 / self.sigma**2
+
+
+POLYNOMIAL = Kernel()
+
+
+def kernel_matrix(X: Array, Y: Array, kernel: Kernel = POLYNOMIAL) -> Array:
+    """(n, m) kernel values of the rows of `X` (n, d) and `Y` (m, d), stored: for a tile, or for landmarks."""
+    xp = namespace(X)
+    if kernel.kind == "polynomial":
+        K = X @ Y.T
+        K += X.dtype.type(kernel.constant)
+        return _power(K, kernel.degree)
+    centre = Y.mean(axis=0)  # smaller numbers cancel less
+    X, Y = X - centre, Y - centre
+    scale = X.dtype.type(kernel.gamma)
+    x, y = (X * X).sum(axis=1, keepdims=True), (Y * Y).sum(axis=1, keepdims=True)
+    left = xp.concatenate([2 * scale * X, -scale * x, xp.full_like(x, -scale)], axis=1)
+    right = xp.concatenate([Y, xp.ones_like(y), y], axis=1)
+    K = left @ right.T
+    xp.minimum(K, 0, out=K)  # −γ‖x − y‖², which rounding may leave above 0
+    return xp.exp(K, out=K)
+
+
+def kernel_product(X: Array, Y: Array, W: Array, kernel: Kernel = POLYNOMIAL) -> Array:
+    """(n, q) K(X, Y) W for weights `W` (m, q), the kernel matrix never stored.
+
+    Cost : n · m · (d + q); memory O(n q).
+    """
+    if X.ndim != 2 or Y.ndim != 2 or W.ndim != 2 or X.shape[1] != Y.shape[1] or len(W) != len(Y):
+        raise ParameterError(f"X, Y, W: (n, d), (m, d) and (m, q) are needed, got {X.shape}, {Y.shape}, {W.shape}")
+    xp = namespace(X)
+    real = np.float32 if X.dtype == Y.dtype == W.dtype == np.float32 else np.float64
+    X, Y, W = (xp.ascontiguousarray(array, dtype=real) for array in (X, Y, W))
+    out = xp.empty((len(X), W.shape[1]), dtype=real)
+    if on_device(X):
+        _product_cuda(X, Y, W, kernel, out)
+        return out
+    step = max(1, _CELLS // max(1, len(Y)))
+
+    def fill(at: int) -> None:
+        np.matmul(kernel_matrix(X[at : at + step], Y, kernel), W, out=out[at : at + step])
+
+    with one_blas_thread():
+        each(fill, range(0, len(X), step))
+    return out
+
+
+def _product_cuda(X: Array, Y: Array, W: Array, kernel: Kernel, out: Array) -> None:
+    """The fused kernels."""
+    (n, d), (m, q) = X.shape, W.shape
+    columns = 16 if X.dtype == np.float32 else 8  # as in products.cuh
+    shape: dict[str, Any] = {"over": (n, q), "each": (_ROWS, columns), "threads": _ROWS}
+    if kernel.kind == "polynomial":
+        launch("kernel_pca", "polynomial", X, Y, W, n, m, d, q, kernel.constant, kernel.degree, out, **shape)
+    else:
+        launch("kernel_pca", "rbf", X, Y, W, n, m, d, q, kernel.gamma, out, **shape)
+
+
+def _power(base: Array, degree: int) -> Array:
+    """`base` to a whole power, by squaring, in place where possible."""
+    result = None
+    while True:
+        if degree & 1:
+            result = base.copy() if result is None else namespace(base).multiply(result, base, out=result)
+        degree >>= 1
+        if not degree:
+            return result
+        base *= base
+
+
+@dataclass(frozen=True, eq=False)
+class KernelPCA:
+    """Kernel principal components; see `fit`.
+
+    kernel    : the kernel
+    landmarks : (m, d) the rows that carry the components
+    weights   : (m, c) and offset (c,): a projection is ``K(x, landmarks) weights − offset``
+    variances : (c,) of the projections of the fitted rows, descending
+    share     : of the variance that the components hold
+    captured  : of the variance that the landmarks can express at all (1 when exact)
+    """
+
+    kernel: Kernel
+    landmarks: Array
+    weights: Array
+    offset: Array
+    variances: Host
+    share: float
+    captured: float
+
+    @classmethod
+    def fit(
+        cls,
+        X: Array,
+        kernel: Kernel = POLYNOMIAL,
+        *,
+        share: float = 0.99,
+        components: int | None = None,
+        landmarks: int = LANDMARKS,
+        exact_rows: int = EXACT_ROWS,
+    ) -> KernelPCA:
+        """Fit the components of the rows of `X` (n, d) that hold `share` of the variance, at most `components`.
+
+        Beyond `exact_rows` rows, `landmarks` of them, evenly spread over the table, carry the components (Nyström).
+        A component's sign makes its largest weight positive.
+        """
+        if not 0 < share <= 1:
+            raise ParameterError(f"share: a number above 0 and up to 1 is allowed, got {share}")
+        if len(X) < 2:
+            raise ParameterError(f"X: two rows or more are needed, got {len(X)}")
+        if len(X) <= exact_rows:
+            found = _exact(X, kernel)
+        else:
+            found = _nystrom(X, kernel, min(landmarks, len(X)))
+        return found.cut(share, components)
+
+    def project(self, X: Array) -> Array:
+        """(n, c) coordinates of the rows of `X` along the components."""
+        out = kernel_product(X, self.landmarks, self.weights, self.kernel)
+        out -= self.offset
+        return out
+
+    def cut(self, share: float, components: int | None) -> KernelPCA:
+        """The first components that hold `share` of the variance, at most `components`, with their signs settled."""
+        xp = namespace(self.weights)
+        running = np.cumsum(self.variances) / self.variances.sum() if self.variances.sum() > 0 else np.ones(1)
+        count = int(np.searchsorted(running, share * (1 - 1e-12))) + 1
+        count = min(count, len(self.variances), count if components is None else components)
+        weights = self.weights[:, :count]
+        largest = xp.take_along_axis(weights, xp.abs(weights).argmax(axis=0)[None, :], axis=0)[0]
+        sign = xp.where(largest < 0, -1.0, 1.0).astype(weights.dtype)
+        return KernelPCA(
+            self.kernel,
+            self.landmarks,
+            weights * sign,
+            self.offset[:count] * sign,
+            self.variances[:count],
+            float(running[count - 1]),
+            self.captured,
+        )
+
+
+def _exact(X: Array, kernel: Kernel) -> KernelPCA:
+    """All components of a small table: eigenvectors of the centred kernel matrix (section 3 of [1])."""
+    xp = namespace(X)
+    n = len(X)
+    K = kernel_matrix(X.astype(np.float64), X.astype(np.float64), kernel)
+    means = K.mean(axis=0)
+    K -= means[:, None] + means[None, :] - means.mean()
+    values, vectors = xp.linalg.eigh(K)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    real = int((values > _NOTHING * xp.maximum(values[0], 0)).sum())
+    values, vectors = values[: max(1, real)], vectors[:, : max(1, real)]
+    weights = vectors / xp.sqrt(xp.where(values > 0, values, 1))
+    # Centring a new row's kernel values k: (k − mean k − means + mean) weights, and the columns of weights add up to 0.
+    weights -= weights.mean(axis=0)
+    variances = np.maximum(to_host(values), 0) / n
+    return KernelPCA(kernel, X, weights.astype(X.dtype), (means @ weights).astype(X.dtype), variances, 1.0, 1.0)
+
+
+def _nystrom(X: Array, kernel: Kernel, landmarks: int) -> KernelPCA:
+    """All components within the span of some landmarks."""
+    xp = namespace(X)
+    L = X[_spread(len(X), landmarks, X)]
+    K = kernel_matrix(L.astype(np.float64), L.astype(np.float64), kernel)
+    values, vectors = xp.linalg.eigh(K)
+    keep = int((values > _NOTHING * values[-1]).sum())
+    whitening = vectors[:, -keep:] / xp.sqrt(values[-keep:])  # φ(x) = K(x, L) whitening
+    sample = X[_spread(len(X), _SAMPLE * landmarks, X)]
+    phi = kernel_product(sample.astype(np.float64), L.astype(np.float64), whitening, kernel)
+    mean = phi.mean(axis=0)
+    phi -= mean
+    variances, axes = xp.linalg.eigh(phi.T @ phi / len(phi))
+    variances, axes = variances[::-1], axes[:, ::-1]
+    real = max(1, int((variances > _NOTHING * xp.maximum(variances[0], 0)).sum()))
+    weights = (whitening @ axes[:, :real]).astype(X.dtype)
+    total = _mean_square(sample, kernel) - float((mean * mean).sum())
+    captured = min(1.0, float(variances.sum()) / total) if total > 0 else 1.0
+    spread = np.maximum(to_host(variances[:real]), 0)
+    return KernelPCA(kernel, L, weights, (mean @ axes[:, :real]).astype(X.dtype), spread, 1.0, captured)
+
+
+def _mean_square(X: Array, kernel: Kernel) -> float:
+    """The mean of k(x, x)."""
+    if kernel.kind == "rbf":
+        return 1.0
+    squares = (X.astype(np.float64) ** 2).sum(axis=1)
+    return float(((squares + kernel.constant) ** kernel.degree).mean())
+
+
+def _spread(n: int, count: int, reference: Array) -> Array:
+    """`count` of `n` rows, evenly spread."""
+    rows = np.arange(n) if count >= n else (np.arange(count) * n + n // 2) // count
+    return like(rows, reference)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,16 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
+LOOPBACK = "127.0.0.1:0"
+"""Where a local cluster's dashboard listens: any free port, this machine only."""
+
+
+def greeting(kind: ClusterKind, client: Client) -> str:
+    """A line that says what the run works on."""
+    link = client.dashboard_link if find_spec("bokeh") else "needs bokeh"
+    return f"cluster: {kind}, {len(client.scheduler_info()['workers'])} workers, dashboard {link}"
+
+
 class OnWorkers:
     """A runner: every task goes to a worker of the client's cluster; the tasks of a lost worker go to another."""
 
@@ -34,21 +45,29 @@ class OnWorkers:
         self.client = client
 
     def __call__(self, task: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        from distributed import KilledWorker, as_completed
+        from distributed import CancelledError, KilledWorker, as_completed
 
-        futures = self.client.map(task, items, pure=False)
         try:
-            for done, _ in enumerate(as_completed(futures, raise_errors=False), 1):
-                progress.report(0.99 * done / len(items))
-            return list(self.client.gather(futures))
+            futures = self.client.map(task, items, pure=False)
+            try:
+                for done, future in enumerate(as_completed(futures, raise_errors=False), 1):
+                    if future.status == "error":  # the first failure ends the run: nobody waits for the rest
+                        future.result()
+                    progress.report(0.99 * done / len(items))
+                return list(self.client.gather(futures))
+            finally:
+                with suppress(Exception):  # without a scheduler nobody is left to be told
+                    self.client.cancel(futures)
         except KilledWorker:
             raise BackendError(
                 "a task ended its worker several times",
                 hint="it may need more memory than a worker has: fewer workers, or a smaller --cell",
             ) from None
-        finally:
-            for future in futures:
-                future.cancel()
+        except (CancelledError, OSError, TimeoutError):  # CommClosedError is an OSError
+            raise BackendError(
+                "the connection to the scheduler was lost; no release was written",
+                hint="--resume, with the same --key-file, goes on where the run ended",
+            ) from None
 
 
 def protect(
@@ -61,6 +80,7 @@ def protect(
     backend: BackendName = "auto",
     cell: int = CELL_ROWS,
     scratch: str | Path | None = None,
+    resume: bool = False,
     force: bool = False,
 ) -> Any:
     """Mask a table that is larger than memory on the workers of a Dask cluster.
@@ -73,6 +93,7 @@ def protect(
     client : the cluster; None for the current one
     cell : rows that are masked together, about; the same data, recipe, key and cell give the same release
     scratch : folder that all workers reach, for personal data on the way; by default beside `output`
+    resume : go on with an interrupted run of the same path, recipe, `rng` and cell
 
     Returns
     -------
@@ -98,6 +119,8 @@ def protect(
             backend=backend,
             runner=OnWorkers(client),
             cell_rows=cell,
+            resume=resume,
+            resumable=rng is not None and isinstance(data, (str, Path)),
             force=force,
         )
     if output is not None:
@@ -153,6 +176,20 @@ def performance_report(client: Client | None, file: Path | None) -> Iterator[Non
         yield
 
 
+def worker_environment(workers: int) -> dict[str, str]:
+    """The environment of each of so many workers on one machine.
+
+    Rows lie in files, never in a worker's results, so Dask has nothing to spill (it would write personal data to a
+    folder of its own) and nothing to wait for when memory runs short: a worker that exceeds its limit is ended, and
+    its task is done by another.
+    """
+    memory = "DASK_DISTRIBUTED__WORKER__MEMORY__"
+    return {
+        "GPUANON_THREADS": str(max(1, thread_count() // workers)),
+        **{f"{memory}{level}": "False" for level in ("TARGET", "SPILL", "PAUSE")},
+    }
+
+
 def _started(kind: ClusterKind, workers: int | None) -> Any:
     """A cluster of the kind that was asked for."""
     try:
@@ -160,9 +197,8 @@ def _started(kind: ClusterKind, workers: int | None) -> Any:
             from distributed import LocalCluster
 
             count = workers or max(1, os.cpu_count() or 1)
-            threads = max(1, thread_count() // count)
             return LocalCluster(
-                n_workers=count, threads_per_worker=1, dashboard_address=None, env={"GPUANON_THREADS": str(threads)}
+                n_workers=count, threads_per_worker=1, dashboard_address=LOOPBACK, env=worker_environment(count)
             )
         if kind == "cuda":
             from dask_cuda import LocalCUDACluster

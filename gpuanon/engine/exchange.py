@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,29 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.ipc as ipc
 
+from gpuanon.errors import OutputError
+
 _PLACES = b"destinations"
+
+
+@contextmanager
+def whole_file(path: Path, mode: int = 0o600) -> Iterator[Path]:
+    """A hidden place to write to, which becomes `path` when the block ends well: on the disk, whole or not at all.
+
+    The name is unique: a worker that was given up for lost may still be writing the same file.
+    """
+    hidden = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        os.close(os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
+        yield hidden
+        number = os.open(hidden, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+        os.replace(hidden, path)
+    finally:
+        hidden.unlink(missing_ok=True)
 
 
 def scatter(rows: pa.Table, destinations: np.ndarray[Any, Any], path: Path) -> dict[int, int]:
@@ -37,29 +61,40 @@ def scatter(rows: pa.Table, destinations: np.ndarray[Any, Any], path: Path) -> d
         for batch in ordered.slice(start, end - start).combine_chunks().to_batches()
     ]
     schema = ordered.schema.with_metadata({_PLACES: json.dumps([place for place, _ in batches]).encode()})
-    hidden = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with ipc.new_file(hidden, schema) as writer:
-            for _, batch in batches:
-                writer.write_batch(batch)
-        os.replace(hidden, path)
-    finally:
-        hidden.unlink(missing_ok=True)
+    with whole_file(path) as hidden, ipc.new_file(hidden, schema) as writer:
+        for _, batch in batches:
+            writer.write_batch(batch)
     return {int(sorted_to[start]): int(end - start) for start, end in zip(starts, ends, strict=True)}
 
 
-def collect(paths: Sequence[Path], destinations: Iterable[int]) -> pa.Table:
-    """The rows that the files at `paths` hold for these destinations, file after file."""
+def collect(
+    paths: Sequence[Path],
+    destinations: Iterable[int],
+    keep: Callable[[pa.Table], np.ndarray[Any, Any]] | None = None,
+) -> pa.Table:
+    """The rows that the files at `paths` hold for these destinations, file after file.
+
+    keep : says which rows of some are wanted (n,); None for all
+    """
     wanted = set(destinations)
-    batches: list[pa.Table] = []
+    found: list[pa.Table] = []
     schema: Any = None
     for path in paths:
-        with pa.memory_map(str(path)) as source:
+        # Buffers of a batch hold on to the map: they outlive the handle, and the file's name.
+        with _told(path), pa.memory_map(str(path)) as source:
             reader = ipc.open_file(source)
             schema = schema or reader.schema.remove_metadata()
             places = json.loads(reader.schema.metadata[_PLACES])
-            batches += [
-                pa.Table.from_batches([reader.get_batch(at)]) for at, place in enumerate(places) if place in wanted
-            ]
-    tables = [table.replace_schema_metadata(None) for table in batches]
-    return pa.concat_tables(tables).unify_dictionaries() if tables else schema.empty_table()
+            for at in [at for at, place in enumerate(places) if place in wanted]:
+                rows = pa.Table.from_batches([reader.get_batch(at)]).replace_schema_metadata(None)
+                found.append(rows if keep is None else rows.filter(pa.array(keep(rows))))
+    return pa.concat_tables(found).unify_dictionaries() if found else schema.empty_table()
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Say which file of the workspace is damaged, without a word of its content."""
+    try:
+        yield
+    except (pa.ArrowException, KeyError, ValueError):
+        raise OutputError(f"{path}: is damaged", hint="--force begins the run anew") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -56,8 +57,9 @@ def protect_file(
     chosen = choose(backend)
     log(f"backend: {chosen.name} ({chosen.reason})")
     if in_parts is not None:
+        kept = key_file is not None or "GPUANON_KEY" in os.environ
         manifest = protect_on_cluster(
-            source, loaded, output, in_parts, key=key, backend=chosen.name, force=force, log=log
+            source, loaded, output, in_parts, key=key, backend=chosen.name, resumable=kept, force=force, log=log
         )
         return _result(manifest, output, began)
     with progress.stage("read"):

@@ -12,15 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from gpuanon import __version__
 from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.arrays.rng import Key
 from gpuanon.engine.parts import CELL_ROWS, Runner, in_turn, protect_parts
 from gpuanon.engine.release import manifest_path
 from gpuanon.engine.sources import in_parquet, parquet_parts
 from gpuanon.engine.workspace import Workspace
-from gpuanon.errors import ParameterError
+from gpuanon.errors import GuaranteeError, InputError, OutputError, ParameterError, RecipeError
 from gpuanon.recipe import Recipe
 from gpuanon.tables import io
+from gpuanon.tables.reading import parquet_files
 
 ClusterKind: TypeAlias = Literal["none", "local", "cuda", "slurm", "mpi"]
 
@@ -60,19 +62,21 @@ def protect_on_cluster(
     *,
     key: Key,
     backend: BackendName,
+    resumable: bool,
     force: bool,
     log: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Mask the table at `source` in parts, in this process or on a cluster that is started for it; the manifest."""
-    from gpuanon.engine.dask import OnWorkers, cluster, performance_report
+    """Mask the table at `source` in parts, in this process or on a cluster that is started for it; the manifest.
+
+    resumable : whether the key is kept somewhere, so that an interrupted run can be resumed
+    """
+    from gpuanon.engine.dask import OnWorkers, cluster, greeting, performance_report
 
     kind = "local" if how.cluster == "none" and how.workers else how.cluster
     with cluster(kind, how.workers) as client, performance_report(client, how.report):
         runner = in_turn if client is None else OnWorkers(client)
         if client is not None:
-            log(
-                f"cluster: {kind}, {len(client.scheduler_info()['workers'])} workers, dashboard {client.dashboard_link}"
-            )
+            log(greeting(kind, client))
         return protect_in_parts(
             source,
             recipe,
@@ -82,6 +86,7 @@ def protect_on_cluster(
             runner=runner,
             cell_rows=how.cell or CELL_ROWS,
             resume=how.resume,
+            resumable=resumable,
             force=force,
             log=log,
         )
@@ -97,31 +102,43 @@ def protect_in_parts(
     runner: Runner = in_turn,
     cell_rows: int = CELL_ROWS,
     resume: bool = False,
+    resumable: bool = True,
     force: bool = False,
     log: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
     """Mask the table at `source` in parts and write `output`, a file or a folder of Parquet parts; the manifest.
 
-    The run works in a private folder beside the output, which an interrupted run leaves for ``resume``.
+    The run works in a private folder beside the output.  It is removed when the run ends, and when it fails for a
+    reason that a second try would meet again; an interrupted run leaves it for ``resume``, unless it cannot be resumed
+    because nobody has its key.
     """
     began = time.perf_counter()
     io.check_output(output, force=force, inputs=[source])
     io.check_output(manifest_path(output), force=force, table=False)
     io.open(source)  # a missing or broken input is named before anything is made
     chosen = choose(backend)
-    workspace = Workspace.begin(
-        work_path(output), _identity(source, recipe, key, cell_rows), resume=resume, force=force
-    )
-    text = [name for name, spec in recipe.columns.items() if spec.kind == "categorical" or spec.role == "identifier"]
-    parts = parquet_parts(in_parquet(source, workspace.folder, text))
-    released = workspace.path("release")
-    released.mkdir(exist_ok=True)
-    manifest = protect_parts(
-        parts, recipe, key, chosen, workspace, released, runner=runner, cell_rows=cell_rows, log=log
-    )
-    manifest["cell_rows"] = cell_rows
-    manifest["seconds"] = round(time.perf_counter() - began, 3)
-    _commit(released, output, manifest, force)
+    identity = _identity(source, recipe, key, cell_rows, chosen.name)
+    workspace = Workspace.begin(work_path(output), identity, resume=resume, force=force)
+    try:
+        text = [n for n, spec in recipe.columns.items() if spec.kind == "categorical" or spec.role == "identifier"]
+        parts = parquet_parts(in_parquet(source, workspace.folder, text))
+        released = workspace.path("release")
+        released.mkdir(exist_ok=True)
+        manifest = protect_parts(
+            parts, recipe, key, chosen, workspace, released, runner=runner, cell_rows=cell_rows, log=log
+        )
+        if _identity(source, recipe, key, cell_rows, chosen.name) != identity:
+            raise InputError(f"{source}: was changed while it was read; nothing was written")
+        manifest["cell_rows"] = cell_rows
+        manifest["seconds"] = round(time.perf_counter() - began, 3)
+        _commit(released, output, manifest, force)
+    except (InputError, RecipeError, ParameterError, GuaranteeError):
+        workspace.end()
+        raise
+    except BaseException:
+        if not resumable:
+            workspace.end()
+        raise
     workspace.end()
     return manifest
 
@@ -131,11 +148,12 @@ def work_path(output: Path) -> Path:
     return output.absolute().with_name(f".{output.name}.gpuanon-work")
 
 
-def _identity(source: Path, recipe: Recipe, key: Key, cell_rows: int) -> dict[str, Any]:
+def _identity(source: Path, recipe: Recipe, key: Key, cell_rows: int, backend: str) -> dict[str, Any]:
     """What decides a release; the key by a digest that does not lead back to it."""
-    files = sorted(source.glob("*.parquet")) if source.is_dir() else [source]
+    files = parquet_files(source) if source.is_dir() else [source]
     seen = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    digest = hashlib.blake2b(json.dumps([seen, recipe.model_dump(mode="json"), cell_rows]).encode(), digest_size=16)
+    decides = [seen, recipe.model_dump(mode="json"), cell_rows, backend, __version__]
+    digest = hashlib.blake2b(json.dumps(decides).encode(), digest_size=16)
     return {"run": digest.hexdigest(), "key": key.digest()}
 
 
@@ -144,7 +162,10 @@ def _linked(file: Path, place: Path) -> None:
     try:
         os.link(file, place)
     except OSError:  # a file system without hard links
-        shutil.copyfile(file, place)
+        try:
+            shutil.copyfile(file, place)
+        except OSError as error:
+            raise OutputError(f"{place.parent}: cannot be written ({error.strerror or 'input/output error'})") from None
 
 
 def _commit(released: Path, output: Path, manifest: dict[str, Any], force: bool) -> None:

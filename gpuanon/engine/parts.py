@@ -25,9 +25,9 @@ from gpuanon.engine.auto_target import is_open
 from gpuanon.engine.manifest import describe
 from gpuanon.engine.memory import changed_later
 from gpuanon.engine.plan import Plan, chosen_columns, needed_columns
-from gpuanon.engine.stages import CellResult, Cells, Part
+from gpuanon.engine.stages import CellResult, Cells, Part, Territory
 from gpuanon.engine.workspace import Workspace
-from gpuanon.errors import InputError, RecipeError
+from gpuanon.errors import GuaranteeError, InputError, RecipeError
 from gpuanon.numerics.cut_tree import grow, unite
 from gpuanon.recipe import Recipe
 from gpuanon.tables.schema import Schema
@@ -42,6 +42,8 @@ SAMPLED_A_CELL = 256
 """Rows sampled for each cell, on which the tree of cuts is grown."""
 
 RELEASE_PART_ROWS = 500_000
+RELEASE_PART_VALUES = 20_000_000
+"""A release part has about so many rows, fewer if they are wide."""
 
 
 class Runner(Protocol):
@@ -90,6 +92,11 @@ class Run:
         self.log(f"{name}: {len(items)} tasks, {seconds:.1f} s, {self.rows / seconds:,.0f} rows/s{bytes_}")
         return results
 
+    def all_there(self, rows: int) -> None:
+        """No row may be lost on its way, or come twice."""
+        if rows != self.rows:
+            raise GuaranteeError(f"{self.rows} rows went in and {rows} came out; nothing was written")
+
 
 def _once(workspace: Workspace, name: str, task: Callable[[Any], Any], item: tuple[int, Any]) -> Any:
     """One task of a stage, unless it is done."""
@@ -124,19 +131,8 @@ def protect_parts(
     The manifest.
     """
     rows = sum(part.rows for part in parts)
-    if recipe.limits:
-        raise RecipeError(
-            "limits: a run in parts cannot hold a release to them, most measures need the whole table",
-            hint="take them out, and assess the release before you hand it on",
-        )
-    if any(is_open(mask) for mask in recipe.mask):
-        raise RecipeError(
-            'target: "auto" is settled on a table in memory, not in parts',
-            hint="settle it on a sample of the rows (protect prints the target), then give target that number",
-        )
-    if rows == 0:
-        raise InputError("the table has no rows", hint="there is nothing to mask")
-    schema = Schema.infer(Table.of(parts[0].read().slice(0, 0).drop_columns([stages.RECORD])), recipe.columns)
+    _refuse(recipe, rows)
+    schema = Schema.infer(_head(parts, workspace, runner), recipe.columns)
     run = Run(recipe, schema, rows, key, backend, workspace, runner, cell_rows, log)
     steps: list[tuple[Plan, list[CellResult]]] = []
     current = list(parts)
@@ -154,12 +150,46 @@ def protect_parts(
     return describe(recipe, schema, backend.name, rows, written, masks, guarantees)
 
 
+def _refuse(recipe: Recipe, rows: int) -> None:
+    """Refuse what cannot be done in parts."""
+    if recipe.limits:
+        raise RecipeError(
+            "limits: a run in parts cannot hold a release to them, most measures need the whole table",
+            hint="take them out, and assess the release before you hand it on",
+        )
+    if any(is_open(mask) for mask in recipe.mask):
+        raise RecipeError(
+            'target: "auto" is settled on a table in memory, not in parts',
+            hint="settle it on a sample of the rows (protect prints the target), then give target that number",
+        )
+    if rows == 0:
+        raise InputError("the table has no rows", hint="there is nothing to mask")
+
+
+def _head(parts: Sequence[Part], workspace: Workspace, runner: Runner) -> Table:
+    """The columns of all parts, without rows; ordered levels of all parts together, in the order they are met."""
+    head = parts[0].head()
+    ordered = tuple(field.name for field in head.schema if pa.types.is_dictionary(field.type) and field.type.ordered)
+    if ordered:
+        task = partial(_once, workspace, "levels", partial(stages.ordered_levels, columns=ordered))
+        found: list[dict[str, pa.Array]] = runner(task, list(enumerate(parts)))
+        for name in ordered:
+            type_ = head.schema.field(name).type
+            none = pa.array([], type_.index_type)
+            chunks = [pa.DictionaryArray.from_arrays(none, levels[name], ordered=True) for levels in found]
+            levels = pa.chunked_array(chunks).unify_dictionaries().chunk(0)
+            head = head.set_column(head.column_names.index(name), name, levels)
+    return Table.of(head)
+
+
 def _step(run: Run, number: int, parts: list[Part]) -> tuple[Plan, list[CellResult], list[Part]]:
     """Apply mask `number` to all rows: its plan, what each cell reports, and the parts that hold the masked rows."""
     plan, cells = _planned(run, number, parts)
     sources, counts = _scattered(run, number, parts, plan, cells)
-    united = _united(counts, cells.count, run.cell_rows, plan.combination.k or 1)
-    targets = [run.workspace.path(f"masked-{number}-{at:05d}.arrow") for at in range(len(united))]
+    if number:
+        run.workspace.forget(part.source for part in parts)  # those of the mask before, never the input
+    territories = _territories(counts, cells.count, run.cell_rows, plan.combination.k or 1)
+    targets = [run.workspace.path(f"masked-{number}-{at:05d}.arrow") for at in range(len(territories))]
     every = [chosen_columns(mask.combination(), run.schema) for mask in run.recipe.mask]
     last = number == len(run.recipe.mask) - 1
     mask = partial(
@@ -169,9 +199,12 @@ def _step(run: Run, number: int, parts: list[Part]) -> tuple[Plan, list[CellResu
         draws=(run.key, f"mask.{number}"),
         backend=run.backend,
         checked=not changed_later(every, number),
-        release_parts=_release_parts(run.rows) if last else 0,
+        release_parts=_release_parts(run) if last else 0,
     )
-    results: list[CellResult] = run.stage(f"mask-{number}", mask, list(zip(united, targets, strict=True)), targets)
+    items = list(zip(territories, targets, strict=True))
+    results: list[CellResult] = run.stage(f"mask-{number}", mask, items, targets)
+    run.all_there(sum(result.rows for result in results))
+    run.workspace.forget(sources)
     masked = [
         Part(at, target, None, None, result.rows)
         for at, (target, result) in enumerate(zip(targets, results, strict=True))
@@ -183,10 +216,13 @@ def _planned(run: Run, number: int, parts: list[Part]) -> tuple[Plan, Cells]:
     """Fit mask `number` to summaries of the parts, and cut the space into cells on a sample of the rows."""
     combination = run.recipe.mask[number].combination()
     count = max(1, round(run.rows / run.cell_rows))
+    columns = needed_columns(combination, run.schema)
+    known = (*run.schema.quasi, *run.schema.sensitive, *run.schema.with_role("weight"))
     summarise = partial(
         stages.summarise,
         schema=run.schema,
-        columns=needed_columns(combination, run.schema),
+        columns=columns,
+        checked=tuple(name for name in known if name not in columns) if number == 0 else (),
         draws=(run.key, f"cells.{number}"),
         rate=min(1.0, SAMPLED_A_CELL * count / run.rows) if count > 1 else 0.0,
     )
@@ -208,7 +244,11 @@ def _scattered(
         draws=(run.key, f"cells.{number}"),
         drop=run.schema.identifiers if number == 0 else (),
     )
-    return targets, run.stage(f"scatter-{number}", scatter, list(zip(parts, targets, strict=True)), targets)
+    counts: list[dict[int, int]] = run.stage(
+        f"scatter-{number}", scatter, list(zip(parts, targets, strict=True)), targets
+    )
+    run.all_there(sum(rows for count in counts for rows in count.values()))
+    return targets, counts
 
 
 def _cells(plan: Plan, count: int, sample: pa.Table) -> Cells:
@@ -219,26 +259,40 @@ def _cells(plan: Plan, count: int, sample: pa.Table) -> Cells:
     return Cells(grow(plan.view(Table.of(sample)), min(count, sample.num_rows)), count)
 
 
-def _united(counts: list[dict[int, int]], cells: int, cell_rows: int, k: int) -> list[tuple[int, ...]]:
-    """Cells to be masked together: neighbours, until there are half the rows of a cell, and many groups."""
+def _territories(counts: list[dict[int, int]], cells: int, cell_rows: int, k: int) -> list[Territory]:
+    """Cells to be masked together: neighbours, until there are half the rows of a cell, and many groups.
+
+    Where many rows are equal no cut divides them: what is larger than two cells is divided at random.
+    """
     total = np.zeros(cells, dtype=np.int64)
     for count in counts:
         for cell, rows in count.items():
             total[cell] += rows
     numbers = unite(total, max(cell_rows // 2, 8 * k))
-    return [tuple(np.flatnonzero(numbers == number).tolist()) for number in range(int(numbers.max()) + 1)]
+    found: list[Territory] = []
+    for number in range(int(numbers.max()) + 1):
+        united = np.flatnonzero(numbers == number)
+        rows = int(total[united].sum())
+        size = max(cell_rows, 16 * k)
+        shares = rows // size if rows > 2 * size else 1
+        found += [Territory(tuple(united.tolist()), (at, shares)) for at in range(shares)]
+    return found
 
 
-def _release_parts(rows: int) -> int:
-    return max(1, -(-rows // RELEASE_PART_ROWS))
+def _release_parts(run: Run) -> int:
+    rows = min(RELEASE_PART_ROWS, RELEASE_PART_VALUES // len(run.schema.columns) + 1)
+    return max(1, -(-run.rows // rows))
 
 
 def _assembled(run: Run, masked: list[Part], release: Path) -> int:
     """Write the release parts; the number of rows written."""
     sources = tuple(part.source for part in masked)
-    targets = [(at, release / f"part-{at:05d}.parquet") for at in range(_release_parts(run.rows))]
+    targets = [(at, release / f"part-{at:05d}.parquet") for at in range(_release_parts(run))]
     task = partial(stages.assemble, sources=sources, key=run.key)
-    return sum(run.stage("assemble", task, targets, [path for _, path in targets]))
+    written: int = sum(run.stage("assemble", task, targets, [path for _, path in targets]))
+    run.all_there(written)
+    run.workspace.forget(sources)
+    return written
 
 
 def _merged(guarantees: list[Guarantee]) -> Guarantee:

@@ -12,7 +12,7 @@ under its final name only when it is whole, so a task that is found done is not 
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,12 @@ import pyarrow as pa
 
 from gpuanon.arrays.backend import Backend
 from gpuanon.arrays.rng import Draws, Key
-from gpuanon.engine.exchange import collect, scatter
+from gpuanon.engine.exchange import collect, scatter, whole_file
 from gpuanon.engine.memory import release_order
 from gpuanon.engine.plan import Plan
 from gpuanon.numerics.cut_tree import CutTree
+from gpuanon.tables import io
+from gpuanon.tables.reading import read_stretch
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary
 from gpuanon.tables.table import Table
@@ -44,6 +46,7 @@ class Part:
     source : a Parquet file (with the row groups that are meant) or an exchange file
     first  : record number of the first row; None when the rows carry their numbers
     rows   : number of rows
+    skip   : rows of the row groups that come before
     """
 
     number: int
@@ -51,17 +54,21 @@ class Part:
     groups: tuple[int, ...] | None
     first: int | None
     rows: int
+    skip: int = 0
 
-    def read(self) -> pa.Table:
-        """The rows, each with its record number."""
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows, each with its record number; only these columns, if they are named."""
         if self.groups is None:
-            return collect([self.source], [0])
-        import pyarrow.parquet as pq
-
-        with pq.ParquetFile(self.source) as file:
-            rows = file.read_row_groups(list(self.groups)).replace_schema_metadata(None).unify_dictionaries()
+            rows = collect([self.source], [0])
+            return rows if columns is None else rows.select([*columns, RECORD])
         assert self.first is not None
-        return rows.append_column(RECORD, pa.array(np.arange(self.first, self.first + rows.num_rows, dtype=np.int64)))
+        rows = read_stretch(self.source, self.groups, self.skip, self.rows, columns)
+        numbers = pa.array(np.arange(self.first, self.first + self.rows, dtype=np.int64))
+        return (rows if columns is None else rows.select(list(columns))).append_column(RECORD, numbers)
+
+    def head(self) -> pa.Table:
+        """A table of the same columns without rows."""
+        return Table.of(io.open(self.source).schema.empty_table()).to_arrow()
 
 
 @dataclass(frozen=True)
@@ -82,14 +89,29 @@ class Cells:
         return np.asarray(draws.child("cell").uniform()[:, 0] * self.count).astype(np.int64)
 
 
+def ordered_levels(part: Part, columns: tuple[str, ...]) -> dict[str, pa.Array]:
+    """The levels of ordered dictionary columns, lowest first: each part of the input has its own."""
+    rows = part.read(columns)
+    return {name: rows[name].chunk(0).dictionary for name in columns}
+
+
 def summarise(
-    part: Part, schema: Schema, columns: tuple[str, ...], draws: tuple[Key, str], rate: float
+    part: Part,
+    schema: Schema,
+    columns: tuple[str, ...],
+    checked: tuple[str, ...],
+    draws: tuple[Key, str],
+    rate: float,
 ) -> tuple[Summary, pa.Table]:
-    """What the encodings have to know of a part, and the sampled rows of it."""
-    rows = part.read()
-    table = Table.of(rows)
+    """What the encodings have to know of a part, and the sampled rows of it.
+
+    checked : further columns whose values are checked
+    """
+    rows = part.read([*columns, *checked])
+    schema.check(Table.of(rows), checked)
+    table = Table.of(rows.drop_columns(list(checked)))
     chosen = draws[0].draws(records_of(rows), draws[1]).uniform()[:, 0] < rate
-    return Summary.of(table, schema, columns), rows.select([*columns, RECORD]).filter(pa.array(chosen))
+    return Summary.of(table, schema, columns), table.to_arrow().filter(pa.array(chosen))
 
 
 def scatter_part(
@@ -112,8 +134,29 @@ class CellResult:
     guarantee: Guarantee | None
 
 
+@dataclass(frozen=True)
+class Territory:
+    """Rows that are masked together: those of some cells, or a random share of them.
+
+    share : number of the share, and how many there are
+    """
+
+    cells: tuple[int, ...]
+    share: tuple[int, int] = (0, 1)
+
+    def collect(self, sources: tuple[Path, ...], draws: tuple[Key, str]) -> pa.Table:
+        """Its rows, in the order of their numbers."""
+        at, shares = self.share
+
+        def ours(rows: pa.Table) -> Host:
+            drawn = draws[0].draws(records_of(rows), f"{draws[1]}/share").uniform()[:, 0]
+            return np.asarray((drawn * shares).astype(np.int64) == at)
+
+        return _by_record(collect(sources, self.cells, ours if shares > 1 else None))
+
+
 def mask_cell(
-    item: tuple[tuple[int, ...], Path],
+    item: tuple[Territory, Path],
     sources: tuple[Path, ...],
     plan: Plan,
     draws: tuple[Key, str],
@@ -121,9 +164,9 @@ def mask_cell(
     checked: bool,
     release_parts: int,
 ) -> CellResult:
-    """Collect the rows of some cells, mask and verify them, and write them by release part (0 parts: as one)."""
-    cells, target = item
-    rows = _by_record(collect(sources, cells))
+    """Collect the rows of a territory, mask and verify them, and write them by release part (0 parts: as one)."""
+    territory, target = item
+    rows = territory.collect(sources, draws)
     records, before = records_of(rows), Table.of(rows)
     masked = plan.apply(before, draws[0].draws(backend.upload(records), draws[1]), backend)
     guarantee = verify(plan, before, masked, masked.table) if checked else None
@@ -141,9 +184,8 @@ def assemble(item: tuple[int, Path], sources: tuple[Path, ...], key: Key) -> int
     number, target = item
     rows = _by_record(collect(sources, [number]))  # not cell by cell: nothing of the cells may be left
     rows = rows.take(pa.array(release_order(key, records_of(rows)))).drop_columns([RECORD])
-    hidden = target.with_name(f".{target.name}")
-    pq.write_table(rows, hidden)
-    os.replace(hidden, target)
+    with whole_file(target, mode=0o666) as hidden:  # the release's own file: the umask says who may read it
+        pq.write_table(rows, hidden)
     return int(rows.num_rows)
 
 

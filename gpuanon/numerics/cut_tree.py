@@ -17,7 +17,7 @@ from gpuanon.errors import ParameterError
 Host = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CutTree:
     """Inner node v sends a row to `left[v]` when its column `axis[v]` is at most `value[v]`, else to `right[v]`.
 
@@ -33,6 +33,9 @@ class CutTree:
     def cells(self) -> int:
         """Number of cells."""
         return len(self.axis) + 1
+
+    def __repr__(self) -> str:
+        return f"CutTree({self.cells} cells)"  # cuts are values of cells
 
     def assign(self, X: Array) -> Array:
         """(n,) int64 cell of each row of `X` (n, d)."""

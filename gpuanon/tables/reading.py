@@ -6,7 +6,7 @@ A broken file is reported without a word of its content: pyarrow's own messages 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,6 +89,51 @@ def read(path: str | Path, text: Collection[str] = ()) -> Table:
             return Table.of(_bare(whole))
         parts = _parts(path) if form == "parts" else [path]
         return Table.of(_bare(pa.concat_tables([_parquet(part).read() for part in _alike(parts)])))
+
+
+def parquet_files(path: str | Path) -> list[Path]:
+    """The files of a Parquet table: itself, or those of a folder in the order of their names."""
+    path, form = _existing(Path(path))
+    return _parts(path) if form == "parts" else [path]
+
+
+def read_stretch(
+    path: Path, groups: Sequence[int], skip: int, rows: int, columns: Collection[str] | None = None
+) -> pa.Table:
+    """Some rows of a Parquet file, as Arrow, without a look at the others.
+
+    Parameters
+    ----------
+    groups  : row groups, in their order
+    skip    : rows of these groups that come before
+    rows    : number of rows
+    columns : names; None for all
+    """
+    import pyarrow as pa
+
+    with _told(path), _parquet(path) as file:
+        held = sum(file.metadata.row_group(group).num_rows for group in groups)
+        names = None if columns is None else [name for name in file.schema_arrow.names if name in columns]
+        if (skip, rows) == (0, held):
+            found = file.read_row_groups(list(groups), columns=names)
+        else:
+            found = pa.Table.from_batches(_stretch(file, groups, skip, rows, names))
+        if found.num_rows != rows:
+            raise InputError(f"{path}: holds other rows than it did when the run began")
+        return Table.of(_bare(found if names is None else found.select(names))).to_arrow()
+
+
+def _stretch(file: Any, groups: Sequence[int], skip: int, rows: int, names: list[str] | None) -> list[pa.RecordBatch]:
+    """The batches of a stretch inside row groups: what lies before it is decoded and let go."""
+    batches, at, end = [], 0, skip + rows
+    for batch in file.iter_batches(min(BATCH_ROWS, 1 << 16), row_groups=list(groups), columns=names):
+        begin, until = max(skip - at, 0), min(end - at, batch.num_rows)
+        if begin < until:
+            batches.append(batch.slice(begin, until - begin))
+        at += batch.num_rows
+        if at >= end:
+            break
+    return batches
 
 
 def _existing(path: Path) -> tuple[Path, str]:

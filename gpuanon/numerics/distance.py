@@ -16,7 +16,8 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.arrays.kernels import launch, limits
-from gpuanon.errors import ParameterError
+from gpuanon.arrays.rapids import neighbours
+from gpuanon.errors import BackendError, ParameterError
 
 MOST_NEIGHBOURS = 32
 """Neighbours that a thread's list in shared memory holds."""
@@ -91,13 +92,22 @@ def nearest_with_ties(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> tuple[A
 
 
 def k_nearest(X: Array, Y: Array, k: int, metric: Metric = EUCLIDEAN) -> tuple[Array, Array]:
-    """(n, k) distances to, and (n, k) indices of, the `k` nearest rows of `Y`, in order.  Ties: lowest index."""
+    """(n, k) distances to, and (n, k) indices of, the `k` nearest rows of `Y`, in order.  Ties: lowest index.
+
+    On a device up to 32 neighbours come from our own kernel; more Euclidean ones come from cuML, where a tie with the
+    last of them may go to any row.
+    """
     X, Y = _checked(X, Y, metric)
-    if not 1 <= k <= min(MOST_NEIGHBOURS, len(Y)):
-        raise ParameterError(f"k: a number from 1 to {min(MOST_NEIGHBOURS, len(Y))} is allowed, got {k}")
+    if not 1 <= k <= len(Y):
+        raise ParameterError(f"k: a number from 1 to {len(Y)} is allowed, got {k}")
     if not on_device(X):
         distance, index, _ = _search(X, Y, k, metric)
         return distance.astype(X.dtype, copy=False), index
+    return _k_nearest_cuda(X, Y, k, metric) if k <= MOST_NEIGHBOURS else _many_nearest(X, Y, k, metric)
+
+
+def _k_nearest_cuda(X: Array, Y: Array, k: int, metric: Metric) -> tuple[Array, Array]:
+    """The fused kernel, and the merge of its stretches."""
     xp = namespace(X)
     n, stretch = len(X), _stretch(len(X), len(Y), _LIST_ROWS)
     count = -(-len(Y) // stretch)
@@ -110,6 +120,19 @@ def k_nearest(X: Array, Y: Array, k: int, metric: Metric = EUCLIDEAN) -> tuple[A
     distance, index = (a.transpose(1, 0, 2).reshape(n, count * k) for a in (distance, index))
     best = xp.argsort(distance, axis=1, kind="stable")[:, :k]
     return xp.take_along_axis(distance, best, axis=1), xp.take_along_axis(index, best, axis=1)
+
+
+def _many_nearest(X: Array, Y: Array, k: int, metric: Metric) -> tuple[Array, Array]:
+    """Neighbours that cuML finds, measured and ordered by us."""
+    xp = namespace(X)
+    if metric.kind != "euclidean":
+        raise BackendError(f"k: at most {MOST_NEIGHBOURS} neighbours by {metric.kind} are found on a device, got {k}")
+    scale = 1 if metric.weights is None else xp.sqrt(_weights(X, metric))
+    index = xp.sort(neighbours(X * scale, Y * scale, k), axis=1)
+    rows = xp.repeat(xp.arange(len(X), dtype=np.int64), k)
+    distance = paired(X[rows], Y, metric, index=index.reshape(-1)).reshape(index.shape)
+    order = xp.argsort(distance, axis=1, kind="stable")
+    return xp.take_along_axis(distance, order, axis=1), xp.take_along_axis(index, order, axis=1)
 
 
 def furthest(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> tuple[Array, Array]:

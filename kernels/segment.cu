@@ -8,7 +8,7 @@
 #endif
 typedef REAL real;
 
-constexpr int THREADS = 128;
+constexpr int THREADS = 128;  // with one block asked for: else ptxas spills for more blocks than there is work for
 constexpr unsigned int ALL = 0xffffffffu;
 
 struct Add {
@@ -52,21 +52,21 @@ __device__ __forceinline__ void reduce(const real* __restrict__ X, const long lo
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
 sums(const real* __restrict__ X, const long long* __restrict__ order, const long long* __restrict__ bounds,
      long long stretches, int d, double* __restrict__ out)
 {
     reduce<Add>(X, order, bounds, stretches, d, out);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
 minima(const real* __restrict__ X, const long long* __restrict__ order, const long long* __restrict__ bounds,
        long long stretches, int d, real* __restrict__ out)
 {
     reduce<Least>(X, order, bounds, stretches, d, out);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
 maxima(const real* __restrict__ X, const long long* __restrict__ order, const long long* __restrict__ bounds,
        long long stretches, int d, real* __restrict__ out)
 {
@@ -75,7 +75,7 @@ maxima(const real* __restrict__ X, const long long* __restrict__ order, const lo
 
 // Σ (x − c)(x − c)ᵀ over each stretch, (stretches, d, d): one thread an entry, neighbours side by side on a row.  The centre
 // c of a stretch is row owner[stretch] of `centres`.
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
 products(const real* __restrict__ X, const long long* __restrict__ order, const long long* __restrict__ bounds,
          const long long* __restrict__ owner, const double* __restrict__ centres, long long stretches, int d,
          double* __restrict__ out)

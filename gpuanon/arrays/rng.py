@@ -175,9 +175,9 @@ class Draws:
             self._launch(kernel, out, n * count, count)
             return out
         *key, tweak = self.key.derive(self.path)
-        blocks = -(-count // yields)
+        blocks = max(1, -(-count // yields))
         padded = np.empty((n, blocks, yields), dtype=dtype)
-        rows = max(1, _LANES // max(1, blocks))
+        rows = max(1, _LANES // blocks)
 
         def fill(at: int) -> None:
             records = np.repeat(self.records[at : at + rows].astype(np.uint64), blocks)

@@ -176,10 +176,10 @@ def _products_numpy(X: Host, order: Host, bounds: Host, owner: Host, centres: Ho
         Z = X.take(rows, axis=0) - centres[owner[chosen]][:, None]
         # A copy, because a product of a matrix with its own transpose takes a slower road for small matrices.
         turned = np.ascontiguousarray(Z.transpose(0, 2, 1))
-        if chosen[-1] - chosen[0] + 1 == len(chosen):
-            np.matmul(turned, Z, out=out[chosen[0] : chosen[-1] + 1])
-        else:
-            out[chosen] = np.matmul(turned, Z)
+        products = np.matmul(turned, Z)
+        consecutive = chosen[-1] - chosen[0] + 1 == len(chosen)
+        place = slice(chosen[0], chosen[-1] + 1) if consecutive else chosen
+        out[place] = 0.5 * (products + products.transpose(0, 2, 1))  # BLAS rounds the two halves differently
 
     batches = []
     for length in np.unique(lengths):

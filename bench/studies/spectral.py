@@ -50,7 +50,7 @@ def main() -> int:
         first = first or pictures
         print(f"seed {seed}: {time.perf_counter() - start:.0f} s", file=sys.stderr)
     assert first is not None
-    best = best_combination(runs)
+    best = [name for name in (best_combination(runs), best_combination(runs, rare=True)) if name]
     tables(runs, options.out)
     figures(runs, first, best, options.out)
     found_claims = claims(runs)
@@ -88,7 +88,7 @@ def tables(runs: list[Run], out: Path) -> None:
     write(out / "verdicts.csv", header, rows)
 
 
-def figures(runs: list[Run], first: Pictures, best: str | None, out: Path) -> None:
+def figures(runs: list[Run], first: Pictures, best: list[str], out: Path) -> None:
     """Figures 4-3 and 5-2 (distributions), 4-4 (right and wrong matches), 5-3 (pair plots), of the first seed."""
     reference = first.predictions["reference"]
     for name, releases, title in (
@@ -99,7 +99,7 @@ def figures(runs: list[Run], first: Pictures, best: str | None, out: Path) -> No
         distributions(chosen, title, out / name)
     attacks = {name: [run.attacks[name] for run in runs] for name in ("spectral-rhs", "noise 0.1", "noise 0.3")}
     right_and_wrong(attacks, "Right and wrong matches, all seeds", out / "figure_4_4")
-    shown = ["reference", *NONLINEAR, *([best] if best else [])]
+    shown = dict.fromkeys(["reference", *NONLINEAR, *best])
     for name in shown:
         groups = first.groups[name].labels() if name in first.groups and name != "svd-swap" else None
         file = out / f"figure_5_3_{name.replace(' ', '_').replace(',', '').replace('×', 'x')}"

@@ -36,7 +36,7 @@ FRONTIER: dict[str, tuple[Groups, Basis, Operation]] = {
         f"spectral {t} × svd, orthonormal": (Spectral(target=t), Svd(per_group=True), TURNED)
         for t in (100, 125, 150, 200)
     },
-    "spectral 200 × ica, orthonormal": (Spectral(target=200), Ica(per_group=True), TURNED),
+    **{f"spectral {t} × ica, orthonormal": (Spectral(target=t), Ica(per_group=True), TURNED) for t in (200, 250, 300)},
     **{
         f"mdav {t} × svd, orthonormal": (Mdav(k=t, block=0, refine=False), Svd(per_group=True), TURNED)
         for t in (50, 75, 100)

@@ -24,6 +24,7 @@ _BLOCK = 64
 _TILE = 1024
 _PAIRS = 1 << 12  # (query, block) pairs measured at once
 _HUGE = 1e15  # beyond, squares might leave single precision
+_TINY = 1e-300  # below, numbers lose their digits
 _FAR = 1e30  # further than any row; finite, because products with infinity raise flags
 
 
@@ -116,7 +117,7 @@ class Blocks:
             distance = self.exact.pairs(X[q], b)
             keep = b[:, None] * _BLOCK + np.arange(_BLOCK) < self.rows
             if limit is not None:
-                keep &= self.sign * distance <= limit[q][:, None] * self.unit
+                keep &= self.sign * distance <= limit[q][:, None] * self.unit + _TINY
             pair, offset = np.nonzero(keep)
             found.append((q[pair], b[pair] * _BLOCK + offset, distance[pair, offset]))
         return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))  # type: ignore[return-value]

@@ -1,0 +1,223 @@
+"""Distances on the host, against loops from the definitions, SciPy and scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy.spatial.distance import cdist
+from sklearn.neighbors import NearestNeighbors
+
+from gpuanon.errors import ParameterError
+from gpuanon.numerics import distance_search
+from gpuanon.numerics.distance import (
+    EUCLIDEAN,
+    Metric,
+    distances,
+    furthest,
+    k_nearest,
+    nearest,
+    nearest_with_ties,
+    paired,
+    row_sums,
+)
+from gpuanon.numerics.distance_bounds import Blocks
+from gpuanon.numerics.distance_host import Columns
+from gpuanon.numerics.distance_search import Distinct
+
+
+def naive(X, Y, metric):
+    """The definition, pair by pair."""
+    d = X.shape[1]
+    weights = metric.weights or (1.0,) * d
+    flags = metric.categorical or (False,) * d
+    out = np.zeros((len(X), len(Y)))
+    for i, x in enumerate(X.astype(np.float64)):
+        for j, y in enumerate(Y.astype(np.float64)):
+            if metric.kind == "euclidean":
+                out[i, j] = sum(w * (a - b) ** 2 for w, a, b in zip(weights, x, y, strict=True))
+            else:
+                shares = (
+                    w * (float(a != b) if flag else abs(a - b))
+                    for w, a, b, flag in zip(weights, x, y, flags, strict=True)
+                )
+                out[i, j] = sum(shares) / sum(weights)
+    return out
+
+
+def metrics(d):
+    rng = np.random.default_rng(d)
+    weights = tuple(rng.uniform(0.1, 3, d))
+    flags = tuple(bool(flag) for flag in rng.integers(0, 2, d))
+    return [EUCLIDEAN, Metric(weights=weights), Metric("gower"), Metric("gower", weights, flags)]
+
+
+@st.composite
+def tables(draw):
+    """Two tables with the same columns, of few whole numbers (ties) or of any numbers."""
+    d = draw(st.integers(1, 20))
+    shapes = [(draw(st.integers(1, 8)), d), (draw(st.integers(1, 12)), d)]
+    elements = draw(st.sampled_from([st.integers(0, 2), st.floats(-100, 100, width=32)]))
+    return [draw(hnp.arrays(np.float64, shape, elements=elements)) for shape in shapes]
+
+
+@given(tables(), st.integers(0, 3), st.sampled_from([np.float64, np.float32]))
+@example([np.zeros((1, 1)), np.zeros((3, 1))], 0, np.float64)
+@example([np.zeros((2, 17)), np.ones((3, 17))], 3, np.float32)
+def test_every_reduction_is_that_of_the_matrix_and_the_matrix_is_the_definition(XY, which, dtype):
+    X, Y = (table.astype(dtype) for table in XY)
+    metric = metrics(X.shape[1])[which]
+    D = distances(X, Y, metric)
+    assert D.dtype == dtype
+    np.testing.assert_allclose(D, naive(X, Y, metric), rtol=4 * np.finfo(dtype).eps, atol=1e-300)
+    exact = distances(X.astype(np.float64), Y.astype(np.float64), metric)
+    least, index = nearest(X, Y, metric)
+    assert np.array_equal(index, exact.argmin(axis=1))
+    assert np.array_equal(least, D.min(axis=1))
+    assert np.array_equal(nearest_with_ties(X, Y, metric)[1], (exact == exact.min(axis=1, keepdims=True)).sum(axis=1))
+    most, index = furthest(X, Y, metric)
+    assert np.array_equal(index, exact.argmax(axis=1))
+    assert np.array_equal(most, D.max(axis=1))
+    k = (len(Y) + 1) // 2
+    values, index = k_nearest(X, Y, k, metric)
+    order = np.argsort(exact, axis=1, kind="stable")[:, :k]
+    assert np.array_equal(index, order)
+    assert np.array_equal(values, np.take_along_axis(D, order, 1))
+    np.testing.assert_allclose(row_sums(X, Y, metric), exact.sum(axis=1), rtol=1e-12, atol=1e-10)
+    chosen = np.arange(len(X)) % len(Y)
+    assert np.array_equal(paired(X, Y, metric, index=chosen), D[np.arange(len(X)), chosen])
+
+
+def search_cases():
+    rng = np.random.default_rng(7)
+    for d in (1, 3, 6, 9, 25):
+        yield "normal", rng.normal(size=(150, d)), rng.normal(size=(400, d))
+        yield "grid", rng.integers(0, 3, (150, d)) * 1.0, rng.integers(0, 3, (400, d)) * 1.0
+        yield "copies", rng.normal(size=(150, d)), np.repeat(rng.normal(size=(40, d)), 10, axis=0)
+    X, Y = rng.normal(size=(150, 9)), rng.normal(size=(400, 9))
+    yield "far from zero", X + 1e9, Y + 1e9
+    yield "one row far away", X, np.concatenate([Y, 1e7 * Y[:1]])
+    yield "a query far away", np.concatenate([X, 1e30 * X[:1]]), Y
+    yield "tiny", X * 1e-160, Y * 1e-160
+    yield "near copies", X + 1e6, X[rng.integers(0, 150, 400)] + 1e6 + 1e-8 * rng.normal(size=(400, 9))
+    yield "constant", np.zeros((150, 9)), np.zeros((400, 9))
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Search small tables as if they were large."""
+    monkeypatch.setattr(distance_search, "_SMALL", 0)
+
+
+@pytest.mark.parametrize("case", list(search_cases()), ids=lambda case: f"{case[0]} {case[1].shape[1]}")
+@pytest.mark.usefixtures("large")
+def test_large_tables_are_searched_exactly_too(case):
+    """The tree, the bounds and looking at all pairs give the same rows, ties and all."""
+    _, X, Y = case
+    weights = tuple(np.random.default_rng(1).uniform(0.2, 2, X.shape[1]))
+    for metric in (EUCLIDEAN, Metric(weights=weights), Metric("gower", weights)):
+        D = distances(X, Y, metric)
+        least, ties = nearest_with_ties(X, Y, metric)
+        assert np.array_equal(least, D.min(axis=1))
+        assert np.array_equal(ties, (least[:, None] == D).sum(axis=1))
+        for k in (1, 6, 40):
+            order = np.argsort(D, axis=1, kind="stable")[:, :k]
+            values, index = k_nearest(X, Y, k, metric)
+            assert np.array_equal(index, order)
+            assert np.array_equal(values, np.take_along_axis(D, order, 1))
+        assert np.array_equal(furthest(X, Y, metric)[1], D.argmax(axis=1))
+
+
+@pytest.mark.parametrize("d", [4, 12])
+def test_real_sizes_agree_with_scipy_and_scikit_learn(d):
+    rng = np.random.default_rng(d)
+    X, Y = rng.normal(size=(2500, d)), rng.normal(size=(3000, d))
+    values, index = k_nearest(X, Y, 5)
+    expected, places = NearestNeighbors(n_neighbors=5, algorithm="ball_tree").fit(Y).kneighbors(X)
+    assert np.array_equal(index, places)
+    np.testing.assert_allclose(np.sqrt(values), expected, rtol=1e-12)
+    np.testing.assert_allclose(furthest(X, Y)[0], cdist(X, Y, "sqeuclidean").max(axis=1), rtol=1e-12)
+    weights = tuple(rng.uniform(0.5, 2, d))
+    np.testing.assert_allclose(
+        row_sums(X, Y, Metric("gower", weights)), cdist(X, Y, "cityblock", w=weights).sum(axis=1) / sum(weights),
+        rtol=1e-11,
+    )  # fmt: skip
+
+
+def test_a_masked_table_of_copies_has_its_groups_as_ties():
+    """What reidentification counts: k equal rows, and whether the true one is among them."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 12))
+    release = np.repeat(X.reshape(-1, 5, 12).mean(axis=1), 5, axis=0)
+    least, ties = nearest_with_ties(X, release)
+    assert (ties % 5 == 0).all()
+    hits = paired(X, release) == least
+    D = distances(X[:200], release)
+    assert np.array_equal(hits[:200], D[np.arange(200), np.arange(200)] == D.min(axis=1))
+    assert 0.01 < hits.mean() < 0.99
+
+
+def test_threads_change_nothing(monkeypatch):
+    rng = np.random.default_rng(2)
+    X, Y = rng.normal(size=(2000, 11)), rng.normal(size=(4000, 11))
+    several = (*k_nearest(X, Y, 3), *furthest(X, Y), distances(X[:50], Y))
+    monkeypatch.setenv("GPUANON_THREADS", "1")
+    for one, other in zip(several, (*k_nearest(X, Y, 3), *furthest(X, Y), distances(X[:50], Y)), strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_bounds_leave_few_candidates():
+    rng = np.random.default_rng(3)
+    X, Y = rng.normal(size=(256, 10)), rng.normal(size=(20_000, 10))
+    query, _, _ = Blocks.of(Columns.of(Y, EUCLIDEAN)).candidates(X, 1)
+    assert len(query) < 3 * len(X)
+
+
+def test_distinct_rows_are_found_whatever_their_hashes(monkeypatch):
+    rng = np.random.default_rng(5)
+    rows = rng.integers(0, 3, (200, 2)).astype(np.float64)
+    rows[rows == 0] *= rng.choice([-1, 1], (rows == 0).sum())  # −0 and 0 are the same number
+    expected = np.unique(rows, axis=0, return_index=True, return_counts=True)
+
+    def check():
+        found = Distinct.of(rows)
+        by = np.lexsort(found.rows.T[::-1])
+        assert np.array_equal(found.rows[by], expected[0])
+        assert np.array_equal(found.order[found.starts[:-1]][by], expected[1])
+        assert np.array_equal(found.counts[by], expected[2])
+        assert np.array_equal(found.rows[found.inverse()], rows)
+
+    check()
+    monkeypatch.setattr(distance_search, "_hashes", lambda rows: np.arange(len(rows), dtype=np.uint64) % 2)
+    check()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda X: nearest(X, X[:, :2]), "same columns"),
+        (lambda X: nearest(X, X[:0]), "Y: at least one row"),
+        (lambda X: k_nearest(X, X, 0), "k: a number from 1 to 5"),
+        (lambda X: k_nearest(X, X, 6), "k: a number from 1 to 5"),
+        (lambda X: nearest(X * np.nan, X), "finite"),
+        (lambda X: nearest(X, X, Metric(weights=(1.0,))), "metric weights: one a column"),
+        (lambda X: nearest(X, X, Metric(weights=(1.0, -1.0, 1.0))), "from 0 up"),
+        (lambda X: nearest(X, X, Metric("gower", None, (True,))), "metric categorical: one a column"),
+        (lambda X: paired(X, X[:2]), "Y: 5 rows are needed, got 2"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(call, message):
+    with pytest.raises(ParameterError, match=message):
+        call(np.arange(15.0).reshape(5, 3))
+
+
+def test_no_queries_have_no_answers():
+    X, Y = np.empty((0, 3)), np.ones((2, 3))
+    assert distances(X, Y).shape == (0, 2)
+    assert nearest(X, Y)[1].shape == (0,)
+    assert k_nearest(X, Y, 2)[0].shape == (0, 2)
+    assert furthest(X, Y)[0].shape == (0,)
+    assert row_sums(Y, X).tolist() == [0, 0]
+    assert paired(X, X).shape == (0,)

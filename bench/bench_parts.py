@@ -4,7 +4,7 @@
     python bench/bench_parts.py --rows 6000000 --memory 700MB --method resample --no-memory-engine
 
 For every size and method one line of JSON is appended to ``--out``: seconds of every stage, bytes that it wrote, the
-largest resident memory of a worker, and seconds a row of the engine for a table in memory (on at most
+largest resident memory of a worker, processor seconds, and seconds a row of the engine for a table in memory (on at most
 ``--in-memory-rows`` rows, files to files, with as many threads as there are workers).
 """
 
@@ -66,8 +66,14 @@ class Watch:
         self._processes = [psutil.Process(pid) for pid in pids]
         self._folder = folder
         self.resident = self.private = self.disk = 0
+        self.cpu = -self._cpu()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look)
+
+    def _cpu(self) -> float:
+        """Processor seconds of the workers so far, as long as none was restarted."""
+        times = [process.cpu_times() for process in self._processes if process.is_running()]
+        return sum(found.user + found.system for found in times)
 
     def _look(self) -> None:
         while not self._over.wait(0.1):
@@ -91,6 +97,7 @@ class Watch:
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
+        self.cpu += self._cpu()
 
 
 def in_parts(source: Path, method: str, rows: int, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -122,6 +129,7 @@ def in_parts(source: Path, method: str, rows: int, arguments: argparse.Namespace
     return {
         "seconds": round(seconds, 2),
         "rows_per_second": round(rows / seconds),
+        "worker_cpu_us_per_row": round(1e6 * watch.cpu / rows, 2),
         "stages": {found["name"]: stage_figures(found) for found in map(parsed, lines)},
         "peak_worker_rss_mb": round(watch.resident / 1e6),
         "peak_worker_private_mb": round(watch.private / 1e6),
@@ -148,20 +156,20 @@ def stage_figures(found: dict[str, str]) -> dict[str, float]:
     return {"tasks": int(found["tasks"]), "seconds": float(found["seconds"]), "mb_written": float(found["mb"])}
 
 
-def in_memory(source: Path, method: str, rows: int) -> float:
-    """Seconds a row of the engine for a table in memory, files to files, on the first `rows` rows."""
+def in_memory(source: Path, method: str, rows: int) -> tuple[float, float]:
+    """Seconds, and processor seconds, a row of the engine for a table in memory, files to files, on the first `rows` rows."""
     folder = source.with_name("in-memory")
     folder.mkdir(exist_ok=True)
     files = sorted(source.glob("*.parquet"))[: max(1, rows // PART_ROWS)]
     for file in files:
         shutil.copy(file, folder / file.name)
-    began = time.perf_counter()
+    began, cpu = time.perf_counter(), time.process_time()
     release = gpuanon.protect(io.read(folder), recipe(method), rng=KEY, backend="numpy")
     release.write(folder.with_name("in-memory.parquet"), force=True)
-    seconds = time.perf_counter() - began
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     count = release.manifest["rows_out"]
     shutil.rmtree(folder)
-    return seconds / count
+    return seconds / count, cpu / count
 
 
 def main() -> None:
@@ -186,9 +194,11 @@ def main() -> None:
             result |= {"workers": arguments.workers, "cores": os.cpu_count(), "load_before": load}
             result |= in_parts(source, method, rows, arguments)
             if not arguments.no_memory_engine:
-                each = in_memory(source, method, min(rows, arguments.in_memory_rows))
-                result["in_memory_us_per_row"] = round(1e6 * each, 2)
-                result["ratio"] = round(result["seconds"] / rows / each, 3)
+                wall, cpu = in_memory(source, method, min(rows, arguments.in_memory_rows))
+                result["in_memory_us_per_row"] = round(1e6 * wall, 2)
+                result["in_memory_cpu_us_per_row"] = round(1e6 * cpu, 2)
+                result["ratio"] = round(result["seconds"] / rows / wall, 3)
+                result["cpu_ratio"] = round(result["worker_cpu_us_per_row"] / result["in_memory_cpu_us_per_row"], 3)
             print(json.dumps(result))
             if arguments.out:
                 with arguments.out.open("a") as out:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import signal
+import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from distributed import Client
 
 import gpuanon
 from gpuanon.arrays.rng import Key
 from gpuanon.engine import dask as on_dask
 from gpuanon.engine.part_files import protect_in_parts, work_path
-from gpuanon.errors import GpuanonError, InputError, OutputError
+from gpuanon.errors import BackendError, GpuanonError, InputError, OutputError
 from gpuanon.recipe import Recipe
 from tests.every import recipe, registry
 
@@ -103,15 +108,98 @@ def test_a_corrupt_part_is_named(client, source, tmp_path):
     assert not (tmp_path / "release").exists()
 
 
-@pytest.mark.parametrize("delay", [0.3, 0.9, 1.8])
-def test_a_killed_worker_costs_time_not_rows(source, expected, tmp_path, delay):
-    with on_dask.cluster("local", 2) as client:
-        workers = list(client.run(os.getpid).values())
-        killer = threading.Thread(target=lambda: (time.sleep(delay), os.kill(workers[0], signal.SIGKILL)))
-        killer.start()
-        protect(client, source, tmp_path / "release")
-        killer.join()
+@pytest.mark.parametrize("stage", [1, 3])
+def test_a_worker_killed_in_any_stage_costs_time_not_rows(client, source, expected, tmp_path, stage):
+    client.wait_for_workers(2)
+    calls = 0
+
+    def killing(task, items):
+        nonlocal calls
+        calls += 1
+        if calls == stage + 1:
+            victim = next(iter(client.run(os.getpid).values()))
+            killer = threading.Timer(random.Random(stage).random() * 0.3, os.kill, (victim, signal.SIGKILL))
+            killer.start()
+        return on_dask.OnWorkers(client)(task, items)
+
+    options = {"key": KEY, "backend": "numpy", "cell_rows": 300}
+    protect_in_parts(source, Recipe.load(recipe("gaussian")), tmp_path / "release", runner=killing, **options)
+    assert calls == 5
     assert pq.read_table(tmp_path / "release").equals(expected)
+
+
+@pytest.fixture
+def apart(tmp_path):
+    """A scheduler and a worker in processes of their own, and a client."""
+    file = tmp_path / "scheduler.json"
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    address = ["--scheduler-file", str(file)]
+    commands = [
+        ["distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0"],
+        ["distributed.cli.dask_worker", "--no-nanny", "--no-dashboard", "--nthreads", "1", "--death-timeout", "5"],
+    ]
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", *command, *address], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL
+        )
+        for command in commands
+    ]
+    try:
+        deadline = time.monotonic() + 60
+        while not file.exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        with Client(scheduler_file=str(file), timeout=60) as client:
+            client.wait_for_workers(1, timeout=60)
+            yield client, started[0]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def test_a_lost_scheduler_ends_clean_and_the_run_is_resumed(apart, source, expected, tmp_path):
+    client, scheduler = apart
+    calls = 0
+
+    def losing(task, items):
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            scheduler.kill()
+        return on_dask.OnWorkers(client)(task, items)
+
+    output, loaded = tmp_path / "release", Recipe.load(recipe("gaussian"))
+    options = {"key": KEY, "backend": "numpy", "cell_rows": 300}
+    with pytest.raises(BackendError, match=r"scheduler was lost[\s\S]*--resume"):
+        protect_in_parts(source, loaded, output, runner=losing, **options)
+    assert not output.exists()
+    protect_in_parts(source, loaded, output, resume=True, **options)
+    assert pq.read_table(output).equals(expected)
+
+
+def test_the_command_line_is_killed_with_its_workers_and_resumed(tmp_path):
+    source = tmp_path / "registry"
+    source.mkdir()
+    for number in range(4):
+        pq.write_table(registry(4000).slice(1000 * number, 1000), source / f"{number}.parquet")
+    (tmp_path / "recipe.json").write_text(json.dumps(recipe("gaussian")))
+    (tmp_path / "key").write_text("a key for tests, of sixteen bytes or more")
+    command = [sys.executable, "-m", "gpuanon.cli", "protect", "registry", "recipe.json", "--cell", "1000"]
+    command += ["--key-file", "key", "--quiet"]
+    options = {"cwd": tmp_path, "env": os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}}
+    work = work_path(tmp_path / "release")
+
+    process = subprocess.Popen([*command, "-o", "release", "--workers", "2"], start_new_session=True, **options)
+    while process.poll() is None and not list(work.glob("scatter-*.result")):
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "release").exists()
+    assert list(work.glob("scatter-*.result"))
+    subprocess.run([*command, "-o", "release", "--workers", "0", "--resume"], check=True, **options)
+    subprocess.run([*command, "-o", "expected", "--workers", "0"], check=True, **options)
+    assert pq.read_table(tmp_path / "release").equals(pq.read_table(tmp_path / "expected"))
+    assert not work.exists()
 
 
 def test_an_interrupted_run_waits_for_its_resumption(client, source, expected, tmp_path):

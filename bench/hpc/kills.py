@@ -64,7 +64,7 @@ def main() -> None:
     """Count how runs end."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--rows", type=int, default=8_000)
+    parser.add_argument("--rows", type=int, default=3_200)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     random.seed(arguments.seed)

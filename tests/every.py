@@ -35,6 +35,7 @@ MASKS: dict[str, dict[str, Any]] = {
     "spectral-rhs": {"method": "spectral-rhs", "k": 4},
     "mondrian": {"method": "mondrian", "k": 4},
     "pica": {"method": "pica", "target": 40, "block": 128},
+    "clustered-swap": {"method": "clustered-swap", "target": 40, "block": 128},
     "noise": {"method": "noise", "b": 0.1},
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,10 @@ def protect(table, mask, **options):
 def masked_columns(mask):
     columns = MASKS[mask].get("columns", QUASI)
     return tuple(COLUMNS) if columns == "all" else tuple(columns)
+
+
+def promise(mask):
+    return Recipe.load(recipe(mask)).mask[0].combination().operation.promise
 
 
 def test_every_method_of_the_catalogue_is_tried():
@@ -98,11 +103,9 @@ def test_the_guarantee_is_stated_and_verified(mask):
     assert guarantee["k"] == MASKS[mask].get("k")
 
 
-@every_method
+@pytest.mark.parametrize("mask", [mask for mask in MASKS if promise(mask) == "identical"])
 def test_a_promise_of_equal_records_holds_on_the_release(mask):
     release = protect(registry(), mask)
-    if "is shared by at least" not in release.manifest["guarantee"]["statement"]:
-        pytest.skip("this method does not promise equal records")
     columns = list(masked_columns(mask))
     counts = release.data.select(columns).to_pandas().groupby(columns, dropna=False, observed=True).size()
     assert counts.min() >= MASKS[mask]["k"]
@@ -144,19 +147,16 @@ def test_a_constant_and_an_all_missing_column_are_no_obstacle(mask):
 @pytest.mark.parametrize("rows", [0, 1, 3])
 def test_too_few_rows_are_an_error_or_a_release_of_as_many_rows(mask, rows):
     table = registry(300).slice(0, rows)
-    try:
-        release = protect(table, mask)
-    except GpuanonError as error:
-        assert "row" in str(error) or "record" in str(error)
+    if rows == 0 or rows < MASKS[mask].get("k", 0):
+        with pytest.raises(GpuanonError, match=r"row|record"):
+            protect(table, mask)
     else:
-        assert release.data.num_rows == rows
-        assert MASKS[mask].get("k", 0) <= rows
+        with suppress(GpuanonError):  # a method may want more rows than it promises
+            assert protect(table, mask).data.num_rows == rows
 
 
-@every_method
+@pytest.mark.parametrize("mask", [mask for mask in MASKS if "income" in masked_columns(mask)])
 def test_nulls_are_refused_when_the_recipe_says_so(mask):
-    if mask in ("merged-cell", "rhs"):
-        pytest.skip("its columns hold no nulls")
     with pytest.raises(GpuanonError, match="income"):
         gpuanon.protect(registry(), recipe(mask, nulls="refuse"), rng=KEY, backend="numpy")
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from gpuanon.errors import RecipeError
 from gpuanon.catalogue.methods import Microaggregation
+from gpuanon.errors import RecipeError
 from gpuanon.recipe import Recipe
 
 TOML = """

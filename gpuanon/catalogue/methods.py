@@ -21,6 +21,19 @@ K = Annotated[int, Field(ge=2, description="records of a group, at least")]
 Block = Annotated[int, Field(ge=0, description="rows of a spatial block; 0: the whole table at once, as published")]
 
 
+Target: TypeAlias = Annotated[
+    Annotated[int, Field(ge=2)] | Literal["auto"],
+    Field(description='records of a cluster; "auto": the smallest that meets the reference standard'),
+]
+
+
+def _settled(target: int | Literal["auto"]) -> int:
+    """A target that is a number; "auto" is one only after a reference sample has settled it."""
+    if target == "auto":
+        raise RecipeError('target: "auto" needs a reference sample to settle it')
+    return target
+
+
 class Combination(Part):
     """groups × basis × operation, freely combined."""
 
@@ -172,17 +185,36 @@ class Pica(Method):
     source: ClassVar[str] = "Lasko 2007, fig. 5-1"
 
     method: Literal["pica"] = "pica"
-    target: Annotated[int, Field(ge=2)] | Literal["auto"] = Field(
-        default=200, description='records of a cluster; "auto": the smallest that meets the reference standard'
-    )
+    target: Target = 200
     block: Block = 2048
     sigma: float | None = Field(default=None, gt=0, description="width of the affinity; none: the median distance")
 
     def combination(self) -> Combination:
-        if self.target == "auto":
-            raise RecipeError('target: "auto" is a number only once a reference sample has settled it')
-        groups = Spectral(target=self.target, block=self.block, sigma=self.sigma)
+        groups = Spectral(target=_settled(self.target), block=self.block, sigma=self.sigma)
         return Combination(groups=groups, basis=Ica(per_group=True), operation=Swap(), columns=self.columns)
+
+
+class ClusteredSwap(Method):
+    """Components permuted inside spectral clusters, then turned so that each cluster keeps its covariance."""
+
+    source: ClassVar[str] = "ours, past Lasko 2007, ch. 5: bench/studies/spectral.md"
+
+    method: Literal["clustered-swap"] = "clustered-swap"
+    target: Target = 250
+    basis: Literal["ica", "svd"] = Field(
+        default="ica", description="svd wants smaller clusters (150) and loses rare levels"
+    )
+    orthonormal: bool = Field(default=True, description="keep the covariance of each cluster to rounding")
+    block: Block = 2048
+    sigma: float | None = Field(default=None, gt=0, description="width of the affinity; none: the median distance")
+
+    def combination(self) -> Combination:
+        return Combination(
+            groups=Spectral(target=_settled(self.target), block=self.block, sigma=self.sigma),
+            basis=Ica(per_group=True) if self.basis == "ica" else Svd(per_group=True),
+            operation=Swap(orthonormal=self.orthonormal),
+            columns=self.columns,
+        )
 
 
 class AdditiveNoise(Method):
@@ -199,7 +231,15 @@ class AdditiveNoise(Method):
 
 
 AnyMethod: TypeAlias = (
-    Microaggregation | DistributionPreserving | SvdSwap | Rhs | SpectralRhs | Mondrian | Pica | AdditiveNoise
+    Microaggregation
+    | DistributionPreserving
+    | SvdSwap
+    | Rhs
+    | SpectralRhs
+    | Mondrian
+    | Pica
+    | ClusteredSwap
+    | AdditiveNoise
 )
 METHODS: tuple[type[Method], ...] = get_args(AnyMethod)
 

@@ -58,6 +58,9 @@ def test_the_whole_table_is_one_part_and_no_rows_are_none():
         assert segment_minima(np.empty((0, 3)), nothing).shape == (0, 3)
         assert sort_within(np.empty(0), nothing).shape == (0,)
         assert not list(batches(nothing))
+    no_columns = Partition.from_labels(np.array([0, 0, 1]))
+    assert segment_sums(np.empty((3, 0)), no_columns).shape == (2, 0)
+    assert segment_covariances(np.empty((3, 0)), no_columns).shape == (2, 0, 0)
 
 
 @given(labels, st.sampled_from([np.float32, np.float64]), st.integers(1, 4))

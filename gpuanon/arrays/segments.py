@@ -10,6 +10,7 @@ Everywhere: rows ``order[starts[p]:starts[p + 1]]`` make up part p; `gpuanon.arr
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def extremes(X: Array, order: Array, starts: Array, which: str) -> Array:
     partial = _launched(which, flat, order, bounds, flat.dtype)
     if len(first) != len(bounds):
         partial = _launched(which, partial, None, first, flat.dtype)
-    return partial.reshape(-1, *X.shape[1:]).astype(X.dtype, copy=False)
+    return partial.reshape(len(starts) - 1, *X.shape[1:]).astype(X.dtype, copy=False)
 
 
 def covariances(X: Array, order: Array, starts: Array) -> Array:
@@ -79,7 +80,7 @@ def covariances(X: Array, order: Array, starts: Array) -> Array:
     else:
         products = _products_numpy(X, order, bounds, owner, centres)
     if len(first) != len(bounds):
-        products = _joined(products.reshape(-1, d * d), first).reshape(-1, d, d)
+        products = _joined(_flat(products), first).reshape(len(sizes), d, d)
     products /= sizes[:, None, None]
     return products.astype(X.dtype, copy=False)
 
@@ -113,8 +114,8 @@ def _float_sums(X: Array, order: Array, starts: Array) -> Array:
     else:
         partial = _reduced(X, order, bounds, _float64_sums, np.dtype(np.float64))
     if len(first) != len(bounds):
-        partial = _joined(partial.reshape(len(partial), -1), first)
-    return partial.reshape(-1, *X.shape[1:])
+        partial = _joined(_flat(partial), first)
+    return partial.reshape(len(starts) - 1, *X.shape[1:])
 
 
 def _joined(partial: Array, first: Array) -> Array:
@@ -126,7 +127,7 @@ def _joined(partial: Array, first: Array) -> Array:
 
 def _flat(X: Array) -> Array:
     """`X` as rows of numbers that a kernel can walk over."""
-    return namespace(X).ascontiguousarray(X).reshape(len(X), -1)
+    return namespace(X).ascontiguousarray(X).reshape(len(X), math.prod(X.shape[1:]))
 
 
 def _launched(kernel: str, X: Array, order: Array | None, bounds: Array, dtype: np.dtype[Any]) -> Array:

@@ -87,6 +87,9 @@ def assess(
     reference: Annotated[Path | None, typer.Option(help="a second, non-overlapping sample of the population")] = None,
     link: Annotated[Path | None, typer.Option(help="the private link that protect wrote")] = None,
     measures: Annotated[str | None, typer.Option(help="names, with commas between; default: all that apply")] = None,
+    sample_rows: Annotated[
+        int | None, typer.Option(min=100, help="piece by piece: rows sampled where not all can be looked at")
+    ] = None,
     json_: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
@@ -96,7 +99,9 @@ def assess(
 
     names = None if measures is None else tuple(name.strip() for name in measures.split(",") if name.strip())
     with shown(err, quiet=quiet):
-        result = assess_files(original, release, recipe, reference=reference, link=link, names=names)
+        result = assess_files(
+            original, release, recipe, reference=reference, link=link, names=names, sample_rows=sample_rows
+        )
     if json_:
         _print_json(result)
     else:

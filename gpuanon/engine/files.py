@@ -14,17 +14,21 @@ from gpuanon.arrays import progress
 from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.arrays.rng import Key
 from gpuanon.engine.assess import assess
+from gpuanon.engine.assess_parts import SAMPLE_ROWS, assess_parts
 from gpuanon.engine.compare import MEASURES, compare, grid
 from gpuanon.engine.memory import protect
 from gpuanon.engine.part_files import InParts, protect_on_cluster
 from gpuanon.engine.plan import chosen_columns
 from gpuanon.engine.release import manifest_path
-from gpuanon.errors import InputError
+from gpuanon.errors import InputError, ParameterError
 from gpuanon.recipe import Recipe
 from gpuanon.tables import io
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import floats
+
+IN_MEMORY_ROWS = 5_000_000
+"""Tables of more rows are assessed piece by piece."""
 
 
 def protect_file(
@@ -86,14 +90,30 @@ def assess_files(
     reference: Path | None = None,
     link: Path | None = None,
     names: tuple[str, ...] | None = None,
+    sample_rows: int | None = None,
 ) -> dict[str, Any]:
-    """Measure the release in one file against the original in another."""
+    """Measure the release in one file against the original in another.
+
+    sample_rows : assess piece by piece, distances between distributions on a sample of so many rows; None does so for
+        a table of more than `IN_MEMORY_ROWS` rows only
+    """
     loaded = Recipe.load(recipe)
+    text = text_columns(loaded)
+    sources = [io.open(path, text) for path in (original, release)]
+    if sample_rows is not None or max(source.rows or 0 for source in sources) > IN_MEMORY_ROWS:
+        if link is not None or reference is not None:
+            raise ParameterError(
+                "link, reference: what is assessed piece by piece has neither",
+                hint=f"tables of up to {IN_MEMORY_ROWS} rows are assessed in memory",
+            )
+        size = SAMPLE_ROWS if sample_rows is None else sample_rows
+        before, after = sources
+        return assess_parts(before.batches, after.batches, loaded, measures=names, sample_rows=size).to_json()
     with progress.stage("read"):
-        before, after = read_table(original, loaded), read_table(release, loaded)
+        tables = read_table(original, loaded), read_table(release, loaded)
         sample = None if reference is None else read_table(reference, loaded)
         rows = None if link is None else read_link(link)
-    return assess(before, after, loaded, reference=sample, link=rows, measures=names).to_json()
+    return assess(*tables, loaded, reference=sample, link=rows, measures=names).to_json()
 
 
 def compare_files(
@@ -116,8 +136,12 @@ def compare_files(
 
 def read_table(path: Path, recipe: Recipe) -> Table:
     """The table in a file; in a CSV, columns that the recipe calls categorical or identifiers are text (post codes)."""
-    text = [name for name, spec in recipe.columns.items() if spec.kind == "categorical" or spec.role == "identifier"]
-    return io.read(path, text)
+    return io.read(path, text_columns(recipe))
+
+
+def text_columns(recipe: Recipe) -> list[str]:
+    """The columns of a CSV that are text whatever they look like."""
+    return [name for name, spec in recipe.columns.items() if spec.kind == "categorical" or spec.role == "identifier"]
 
 
 def read_link(path: Path) -> np.ndarray[Any, Any]:

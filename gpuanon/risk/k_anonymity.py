@@ -15,7 +15,16 @@ from gpuanon.numerics.equal_rows import equal_rows
 
 def k_anonymity(codes: Array) -> Measured:
     """Records in the smallest class; `codes` (n, d) are equal where released values are equal."""
-    sizes = _sizes(codes)
+    return smallest_of(_sizes(codes))
+
+
+def uniqueness(codes: Array) -> Measured:
+    """Share of records that are alone in their class."""
+    return alone_of(_sizes(codes))
+
+
+def smallest_of(sizes: Array) -> Measured:
+    """`k_anonymity` from the sizes of the classes."""
     smallest = int(sizes.min())
     details = {
         "classes": len(sizes),
@@ -25,9 +34,8 @@ def k_anonymity(codes: Array) -> Measured:
     return Measured(smallest, details)
 
 
-def uniqueness(codes: Array) -> Measured:
-    """Share of records that are alone in their class."""
-    sizes = _sizes(codes)
+def alone_of(sizes: Array) -> Measured:
+    """`uniqueness` from the sizes of the classes."""
     alone = int((sizes == 1).sum())
     return Measured(alone / int(sizes.sum()), {"records": alone})
 

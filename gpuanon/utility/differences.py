@@ -27,26 +27,26 @@ def means(original: Array, release: Array) -> Measured:
     _check(original, release)
     deviation = np.where(varying(original), to_host(original.std(axis=0)), 0.0)
     difference = np.abs(to_host(release.mean(axis=0)) - to_host(original.mean(axis=0)))
-    return _by_column(difference, deviation, "means")
+    return by_column(difference, deviation, "means")
 
 
 def variances(original: Array, release: Array) -> Measured:
     """Difference of the column variances, relative to the original's; the value is the median."""
     _check(original, release)
     before, after = np.where(varying(original), to_host(original.var(axis=0)), 0.0), to_host(release.var(axis=0))
-    return _by_column(np.abs(after - before), before, "variances")
+    return by_column(np.abs(after - before), before, "variances")
 
 
 def correlations(original: Array, release: Array) -> Measured:
     """Difference of the Pearson correlations of all pairs of columns; the value is the median."""
     _check(original, release)
-    return _by_pair(correlation_matrix(original), correlation_matrix(release), "correlations")
+    return by_pair(correlation_matrix(original), correlation_matrix(release), "correlations")
 
 
 def rank_correlations(original: Array, release: Array) -> Measured:
     """Difference of the Spearman rank correlations of all pairs of columns; the value is the median."""
     _check(original, release)
-    return _by_pair(correlation_matrix(ranks(original)), correlation_matrix(ranks(release)), "rank_correlations")
+    return by_pair(correlation_matrix(ranks(original)), correlation_matrix(ranks(release)), "rank_correlations")
 
 
 def varying(X: Array) -> np.ndarray[Any, Any]:
@@ -89,7 +89,7 @@ def _check(original: Array, release: Array) -> None:
         raise ParameterError("rows: original and release need at least one each")
 
 
-def _by_column(difference: Floats, scale: Floats, name: str) -> Measured:
+def by_column(difference: Floats, scale: Floats, name: str) -> Measured:
     """Median and maximum of `difference` / `scale`; constant columns have no scale and are left out."""
     varies = scale > 0
     if not varies.any():
@@ -105,7 +105,7 @@ def _by_column(difference: Floats, scale: Floats, name: str) -> Measured:
     return Measured(float(np.nanmedian(relative)), details, note)
 
 
-def _by_pair(before: Floats, after: Floats, name: str) -> Measured:
+def by_pair(before: Floats, after: Floats, name: str) -> Measured:
     """Median and maximum of the differences above the diagonal; pairs without a correlation are left out."""
     first, second = np.triu_indices(len(before), 1)
     difference = np.abs(after - before)[first, second]

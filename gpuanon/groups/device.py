@@ -71,7 +71,7 @@ def _group(
     labels = xp.empty(within.n, dtype=np.int64)
     largest = int(within.sizes.max())
     layout = _layout(largest, d + per_row, per_block, real.itemsize)
-    gower = _gower_arrays(metric, d, real, xp)
+    gower = gower_arrays(metric, d, real, xp)
     # Of a row: its columns, their levels with values and counts, what the kernel keeps, its place and its label.
     bytes_per_row = (3 * d + per_row) * real.itemsize + 3 * labels.itemsize
     for parts, rows in _pieces(within, bytes_per_row):
@@ -107,7 +107,7 @@ def _columns(X: Array, order: Array, metric: Metric, real: np.dtype[Any]) -> Arr
     return columns
 
 
-def _gower_arrays(metric: Metric, d: int, real: np.dtype[Any], xp: ModuleType) -> tuple[Array | None, Array | None]:
+def gower_arrays(metric: Metric, d: int, real: np.dtype[Any], xp: ModuleType) -> tuple[Array | None, Array | None]:
     """Shares and kinds of the columns for Gower's metric, set one by one: that needs no copy from the host."""
     if metric.kind == "euclidean":
         return None, None

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuanon.arrays import progress
-from gpuanon.arrays.backend import Array
+from gpuanon.arrays.backend import Array, on_device
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.threads import each
+from gpuanon.groups.device_refine import Rules, refine_cuda
 from gpuanon.groups.exchange import EuclideanTable, GowerTable, Table
 from gpuanon.groups.lockstep import Host, equal_batches, weighted
 from gpuanon.groups.mdav import mdav
@@ -72,12 +73,14 @@ def refine(
        calculations by fast computing machines, J. Chem. Phys. 21(6).
     .. [2] S. Kirkpatrick, C. D. Gelatt, M. P. Vecchi (1983), Optimization by simulated annealing, Science 220.
     """
+    if on_device(X):
+        rules = Rules(lambda parts: turns or _usual_turns(parts), _STEPS, _NEIGHBOURS, _HEAT)
+        return refine_cuda(X, groups, k, metric, rules)
     X = weighted(X, metric)
     groups = _split_large(X, groups, k, metric)
     if groups.parts < 2:
         return groups
-    if turns is None:
-        turns = int(np.clip(12 * np.sqrt(20_000 / groups.parts), _FEWEST_TURNS, _MOST_TURNS))
+    turns = turns or _usual_turns(groups.parts)
     state = _State.of(X, groups, k, metric)
     cells = Cells()
     distortion = 0.0
@@ -91,6 +94,11 @@ def refine(
             distortion = distortion or before
             progress.report(0.99 * (turn + 1) / turns)
     return state.partition(groups.order) if after < distortion else groups
+
+
+def _usual_turns(groups: int) -> int:
+    """Turns for so many groups."""
+    return int(np.clip(12 * np.sqrt(20_000 / groups), _FEWEST_TURNS, _MOST_TURNS))
 
 
 @dataclass

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,14 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.backend import Array, on_device
+from gpuanon.arrays.device_memory import free_bytes, pieces, pieces_of_parts, require
 from gpuanon.errors import BackendError
+
+__all__ = [
+    "launch", "limits", "Limits", "Parameter", "parameters",
+    "files", "folder", "names", "source", "variants",
+    "free_bytes", "pieces", "pieces_of_parts", "require",
+]  # fmt: skip
 
 _PACKAGED = Path(__file__).resolve().parents[1] / "_cuda"
 _CHECKOUT = Path(__file__).resolve().parents[2] / "kernels"
@@ -38,7 +44,6 @@ _KERNEL = r'extern\s+"C"\s+__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\
 _REALS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)  # of every compute capability
 _PLAIN_SHARED = 48 * 1024  # more dynamic shared memory than this has to be asked for
-_SPARE = 0.8  # share of the free memory that pieces may fill: allocations round up, and others allocate too
 
 
 @dataclass(frozen=True)
@@ -274,56 +279,3 @@ def _check_limits(name: str, kernel: Any, grid: tuple[int, ...], block: tuple[in
         )
     if shared > _PLAIN_SHARED:
         kernel.max_dynamic_shared_size_bytes = shared
-
-
-def free_bytes() -> int:
-    """Device memory that can still be had: what the driver has free, and what CuPy's pool keeps unused."""
-    cupy = importlib.import_module("cupy")
-    free, _ = cupy.cuda.Device().mem_info
-    return int(free) + int(cupy.get_default_memory_pool().free_bytes())
-
-
-def pieces(count: int, bytes_each: int, *, of: str = "rows", budget: int | None = None) -> list[slice]:
-    """Cut `count` equal items into stretches whose memory fits.
-
-    bytes_each : device memory that one item needs at its peak
-    of         : what an item is, for the error message
-    budget     : bytes to fill; a safe share of the free device memory unless told
-    """
-    room = _room(budget)
-    if count and bytes_each > room:
-        raise _too_large(of, bytes_each, room)
-    step = max(1, room // max(1, bytes_each))
-    return [slice(at, min(count, at + step)) for at in range(0, count, step)]
-
-
-def pieces_of_parts(
-    starts: np.ndarray[Any, Any], bytes_per_row: int, *, bytes_per_part: int = 0, budget: int | None = None
-) -> list[slice]:
-    """Cut the parts of a partition into stretches of parts whose memory fits.
-
-    starts : (g + 1,) the partition's offsets, on the host
-    """
-    room = _room(budget)
-    needs = np.diff(starts).astype(np.int64) * bytes_per_row + bytes_per_part
-    if len(needs) and int(needs.max()) > room:
-        raise _too_large("the largest part", int(needs.max()), room)
-    ends = np.cumsum(needs)
-    cuts = [0]
-    while cuts[-1] < len(needs):
-        used = int(ends[cuts[-1] - 1]) if cuts[-1] else 0
-        cuts.append(int(np.searchsorted(ends, used + room, side="right")))
-    return [slice(a, b) for a, b in itertools.pairwise(cuts)]
-
-
-def _room(budget: int | None) -> int:
-    """Bytes that the pieces may fill."""
-    return int(_SPARE * free_bytes()) if budget is None else budget
-
-
-def _too_large(what: str, needed: int, room: int) -> BackendError:
-    """Not even one piece fits."""
-    return BackendError(
-        f"device memory: one piece ({what}) needs {needed} bytes, {room} may be used",
-        hint="use smaller blocks, a larger GPU, or --backend numpy",
-    )

@@ -17,7 +17,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.arrays.blas import one_blas_thread
-from gpuanon.arrays.kernels import launch
+from gpuanon.arrays.kernels import launch, require
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 
@@ -73,6 +73,7 @@ def covariances(X: Array, order: Array, starts: Array) -> Array:
     bounds, first, owner = stretches(starts, _SQUARE_STRETCH)
     d = X.shape[1]
     if on_device(X):
+        require(8 * d * d * len(owner), "the products of all columns")
         products = xp.empty((len(owner), d, d), dtype=np.float64)
         work = len(owner) * d * d
         launch("segment", "products", _flat(X), order, bounds, owner, centres, len(owner), d, products,

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device
-from gpuanon.arrays.kernels import launch, limits
+from gpuanon.arrays.kernels import launch, limits, pieces, require
 from gpuanon.arrays.rapids import neighbours
 from gpuanon.errors import BackendError, ParameterError
 
@@ -53,6 +53,7 @@ def distances(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> Array:
     X, Y = _checked(X, Y, metric)
     if not on_device(X):
         return _host().distances(X, Y, metric)
+    require(len(X) * len(Y) * X.dtype.itemsize, "all distances")
     out = namespace(X).empty((len(X), len(Y)), dtype=X.dtype)
     stretch = _stretch(len(Y), len(X))
     _launch("matrix", X, Y, metric, out, rows=len(Y), over=len(X), stretch=stretch)
@@ -158,9 +159,13 @@ def row_sums(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> Array:
     if not on_device(X):
         return _host().row_sums(X, Y, metric)
     xp = namespace(X)
-    sums = xp.empty((-(-len(Y) // _SUM_STRETCH), len(X)), dtype=np.float64)
-    _launch("row_sums", X, Y, metric, sums, rows=len(X), over=len(Y), stretch=_SUM_STRETCH)
-    return sums.sum(axis=0)
+    out = xp.empty(len(X), dtype=np.float64)
+    count = -(-len(Y) // _SUM_STRETCH)
+    for rows in pieces(len(X), 8 * max(1, count)):
+        sums = xp.empty((count, rows.stop - rows.start), dtype=np.float64)
+        _launch("row_sums", X[rows], Y, metric, sums, rows=sums.shape[1], over=len(Y), stretch=_SUM_STRETCH)
+        out[rows] = sums.sum(axis=0)
+    return out
 
 
 def _nearest(X: Array, Y: Array, metric: Metric) -> tuple[Array, Array, Array]:

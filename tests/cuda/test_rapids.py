@@ -1,0 +1,153 @@
+"""cuML and scikit-learn by our own detection: never one for the other in silence.
+
+cuML cannot be installed where there is no GPU.  What stands in for it here takes the arguments that cuML's
+documentation names, refuses others, and wants device arrays.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans as ReferenceKMeans
+
+from gpuanon.arrays import rapids
+from gpuanon.errors import BackendError
+from gpuanon.numerics.distance import Metric, k_nearest
+
+
+class _KMeans:
+    """Lloyd's iterations with cuML's arguments."""
+
+    def __init__(
+        self, *, n_clusters: int = 8, max_iter: int = 300, tol: float = 1e-4, verbose: bool = False,
+        random_state: int | None = None, init: Any = "scalable-k-means++", n_init: Any = "auto",
+        oversampling_factor: float = 2.0, max_samples_per_batch: int = 1 << 15, output_type: str | None = None,
+    ) -> None:  # fmt: skip
+        assert output_type == "cupy"
+        self.centres, self.iterations = init, max_iter
+
+    def fit(self, X: Any) -> _KMeans:
+        cupy = sys.modules["cupy"]
+        assert isinstance(X, cupy.ndarray)
+        centres = self.centres.get()
+        assert len(centres)
+        fitted = ReferenceKMeans(len(centres), init=centres, n_init=1, max_iter=self.iterations).fit(X.get())
+        self.labels_ = cupy.asarray(fitted.labels_.astype(np.int32))
+        self.cluster_centers_ = cupy.asarray(fitted.cluster_centers_)
+        return self
+
+
+class _NearestNeighbors:
+    """All pairs, with cuML's arguments."""
+
+    def __init__(
+        self, *, n_neighbors: int = 5, radius: float = 1.0, algorithm: str = "auto", metric: str = "euclidean",
+        p: int = 2, algo_params: Any = None, metric_params: Any = None, n_jobs: Any = None, verbose: bool = False,
+        output_type: str | None = None,
+    ) -> None:  # fmt: skip
+        assert output_type == "cupy"
+        assert algorithm == "brute"
+        self.k = n_neighbors
+
+    def fit(self, Y: Any) -> _NearestNeighbors:
+        assert isinstance(Y, sys.modules["cupy"].ndarray)
+        self.Y = Y.get()
+        return self
+
+    def kneighbors(self, X: Any, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
+        D = ((X.get()[:, None] - self.Y) ** 2).sum(axis=2)
+        found = np.argsort(D, axis=1, kind="stable")[:, : self.k].astype(np.int64)
+        assert not return_distance
+        return sys.modules["cupy"].asarray(found)
+
+
+@pytest.fixture
+def cuml(cp: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """What stands in for cuML, importable."""
+    modules = {name: ModuleType(name) for name in ("cuml", "cuml.cluster", "cuml.neighbors")}
+    modules["cuml.cluster"].KMeans = _KMeans  # type: ignore[attr-defined]
+    modules["cuml.neighbors"].NearestNeighbors = _NearestNeighbors  # type: ignore[attr-defined]
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    rapids._problem.cache_clear()
+    yield modules["cuml.cluster"]
+    rapids._problem.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def ask_anew() -> None:
+    rapids._problem.cache_clear()
+
+
+def blobs() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(0)
+    centres = np.array([[0.0, 0.0], [5.0, 0.0], [0.0, 5.0]])
+    return np.repeat(centres, 20, axis=0) + 0.3 * rng.normal(size=(60, 2)), centres + 1
+
+
+def test_host_arrays_go_to_scikit_learn() -> None:
+    X, start = blobs()
+    labels, centres = rapids.kmeans(X, start)
+    assert np.array_equal(labels, np.repeat(np.arange(3), 20))
+    np.testing.assert_allclose(centres, X.reshape(3, 20, 2).mean(axis=1))
+    D = ((X[:, None] - X) ** 2).sum(axis=2)
+    assert np.array_equal(rapids.neighbours(X, X, 4), np.argsort(D, axis=1)[:, :4])
+
+
+def test_device_arrays_go_to_cuml_and_stay_on_the_device(cp: Any, cuml: ModuleType) -> None:
+    X, start = blobs()
+    assert rapids.cuml_problem() is None
+    labels, centres = rapids.kmeans(cp.asarray(X), cp.asarray(start))
+    assert isinstance(labels, cp.ndarray)
+    assert labels.dtype == np.int64
+    assert np.array_equal(labels.get(), rapids.kmeans(X, start)[0])
+    np.testing.assert_allclose(centres.get(), rapids.kmeans(X, start)[1])
+    found = rapids.neighbours(cp.asarray(X), cp.asarray(X), 4)
+    assert np.array_equal(found.get(), rapids.neighbours(X, X, 4))
+
+
+@pytest.mark.parametrize("metric", [Metric(), Metric(weights=(0.5, 3.0))])
+@pytest.mark.usefixtures("cuml")
+def test_more_neighbours_than_our_kernel_keeps_come_from_cuml_and_are_measured_by_us(cp: Any, metric: Metric) -> None:
+    X, _ = blobs()
+    distance, index = k_nearest(cp.asarray(X[:5]), cp.asarray(X), 40, metric)
+    expected = k_nearest(X[:5], X, 40, metric)
+    assert np.array_equal(index.get(), expected[1])
+    np.testing.assert_allclose(distance.get(), expected[0], rtol=1e-14)
+
+
+def test_without_cuml_a_device_array_is_refused_not_moved(cp: Any) -> None:
+    X, start = blobs()
+    assert rapids.cuml_problem() == "cuML is not installed"
+    downloads = len(cp.transfers.downloads)
+    with pytest.raises(BackendError, match="k-means on a device: cuML is not installed"):
+        rapids.kmeans(cp.asarray(X), cp.asarray(start))
+    with pytest.raises(BackendError, match="nearest neighbours on a device"):
+        rapids.neighbours(cp.asarray(X), cp.asarray(X), 3)
+    assert len(cp.transfers.downloads) == downloads
+
+
+def test_a_cuml_that_imports_but_does_not_answer_does_not_count(
+    cuml: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_driver(*args: Any, **keywords: Any) -> None:
+        raise RuntimeError("no CUDA driver")
+
+    monkeypatch.setattr(cuml, "KMeans", no_driver)
+    assert rapids.cuml_problem() == "cuML does not answer (RuntimeError)"
+
+
+def test_a_cuml_that_computes_wrongly_does_not_count(cuml: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Wrong(_KMeans):
+        def fit(self, X: Any) -> _KMeans:
+            super().fit(X)
+            self.labels_ = self.labels_ * 0
+            return self
+
+    monkeypatch.setattr(cuml, "KMeans", Wrong)
+    assert rapids.cuml_problem() == "cuML computes wrongly"

@@ -176,16 +176,26 @@ class EuclideanTable(Table):
 
     def _weigh_loose(self, a: Host, b: Host) -> tuple[Host, Host]:
         """Swaps and moves between groups of any size."""
-        x_a, x_b = self.rows[self.members[a], :-1], self.rows[self.members[b], :-1]
+        x_a, x_b = self.rows.take(self.members[a], axis=0), self.rows.take(self.members[b], axis=0)
         n_a, n_b = self.sizes[a][:, None].astype(x_a.dtype), self.sizes[b][:, None].astype(x_a.dtype)
-        own_a, own_b = _squares(x_a, self.centres[a]), _squares(x_b, self.centres[b])
-        to_b, to_a = _squares(x_a, self.centres[b]), _squares(x_b, self.centres[a])
-        e = x_b[:, None, :, :] - x_a[:, :, None, :]
-        swap = (to_b - own_a)[:, :, None] + (to_a - own_b)[:, None, :]
-        swap -= (1 / n_a + 1 / n_b)[:, :, None] * np.einsum("pird,pird->pir", e, e)
+        own_a, to_b = self._squares(x_a, a), self._squares(x_a, b)
+        own_b, to_a = self._squares(x_b, b), self._squares(x_b, a)
+        share = 1 / n_a + 1 / n_b
+        swap = np.matmul(x_a[:, :, :-1], np.ascontiguousarray(x_b[:, :, :-1].transpose(0, 2, 1)))
+        swap *= 2 * share[:, :, None]
+        swap += (to_b - own_a - share * x_a[:, :, -1])[:, :, None]
+        swap += (to_a - own_b - share * x_b[:, :, -1])[:, None, :]
         give = n_b / (n_b + 1) * to_b - n_a / np.maximum(n_a - 1, 1) * own_a
         receive = n_a / (n_a + 1) * to_a - n_b / np.maximum(n_b - 1, 1) * own_b
         return self._best(a, b, swap, give, receive)
+
+    def _squares(self, x: Host, lines: Host) -> Host:
+        """(p, w) squared distance of the rows x (p, w, d + 1) from the centres of these groups."""
+        centres = self.centres[lines]
+        squares = np.matmul(x[:, :, :-1], -2 * centres[:, :, None])[:, :, 0]
+        squares += x[:, :, -1]
+        squares += np.einsum("pd,pd->p", centres, centres)[:, None]
+        return squares
 
 
 class GowerTable(Table):
@@ -228,9 +238,3 @@ class GowerTable(Table):
         give = (f_a - in_a) / np.maximum(n_a - 1, 1) + (to_b - f_b) / (n_b + 1)
         receive = (f_b - in_b) / np.maximum(n_b - 1, 1) + (to_a - f_a) / (n_a + 1)
         return self._best(a, b, swap, give, receive)
-
-
-def _squares(x: Host, centre: Host) -> Host:
-    """(p, w) squared distance of the rows x (p, w, d) from the centre (p, d)."""
-    apart = x - centre[:, None, :]
-    return np.einsum("pwd,pwd->pw", apart, apart)

@@ -31,7 +31,7 @@ from gpuanon.numerics.distance import EUCLIDEAN, Metric
 _HEAT = 0.5
 _NEIGHBOURS = 4
 _STEPS = 30
-_FEWEST_TURNS, _MOST_TURNS = 10, 60
+_FEWEST_TURNS, _MOST_TURNS = 10, 30
 _BATCH_ROWS = 1 << 14
 _NOISE = -np.log((np.arange(1 << 16) + 0.5) / (1 << 16))
 """Quantiles of the exponential distribution: what Metropolis' rule allows, in units of the temperature."""
@@ -59,7 +59,7 @@ def refine(
     k : least rows in a group
     metric : how far rows are apart
     turns : how often cells are cut anew; more turns cool more slowly and end lower.  By default 10 for large tables,
-        up to 60 for small ones
+        up to 30 for small ones
     batch_rows : rows worked on at once; changes the speed, not the result
 
     Notes
@@ -97,8 +97,8 @@ def refine(
 
 
 def _usual_turns(groups: int) -> int:
-    """Turns for so many groups."""
-    return int(np.clip(12 * np.sqrt(20_000 / groups), _FEWEST_TURNS, _MOST_TURNS))
+    """Turns for so many groups: a small table can afford more of them, a tiny one has no use for them."""
+    return min(int(np.clip(12 * np.sqrt(20_000 / groups), _FEWEST_TURNS, _MOST_TURNS)), 4 + groups // 4)
 
 
 @dataclass

@@ -202,6 +202,8 @@ def test_distinct_rows_are_found_whatever_their_hashes(monkeypatch):
         (lambda X: k_nearest(X, X, 0), "k: a number from 1 to 5"),
         (lambda X: k_nearest(X, X, 6), "k: a number from 1 to 5"),
         (lambda X: nearest(X * np.nan, X), "finite"),
+        (lambda X: nearest(X, X + np.inf), "finite"),
+        (lambda X: nearest(X, X * 1e200), "smaller than 1e"),
         (lambda X: nearest(X, X, Metric(weights=(1.0,))), "metric weights: one a column"),
         (lambda X: nearest(X, X, Metric(weights=(1.0, -1.0, 1.0))), "from 0 up"),
         (lambda X: nearest(X, X, Metric("gower", None, (True,))), "metric categorical: one a column"),

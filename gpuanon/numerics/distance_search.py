@@ -29,6 +29,7 @@ _SMALL = 1 << 22  # pairs up to which looking at all of them beats any preparati
 _TREE_COLUMNS = 7  # beyond, a k-d tree visits so many of its leaves that bounds on blocks are faster
 _SPARE = 1  # candidates more than asked for, so that a tie shows
 _BATCH = 1 << 19  # candidates held at once
+_LARGEST = 1e150  # whose square is still a number
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -37,8 +38,11 @@ def search(X: Host, Y: Host, k: int, metric: Metric) -> tuple[Host, Host, Host]:
 
     The ties of a row are the rows of `Y` at exactly its smallest distance.
     """
-    if not (np.isfinite(X).all() and np.isfinite(Y).all()):
-        raise ParameterError("X, Y: distances need finite numbers", hint="encode or fill missing values first")
+    if not all(np.abs(table).max(initial=0) < _LARGEST for table in (X, Y)):  # neither is a NaN
+        raise ParameterError(
+            f"X, Y: distances need finite numbers, smaller than {_LARGEST:g}",
+            hint="encode or fill missing values first",
+        )
     queries, table = Distinct.of(X), Distinct.of(Y)
     n, m = len(queries.rows), len(table.rows)
     columns = Columns.of(table.rows, metric)

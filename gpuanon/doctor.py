@@ -111,7 +111,7 @@ def _check(cupy: ModuleType, check: Any, dtype: Any) -> dict[str, Any]:
         check.run(cupy, dtype)
         cupy.cuda.Device().synchronize()
         result["seconds"] = time.perf_counter() - begin
-        difference = check.difference(found, check.expected(dtype))
+        difference = check.difference(found, check.expected(dtype), dtype)
         result["difference"] = difference if np.isfinite(difference) else None
         result["passed"] = bool(difference <= check.allowed(dtype))
     except Exception as error:  # whatever goes wrong on a user's device is what the report is for

@@ -147,6 +147,17 @@ MUTATIONS = (
         "part += map(values[s], y + s)",
         "affinities",
     ),
+    # -- kernel PCA --------------------------------------------------------------------------------------
+    Mutation("power one too low", "kernel_pca", "left > 0; left >>= 1", "left > 1; left >>= 1", "kernel projections"),
+    Mutation("constant forgotten", "kernel_pca", "real base = dot + constant", "real base = dot", "kernel projections"),
+    Mutation(
+        "vectors of rows that do not exist",
+        "kernel_pca",
+        "y + s < end && first + c < q",
+        "first + c < q",
+        "kernel projections",
+    ),
+    Mutation("more vectors than there are", "kernel_pca", "if (first + c < q) out", "out", "kernel projections"),
     # -- random numbers ----------------------------------------------------------------------------------
     Mutation("nine rounds", "random", "round < 10", "round < 9", "random words"),
     Mutation("keys swapped", "random", "k0 += 0x9E3779B9u", "k0 += 0xBB67AE85u", "random words"),
@@ -329,8 +340,8 @@ MUTATIONS = (
     Mutation(
         "the first that asks is taken",
         "refine",
-        "atomicMax(asked_by + (place[mate] - start), own)",
-        "atomicCAS(asked_by + (place[mate] - start), -1, own)",
+        "atomicMax(asked_by + mate, own)",
+        "atomicCAS(asked_by + mate, -1, own)",
         "exchanges between groups",
     ),
     Mutation(
@@ -338,13 +349,6 @@ MUTATIONS = (
         "refine",
         "rows_b[s - n_a]) * d + j];\n    }\n    __syncwarp();",
         "rows_b[s - n_a]) * d + j];\n    }",
-        "exchanges between groups",
-    ),
-    Mutation(
-        "rows leave before all lanes have read them",
-        "refine",
-        "    __syncwarp();\n    if (!wanted",
-        "    if (!wanted",
         "exchanges between groups",
     ),
     Mutation(
@@ -357,9 +361,9 @@ MUTATIONS = (
     Mutation(
         "groups fall below k",
         "refine",
-        "pair.n_a > k &&",
-        "pair.n_a >= k &&",
-        "exchanges between groups",
+        "pair.n_b > k &&",
+        "pair.n_b >= k &&",
+        "exchanges of mixed rows",
     ),
     Mutation(
         "groups outgrow their line",

@@ -19,7 +19,7 @@ def test_the_kernel_on_the_host_agrees_with_its_twin_in_every_order_of_threads(c
     for schedule in (0, 1, 2):
         with fake_cupy(schedule=schedule) as cp:
             results.append(check.run(cp, np.float64))
-    assert check.difference(results[0], check.expected(np.float64)) <= check.allowed(np.float64)
+    assert check.difference(results[0], check.expected(np.float64), np.float64) <= check.allowed(np.float64)
     for other in results[1:]:
         for first, second in zip(results[0], other, strict=True):
             np.testing.assert_array_equal(first, second)

@@ -28,23 +28,21 @@ class Excuse:
 
 
 SEARCH = "a binary search: the data choose the places, lanes share only its first steps"
+ONCE = "after the loop, once a row: global memory is written in order instead"
+OWN_ROW = "after the loop, once a row: each thread writes its own row"
+FEW_COLUMNS = "with few columns a warp serves several stretches, each with its own row"
 EXCUSES = (
     Excuse("empirical_inverse", "running[low]", SEARCH),
     Excuse("empirical_inverse", "running[middle]", SEARCH),
     Excuse("empirical_inverse", "column[middle]", SEARCH),
     Excuse("empirical_inverse", "column[place]", SEARCH),
-    Excuse(
-        "k_nearest",
-        "values[slot * LIST_ROWS + r]",
-        "after the loop, once a row: global memory is written in order instead",
-    ),
-    Excuse(
-        "k_nearest",
-        "rows[slot * LIST_ROWS + r]",
-        "after the loop, once a row: global memory is written in order instead",
-    ),
-    Excuse("products", "order[r] * d", "with few columns a warp serves several stretches, each with its own row"),
-    Excuse("products", "double(x[i]) - ci", "with few columns a warp serves several stretches, each with its own row"),
+    Excuse("k_nearest", "values[slot * LIST_ROWS + r]", ONCE),
+    Excuse("k_nearest", "rows[slot * LIST_ROWS + r]", ONCE),
+    Excuse("product", "out[first + c] = real(total[c])", OWN_ROW),
+    Excuse("polynomial", "out[first + c] = real(total[c])", OWN_ROW),
+    Excuse("rbf", "out[first + c] = real(total[c])", OWN_ROW),
+    Excuse("products", "order[r] * d", FEW_COLUMNS),
+    Excuse("products", "double(x[i]) - ci", FEW_COLUMNS),
 )
 
 

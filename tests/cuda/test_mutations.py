@@ -46,7 +46,7 @@ def outcome(name: str, file: str, text: str, monkeypatch: pytest.MonkeyPatch) ->
             found = check.run(cp, np.float32)
     except (AssertionError, BackendError, IndexError) as fault:
         return type(fault).__name__
-    difference = check.difference(found, check.expected(np.float32))
+    difference = check.difference(found, check.expected(np.float32), np.float32)
     return f"differs by {difference:.1e}" if difference > check.allowed(np.float32) else None
 
 

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition
+from gpuanon.bases.marginals import restore_marginals
 from gpuanon.numerics.ica import independent_axes, whitening
 from gpuanon.numerics.lockstep import Affine
 from gpuanon.numerics.svd import TOLERANCE
@@ -40,7 +41,11 @@ class Ica(Basis):
     tolerance: float = Field(
         default=TOLERANCE, gt=1e-8, lt=1, description="axes below this share of the largest are dropped"
     )
+    marginals: bool = Field(default=False, description="lead back to exactly the values of each column, by their ranks")
 
     def forward(self, X: Array, groups: Partition) -> tuple[Array, Callable[[Array], Array]]:
         parts = groups if self.per_group else Partition.whole(len(X), X)
-        return ica_coordinates(X, parts, self.iterations, self.tolerance)
+        T, back = ica_coordinates(X, parts, self.iterations, self.tolerance)
+        if not self.marginals:
+            return T, back
+        return T, lambda swapped: restore_marginals(back(swapped), X, parts)

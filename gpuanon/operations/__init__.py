@@ -12,8 +12,11 @@ from gpuanon.operations.noise import Noise
 from gpuanon.operations.permute import Permute
 from gpuanon.operations.resample import Resample
 from gpuanon.operations.swap import Swap
+from gpuanon.operations.tree_swap import TreeSwap
 
-AnyOperation: TypeAlias = Annotated[Centroid | Resample | Permute | Dither | Swap | Noise, Field(discriminator="use")]
+AnyOperation: TypeAlias = Annotated[
+    Centroid | Resample | Permute | Dither | Swap | TreeSwap | Noise, Field(discriminator="use")
+]
 """Any operation of a recipe, told apart by ``use``."""
 
-__all__ = ["AnyOperation", "Centroid", "Dither", "Noise", "Permute", "Resample", "Swap"]
+__all__ = ["AnyOperation", "Centroid", "Dither", "Noise", "Permute", "Resample", "Swap", "TreeSwap"]

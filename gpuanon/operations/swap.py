@@ -66,7 +66,7 @@ def swap(T: Array, groups: Partition, draws: Draws, tol: float | None = None, or
 def _permuted(columns: Array, batch: Batch, draws: Draws) -> Array:
     """(b, c, length) with every column of every part in a random order of its own; padding stays at the end."""
     xp = namespace(columns)
-    words = _words(draws, batch.rows, columns.shape[1])
+    words = random_words(draws, batch.rows, columns.shape[1])
     if batch.rows.size <= _CHUNK:
         return xp.take_along_axis(columns, random_order(words, batch.valid[:, None]), axis=2)
     out = xp.empty_like(columns)  # one large part: its columns are the work to share
@@ -78,7 +78,7 @@ def _permuted(columns: Array, batch: Batch, draws: Draws) -> Array:
     return out
 
 
-def _words(draws: Draws, rows: Array, count: int) -> Array:
+def random_words(draws: Draws, rows: Array, count: int) -> Array:
     """(b, count, length) uint32 of the records in `rows`, made in chunks on all cores when there are many."""
     xp = namespace(rows)
     flat = rows.reshape(-1)

@@ -36,6 +36,8 @@ _SAMPLE = 32  # rows of the sample for each landmark: the components are those o
 _CELLS = 1 << 18  # of a tile of kernel values: it stays in a core's cache
 _ROWS = 128  # rows of X a block, as in products.cuh
 _NOTHING = 1e-12  # share of the largest eigenvalue below which a direction is rounding
+_FEW = 10  # where less than a tenth of the components are wanted, they are found without the others
+_SMALL = 200
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,7 @@ class KernelPCA:
     variances : (c,) of the projections of the fitted rows, descending
     share     : of the variance that the components hold
     captured  : of the variance that the landmarks can express at all (1 when exact)
+    total     : variance of all components together; None when all of them are here
     """
 
     kernel: Kernel
@@ -152,6 +155,7 @@ class KernelPCA:
     variances: Host
     share: float
     captured: float
+    total: float | None = None
 
     @classmethod
     def fit(
@@ -174,7 +178,7 @@ class KernelPCA:
         if len(X) < 2:
             raise ParameterError(f"X: two rows or more are needed, got {len(X)}")
         if len(X) <= exact_rows:
-            found = _exact(X, kernel)
+            found = _exact(X, kernel, components)
         else:
             found = _nystrom(X, kernel, min(landmarks, len(X)))
         return found.cut(share, components)
@@ -188,7 +192,8 @@ class KernelPCA:
     def cut(self, share: float, components: int | None) -> KernelPCA:
         """The first components that hold `share` of the variance, at most `components`, with their signs settled."""
         xp = namespace(self.weights)
-        running = np.cumsum(self.variances) / self.variances.sum() if self.variances.sum() > 0 else np.ones(1)
+        total = float(self.variances.sum()) if self.total is None else self.total
+        running = np.cumsum(self.variances) / total if total > 0 else np.ones(1)
         count = int(np.searchsorted(running, share * (1 - 1e-12))) + 1
         count = min(count, len(self.variances), count if components is None else components)
         weights = self.weights[:, :count]
@@ -202,25 +207,42 @@ class KernelPCA:
             self.variances[:count],
             float(running[count - 1]),
             self.captured,
+            total,
         )
 
 
-def _exact(X: Array, kernel: Kernel) -> KernelPCA:
-    """All components of a small table: eigenvectors of the centred kernel matrix (section 3 of [1])."""
+def _exact(X: Array, kernel: Kernel, components: int | None = None) -> KernelPCA:
+    """Components of a small table: eigenvectors of the centred kernel matrix (section 3 of [1])."""
     xp = namespace(X)
     n = len(X)
     K = kernel_matrix(X.astype(np.float64), X.astype(np.float64), kernel)
     means = K.mean(axis=0)
     K -= means[:, None] + means[None, :] - means.mean()
-    values, vectors = xp.linalg.eigh(K)
-    values, vectors = values[::-1], vectors[:, ::-1]
+    total = float(xp.trace(K)) / n
+    values, vectors = _leading(K, n if components is None else components)
     real = int((values > _NOTHING * xp.maximum(values[0], 0)).sum())
     values, vectors = values[: max(1, real)], vectors[:, : max(1, real)]
     weights = vectors / xp.sqrt(xp.where(values > 0, values, 1))
     # Centring a new row's kernel values k: (k − mean k − means + mean) weights, and the columns of weights add up to 0.
     weights -= weights.mean(axis=0)
     variances = np.maximum(to_host(values), 0) / n
-    return KernelPCA(kernel, X, weights.astype(X.dtype), (means @ weights).astype(X.dtype), variances, 1.0, 1.0)
+    offset = (means @ weights).astype(X.dtype)
+    return KernelPCA(
+        kernel, X, weights.astype(X.dtype), offset, variances, 1.0, 1.0, max(total, float(variances.sum()))
+    )
+
+
+def _leading(K: Array, count: int) -> tuple[Array, Array]:
+    """The largest eigenvalues of a symmetric matrix, descending, and their vectors: `count` of them or more."""
+    if on_device(K) or len(K) <= _SMALL or count * _FEW >= len(K):
+        values, vectors = namespace(K).linalg.eigh(K)
+        return values[::-1], vectors[:, ::-1]
+    from scipy.sparse.linalg import eigsh
+
+    start = np.cos(np.arange(len(K), dtype=np.float64) ** 2)  # any start will do, if it is always the same
+    values, vectors = eigsh(K, count, which="LA", v0=start)
+    order = np.argsort(values)[::-1]
+    return values[order], vectors[:, order]
 
 
 def _nystrom(X: Array, kernel: Kernel, landmarks: int) -> KernelPCA:

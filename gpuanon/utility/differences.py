@@ -68,10 +68,12 @@ def ranks(X: Array) -> Array:
     out = xp.empty(X.shape, dtype=np.float64)
 
     def fill(j: int) -> None:
-        ordered = xp.sort(X[:, j])
-        below = xp.searchsorted(ordered, X[:, j], side="left")
-        upto = xp.searchsorted(ordered, X[:, j], side="right")
-        out[:, j] = (below + upto + 1) / 2
+        order = xp.argsort(X[:, j], kind="stable")
+        ordered = X[:, j][order]
+        new = xp.concatenate([xp.ones(1, dtype=bool), ordered[1:] != ordered[:-1]])
+        first = xp.concatenate([xp.flatnonzero(new), xp.asarray([len(order)])])
+        shared = (first[:-1] + first[1:] + 1) / 2  # the mean of the ranks first + 1 … next first
+        out[:, j][order] = shared[xp.cumsum(new) - 1]
 
     if on_device(X):
         for j in range(X.shape[1]):

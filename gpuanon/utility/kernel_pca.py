@@ -18,9 +18,9 @@ import numpy as np
 from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.errors import ParameterError
 from gpuanon.measure import Figure, Measured
+from gpuanon.numerics.kernel_pca import EXACT_ROWS, LANDMARKS, Kernel, KernelPCA
 from gpuanon.numerics.ks import ks_critical, ks_distances
 from gpuanon.numerics.sampling import sample_rows
-from gpuanon.utility.kernel_components import EXACT_ROWS, Components, Kernel, kernel_components
 
 Floats = np.ndarray[Any, Any]
 
@@ -28,6 +28,31 @@ DEPENDENT = (
     "original and release are dependent samples: these are distances, not tests; an independent sample of the "
     "population is the yardstick"
 )
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """An original on its own kernel principal components.
+
+    model  : the components
+    scores : (n, c) of the original
+    exact  : False when landmarks carry the components (Nyström)
+    """
+
+    model: KernelPCA
+    scores: Array
+    exact: bool
+
+    @property
+    def variances(self) -> Floats:
+        """(c,) of the scores, descending."""
+        return self.model.variances
+
+    @property
+    def cumulative(self) -> Floats:
+        """(c,) share of the variance, up to each component, of all that the rows have in kernel space."""
+        sums = np.cumsum(self.variances)
+        return sums * (self.model.share * self.model.captured / sums[-1]) if sums[-1] > 0 else np.ones(len(sums))
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +87,7 @@ def kernel_pca(
     sigma: float | None = None,
     share: float = 0.99,
     most: int = 20,
-    landmarks: int = 1000,
+    landmarks: int = LANDMARKS,
 ) -> Measured:
     """Mean Kolmogorov–Smirnov distance along the original's leading kernel principal components.
 
@@ -85,9 +110,9 @@ def kernel_pca(
         "critical_if_independent": ks_critical(len(original), len(release)),
     }
     notes = [DEPENDENT]
-    if components.landmarks is not None:
-        details["landmarks"] = components.landmarks
-        notes.append(f"components by {components.landmarks} landmark rows (Nyström)")
+    if not components.exact:
+        details["landmarks"] = len(components.model.landmarks)
+        notes.append(f"components by {len(components.model.landmarks)} landmark rows (Nyström)")
     if reference is not None:
         yardstick = projected(components, reference).distances
         details["reference"] = {"mean": float(yardstick.mean()), "components": [float(value) for value in yardstick]}
@@ -102,25 +127,21 @@ def components_of(
     sigma: float | None = None,
     share: float = 0.99,
     most: int = 20,
-    landmarks: int = 1000,
+    landmarks: int = LANDMARKS,
     exact: int = EXACT_ROWS,
 ) -> Components:
     """The original's kernel principal components up to a share of the variance; see `kernel_pca`."""
-    if degree < 1:
-        raise ParameterError(f"degree: 1 or more are allowed, got {degree}")
-    if not 0 < share <= 1:
-        raise ParameterError(f"share: a number above 0, up to 1, is allowed, got {share}")
-    if sigma is not None and sigma <= 0:
-        raise ParameterError(f"sigma: a positive number is allowed, got {sigma}")
+    if most < 1:
+        raise ParameterError(f"most: 1 or more are allowed, got {most}")
     width = 1.0 if kernel == "polynomial" else _median_distance(original) if sigma is None else sigma
-    found = kernel_components(original, Kernel(kernel, degree, width), most, landmarks, exact)
-    wanted = int(np.searchsorted(found.cumulative, share * (1 - 1e-12))) + 1
-    return found.first(wanted)
+    formula = Kernel(kernel, degree, sigma=width)
+    model = KernelPCA.fit(original, formula, share=share, components=most, landmarks=landmarks, exact_rows=exact)
+    return Components(model, model.project(original), len(original) <= exact)
 
 
 def projected(components: Components, release: Array) -> Projected:
     """Project a release on an original's components and compare the distributions along each."""
-    scores = components.project(release)
+    scores = components.model.project(release)
     # Equal records may differ in the last digits of their scores; on a grid far finer than the data they tie again.
     xp = namespace(scores)
     grid = 1e-9 * xp.maximum(xp.abs(components.scores).max(axis=0), np.finfo(np.float64).tiny)

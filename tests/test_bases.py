@@ -8,9 +8,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from scipy import stats
+from scipy.spatial.distance import pdist
+from sklearn.decomposition import KernelPCA
 
 from gpuanon.arrays.partition import Partition
-from gpuanon.bases import AnyBasis, Ica, Identity, NormalScores, Svd
+from gpuanon.bases import AnyBasis, Ica, Identity, KernelBasis, NormalScores, Svd
 from gpuanon.bases.normal_scores import normal_scores
 from gpuanon.bases.svd import svd_coordinates
 from gpuanon.numerics import svd as svd_module
@@ -27,6 +29,8 @@ BASES = [
     Ica(per_group=True),
     NormalScores(),
     NormalScores(per_group=True),
+    KernelBasis(landmarks=60),
+    KernelBasis(per_group=True, kernel="polynomial"),
 ]
 
 
@@ -182,6 +186,25 @@ def test_bases_run_where_the_array_lives(basis, xp):
     assert isinstance(back(T), xp.ndarray)
     np.testing.assert_allclose(host(T), basis.forward(X, p)[0], atol=1e-9)
     np.testing.assert_allclose(host(back(T)), X, atol=1e-9)
+
+
+def test_kernel_coordinates_are_kernel_principal_components_and_explain_curved_data():
+    rng = np.random.default_rng(11)
+    angle = rng.uniform(0, 1.5 * np.pi, 400)
+    X = np.column_stack([np.cos(angle), np.sin(angle)]) + 0.02 * rng.normal(size=(400, 2))
+    basis = KernelBasis(components=4, landmarks=400)
+    T, back = basis.forward(X, Partition.whole(400))
+    sigma = float(np.median(pdist(X[np.arange(256) * 400 // 256])))
+    reference = KernelPCA(4, kernel="rbf", gamma=0.5 / sigma**2).fit_transform(X - X.mean(axis=0))
+    agreement = [abs(np.corrcoef(T[:, j], reference[:, j])[0, 1]) for j in range(4)]
+    assert min(agreement) > 0.9999
+    # A curve has one dimension, which no single principal component shows: hardly anything is left to explain.
+    assert (T[:, 4:] ** 2).sum() < 0.02 * ((X - X.mean(axis=0)) ** 2).sum()
+    np.testing.assert_allclose(back(T), X, atol=1e-10)
+    middle = T.copy()
+    middle[:, 4:] = 0
+    radius = np.linalg.norm(back(middle), axis=1)
+    assert abs(radius - 1).max() < 0.2, "the way back leads to the curve"
 
 
 def test_recipes_name_bases():

@@ -4,8 +4,9 @@
     python bench/bench_parts.py --rows 6000000 --memory 700MB --method resample --no-memory-engine
 
 For every size and method one line of JSON is appended to ``--out``: seconds of every stage, bytes that it wrote, the
-largest resident memory of a worker, processor seconds, and seconds a row of the engine for a table in memory (on at most
-``--in-memory-rows`` rows, files to files, with as many threads as there are workers).
+largest resident memory of a worker, processor seconds, and seconds a row of the engine for a table in memory (on at
+most ``--in-memory-rows`` rows, files to files, with as many threads as there are workers).  ``--columns 400
+--masked 4`` makes a wide table: much larger than the workers' memory without many rows.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import gpuanon
 from gpuanon.arrays.rng import Key
 from gpuanon.engine.dask import LOOPBACK, OnWorkers, worker_environment
 from gpuanon.engine.part_files import protect_in_parts, work_path
+from gpuanon.engine.parts import CELL_ROWS
 from gpuanon.recipe import Recipe
 from gpuanon.tables import io
 
@@ -42,12 +44,13 @@ METHODS: dict[str, dict[str, Any]] = {
 PART_ROWS = 250_000
 
 
-def make_parts(folder: Path, rows: int, columns: int = 10) -> int:
+def make_parts(folder: Path, rows: int, columns: int) -> int:
     """Correlated normal columns in Parquet parts; the bytes of the values."""
     folder.mkdir(parents=True)
     mixing = np.random.default_rng(0).normal(size=(columns, columns)) / np.sqrt(columns)
-    for number, first in enumerate(range(0, rows, PART_ROWS)):
-        count = min(PART_ROWS, rows - first)
+    part = min(PART_ROWS, 10 * PART_ROWS // columns)
+    for number, first in enumerate(range(0, rows, part)):
+        count = min(part, rows - first)
         X = np.random.default_rng([1, number]).normal(size=(count, columns)) @ mixing
         table = pa.table({f"x{j}": X[:, j] for j in range(columns)})
         pq.write_table(table, folder / f"{number:05d}.parquet")
@@ -55,7 +58,7 @@ def make_parts(folder: Path, rows: int, columns: int = 10) -> int:
 
 
 def recipe(method: str, columns: int = 10) -> Recipe:
-    """All columns quasi-identifiers, one mask."""
+    """So many columns quasi-identifiers, one mask."""
     return Recipe.load({"columns": {f"x{j}": {"role": "quasi"} for j in range(columns)}, "mask": [METHODS[method]]})
 
 
@@ -119,7 +122,14 @@ def in_parts(source: Path, method: str, rows: int, arguments: argparse.Namespace
         with Watch(list(client.run(os.getpid).values()), work_path(output)) as watch:
             began = time.perf_counter()
             manifest = protect_in_parts(
-                source, recipe(method), output, key=KEY, backend="numpy", runner=OnWorkers(client), log=lines.append
+                source,
+                recipe(method, arguments.masked),
+                output,
+                key=KEY,
+                backend="numpy",
+                runner=OnWorkers(client),
+                cell_rows=arguments.cell,
+                log=lines.append,
             )
             seconds = time.perf_counter() - began
         after = {address: info["id"] for address, info in client.scheduler_info(n_workers=-1)["workers"].items()}
@@ -157,7 +167,7 @@ def stage_figures(found: dict[str, str]) -> dict[str, float]:
 
 
 def in_memory(source: Path, method: str, rows: int) -> tuple[float, float]:
-    """Seconds, and processor seconds, a row of the engine for a table in memory, files to files, on the first `rows` rows."""
+    """Seconds and processor seconds a row of the engine for a table in memory, files to files, on `rows` rows."""
     folder = source.with_name("in-memory")
     folder.mkdir(exist_ok=True)
     files = sorted(source.glob("*.parquet"))[: max(1, rows // PART_ROWS)]
@@ -179,6 +189,9 @@ def main() -> None:
     parser.add_argument("--method", nargs="+", choices=list(METHODS), default=list(METHODS))
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--memory", default="3GB", help="limit of each worker")
+    parser.add_argument("--columns", type=int, default=10)
+    parser.add_argument("--masked", type=int, default=10, help="columns that are masked")
+    parser.add_argument("--cell", type=int, default=CELL_ROWS)
     parser.add_argument("--in-memory-rows", type=int, default=1_000_000)
     parser.add_argument("--no-memory-engine", action="store_true", help="do not time the engine in memory")
     parser.add_argument("--folder", type=Path, help="where the tables go; default: a temporary folder")
@@ -187,7 +200,7 @@ def main() -> None:
     folder = arguments.folder or Path(mkdtemp())
     for rows in arguments.rows:
         source = folder / f"table-{rows}"
-        size = make_parts(source, rows)
+        size = make_parts(source, rows, arguments.columns)
         for method in arguments.method:
             load = round(os.getloadavg()[0], 1)
             result = {"rows": rows, "method": method, "table_mb": round(size / 1e6), "memory": arguments.memory}

@@ -110,7 +110,8 @@ def test_a_corrupt_part_is_named(client, source, tmp_path):
 
 @pytest.mark.parametrize("stage", [1, 3])
 def test_a_worker_killed_in_any_stage_costs_time_not_rows(client, source, expected, tmp_path, stage):
-    client.wait_for_workers(2)
+    client.cluster.scale(2)
+    client.wait_for_workers(2, timeout=120)
     calls = 0
 
     def killing(task, items):
@@ -170,7 +171,7 @@ def test_a_lost_scheduler_ends_clean_and_the_run_is_resumed(apart, source, expec
 
     output, loaded = tmp_path / "release", Recipe.load(recipe("gaussian"))
     options = {"key": KEY, "backend": "numpy", "cell_rows": 300}
-    with pytest.raises(BackendError, match=r"scheduler was lost[\s\S]*--resume"):
+    with pytest.raises(BackendError, match=r"the scheduler, or every worker, was lost[\s\S]*--resume"):
         protect_in_parts(source, loaded, output, runner=losing, **options)
     assert not output.exists()
     protect_in_parts(source, loaded, output, resume=True, **options)

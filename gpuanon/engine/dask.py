@@ -8,6 +8,8 @@ it was doing, and an interrupted run can be taken up where it ended.
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from importlib.util import find_spec
@@ -27,6 +29,9 @@ from gpuanon.recipe import Recipe
 if TYPE_CHECKING:
     from distributed import Client
 
+
+PATIENCE = 600.0
+"""Seconds that a run waits for workers when it has none."""
 
 LOOPBACK = "127.0.0.1:0"
 """Where a local cluster's dashboard listens: any free port, this machine only."""
@@ -49,6 +54,7 @@ class OnWorkers:
 
         try:
             futures = self.client.map(task, items, pure=False)
+            deserted = _Deserted(self.client, futures)
             try:
                 for done, future in enumerate(as_completed(futures, raise_errors=False), 1):
                     if future.status == "error":  # the first failure ends the run: nobody waits for the rest
@@ -56,6 +62,7 @@ class OnWorkers:
                     progress.report(0.99 * done / len(items))
                 return list(self.client.gather(futures))
             finally:
+                deserted.stop()
                 with suppress(Exception):  # without a scheduler nobody is left to be told
                     self.client.cancel(futures)
         except KilledWorker:
@@ -65,9 +72,32 @@ class OnWorkers:
             ) from None
         except (CancelledError, OSError, TimeoutError):  # CommClosedError is an OSError
             raise BackendError(
-                "the connection to the scheduler was lost; no release was written",
+                "the connection to the scheduler, or every worker, was lost; no release was written",
                 hint="--resume, with the same --key-file, goes on where the run ended",
             ) from None
+
+
+class _Deserted:
+    """Cancels what waits for workers when there have been none for `PATIENCE` seconds: nobody waits for ever."""
+
+    def __init__(self, client: Client, futures: list[Any]) -> None:
+        self._client, self._futures = client, futures
+        self._over = threading.Event()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        seen = time.monotonic()
+        while not self._over.wait(min(5.0, PATIENCE / 4)):
+            with suppress(Exception):  # a scheduler that is lost shows elsewhere
+                if self._client.scheduler_info(n_workers=-1)["workers"]:
+                    seen = time.monotonic()
+                elif time.monotonic() - seen > PATIENCE:
+                    self._client.cancel(self._futures, force=True)
+                    return
+
+    def stop(self) -> None:
+        """The stage is over."""
+        self._over.set()
 
 
 def protect(

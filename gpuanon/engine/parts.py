@@ -42,7 +42,7 @@ SAMPLED_A_CELL = 256
 """Rows sampled for each cell, on which the tree of cuts is grown."""
 
 RELEASE_PART_ROWS = 500_000
-RELEASE_PART_VALUES = 20_000_000
+RELEASE_PART_VALUES = 10_000_000
 """A release part has about so many rows, fewer if they are wide."""
 
 

@@ -12,7 +12,7 @@ from gpuanon.tables import io
 from gpuanon.tables.reading import parquet_files
 
 PART_ROWS = 500_000
-PART_BYTES = 1 << 27
+PART_BYTES = 1 << 26
 """A part has at most so many rows, and about so many bytes: a worker holds a few copies of one."""
 
 

@@ -182,8 +182,10 @@ def assemble(item: tuple[int, Path], sources: tuple[Path, ...], key: Key) -> int
     import pyarrow.parquet as pq
 
     number, target = item
-    rows = _by_record(collect(sources, [number]))  # not cell by cell: nothing of the cells may be left
-    rows = rows.take(pa.array(release_order(key, records_of(rows)))).drop_columns([RECORD])
+    rows = collect(sources, [number])
+    by_record = np.argsort(records_of(rows), kind="stable")  # not cell by cell: nothing of the cells may be left
+    order = by_record[release_order(key, records_of(rows)[by_record])]
+    rows = rows.drop_columns([RECORD]).take(pa.array(order))
     with whole_file(target, mode=0o666) as hidden:  # the release's own file: the umask says who may read it
         pq.write_table(rows, hidden)
     return int(rows.num_rows)

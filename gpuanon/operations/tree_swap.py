@@ -32,7 +32,7 @@ ROWS_A_CLASS = 40
 _LONGEST = 1 << 25
 
 
-def tree_swap(T: Array, groups: Partition, draws: Draws, classes: int = 5, level: float = 0.01) -> Array:
+def tree_swap(T: Array, groups: Partition, draws: Draws, classes: int = 10, level: float = 0.01) -> Array:
     """Swap the columns of `T` (n, c) inside each group along the tree of their strongest dependences.
 
     Parameters
@@ -103,7 +103,7 @@ class TreeSwap(Operation):
     promise: ClassVar[Promise] = "none"
 
     use: Literal["tree-swap"] = "tree-swap"
-    classes: int = Field(default=5, ge=2, le=100, description="classes of a parent among which values are swapped")
+    classes: int = Field(default=10, ge=2, le=100, description="classes of a parent among which values are swapped")
     level: float = Field(default=0.01, gt=0, lt=1, description="chance at which independent columns would be linked")
 
     def apply(self, T: Array, groups: Partition, records: Records) -> Changed:

@@ -38,7 +38,7 @@ def search(X: Host, Y: Host, k: int, metric: Metric) -> tuple[Host, Host, Host]:
 
     The ties of a row are the rows of `Y` at exactly its smallest distance.
     """
-    if not all(np.abs(table).max(initial=0) < _LARGEST for table in (X, Y)):  # neither is a NaN
+    if not all(float(np.abs(table).max(initial=0)) < _LARGEST for table in (X, Y)):  # neither is a NaN
         raise ParameterError(
             f"X, Y: distances need finite numbers, smaller than {_LARGEST:g}",
             hint="encode or fill missing values first",

@@ -35,6 +35,9 @@ def each(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Resu
     workers = min(thread_count(), len(work))
     if len(work) <= 1:
         return [function(item) for item in work]
+    if workers == 1:  # one core: nobody to hand the work to, and every handing over is a wait on a busy machine
+        with one_blas_thread():
+            return [_told(function(item), at, len(work)) for at, item in enumerate(work, 1)]
     with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
         return [_told(result, at, len(work)) for at, result in enumerate(pool.map(function, work), 1)]
 

@@ -63,7 +63,7 @@ def furthest(X: Host, Y: Host, metric: Metric) -> tuple[Host, Host]:
     columns = Columns.of(Y, metric)
     most, index = np.empty(len(X)), np.empty(len(X), dtype=np.int64)
     X = X.astype(np.float64, copy=False)
-    blocks = Blocks.of(columns, -1) if columns.squared and len(X) * len(Y) > _SMALL else None
+    blocks = Blocks.of(columns, -1) if columns.squared and X.size * len(Y) > _SMALL else None
 
     def search_all(rows: slice) -> None:
         D = panel(X[rows], columns)

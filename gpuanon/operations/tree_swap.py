@@ -23,6 +23,7 @@ from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.chow_liu import dependence_forest, link_threshold, mutual_information, quantile_classes
 from gpuanon.numerics.lockstep import even_batches, gather, scatter
+from gpuanon.numerics.uncorrelate import restore_covariance
 from gpuanon.operations.swap import random_words
 from gpuanon.parts import Changed, Operation, Promise, Records
 
@@ -32,13 +33,16 @@ ROWS_A_CLASS = 40
 _LONGEST = 1 << 25
 
 
-def tree_swap(T: Array, groups: Partition, draws: Draws, classes: int = 10, level: float = 0.01) -> Array:
+def tree_swap(
+    T: Array, groups: Partition, draws: Draws, classes: int = 10, level: float = 0.01, orthonormal: bool = False
+) -> Array:
     """Swap the columns of `T` (n, c) inside each group along the tree of their strongest dependences.
 
     Parameters
     ----------
     classes : classes of about equal size into which a column is cut, fewer where a group has not 40 rows for each
     level : a link is kept when independent columns would show one as strong with a smaller probability than this
+    orthonormal : turn the swapped columns so that their covariance inside each group is again that of `T`, to rounding
 
     Every column is permuted inside its group.  The first column of a tree is permuted freely; a column with a
     parent is permuted so that records whose released parent is in a class receive, in random order, the values
@@ -53,7 +57,10 @@ def tree_swap(T: Array, groups: Partition, draws: Draws, classes: int = 10, leve
     def work(batch: Batch) -> None:
         columns = namespace(T).ascontiguousarray(gather(T, batch).transpose(0, 2, 1))
         words = random_words(draws, batch.rows, 2 * T.shape[1])
-        scatter(_along_trees(columns, batch, words, classes, level).transpose(0, 2, 1), batch, out)
+        swapped = _along_trees(columns, batch, words, classes, level)
+        if orthonormal:
+            swapped = restore_covariance(columns, swapped, batch, draws.child("shake"))
+        scatter(swapped.transpose(0, 2, 1), batch, out)
 
     with one_blas_thread():
         each(work, even_batches(groups))
@@ -105,6 +112,8 @@ class TreeSwap(Operation):
     use: Literal["tree-swap"] = "tree-swap"
     classes: int = Field(default=10, ge=2, le=100, description="classes of a parent among which values are swapped")
     level: float = Field(default=0.01, gt=0, lt=1, description="chance at which independent columns would be linked")
+    orthonormal: bool = Field(default=False, description="keep the covariance inside each group to rounding")
 
     def apply(self, T: Array, groups: Partition, records: Records) -> Changed:
-        return Changed(tree_swap(T, groups, records.draws.child("tree-swap"), self.classes, self.level))
+        draws = records.draws.child("tree-swap")
+        return Changed(tree_swap(T, groups, draws, self.classes, self.level, self.orthonormal))

@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import re
+import resource
 import shutil
 import threading
 import time
@@ -32,7 +33,7 @@ import gpuanon
 from gpuanon.arrays.rng import Key
 from gpuanon.engine.dask import LOOPBACK, OnWorkers, worker_environment
 from gpuanon.engine.part_files import protect_in_parts, work_path
-from gpuanon.engine.parts import CELL_ROWS
+from gpuanon.engine.parts import CELL_ROWS, in_turn
 from gpuanon.recipe import Recipe
 from gpuanon.tables import io
 
@@ -148,6 +149,35 @@ def in_parts(source: Path, method: str, rows: int, arguments: argparse.Namespace
     }
 
 
+def in_process(source: Path, method: str, rows: int, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Mask `source` in parts in this process: processor seconds of every stage, and bytes."""
+    output = source.with_name(f"{source.name}-{method}")
+    lines: list[str] = []
+    cpu: list[float] = []
+
+    def timed(task: Any, items: Any) -> list[Any]:
+        began = time.process_time()
+        results = in_turn(task, items)
+        cpu.append(time.process_time() - began)
+        return results
+
+    options: dict[str, Any] = {"key": KEY, "backend": "numpy", "cell_rows": arguments.cell, "log": lines.append}
+    began = time.perf_counter()
+    protect_in_parts(source, recipe(method, arguments.masked), output, runner=timed, **options)
+    seconds = time.perf_counter() - began
+    shutil.rmtree(output)
+    Path(f"{output}.manifest.json").unlink()
+    stages = {found["name"]: stage_figures(found) for found in map(parsed, lines)}
+    for figures, used in zip(stages.values(), cpu, strict=True):
+        figures["cpu_us_per_row"] = round(1e6 * used / rows, 2)
+    return {
+        "seconds": round(seconds, 2),
+        "stages": stages,
+        "worker_cpu_us_per_row": round(1e6 * sum(cpu) / rows, 2),
+        "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3),
+    }
+
+
 def _imported() -> None:
     """Load what the tasks need, so that imports are not timed."""
     import gpuanon.engine.stages  # noqa: F401
@@ -187,7 +217,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000])
     parser.add_argument("--method", nargs="+", choices=list(METHODS), default=list(METHODS))
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=2, help="0: in this process")
     parser.add_argument("--memory", default="3GB", help="limit of each worker")
     parser.add_argument("--columns", type=int, default=10)
     parser.add_argument("--masked", type=int, default=10, help="columns that are masked")
@@ -205,7 +235,7 @@ def main() -> None:
             load = round(os.getloadavg()[0], 1)
             result = {"rows": rows, "method": method, "table_mb": round(size / 1e6), "memory": arguments.memory}
             result |= {"workers": arguments.workers, "cores": os.cpu_count(), "load_before": load}
-            result |= in_parts(source, method, rows, arguments)
+            result |= (in_parts if arguments.workers else in_process)(source, method, rows, arguments)
             if not arguments.no_memory_engine:
                 wall, cpu = in_memory(source, method, min(rows, arguments.in_memory_rows))
                 result["in_memory_us_per_row"] = round(1e6 * wall, 2)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from distributed import Client
+from distributed import Client, LocalCluster
 
 import gpuanon
 from gpuanon.arrays.rng import Key
@@ -176,6 +176,13 @@ def test_a_lost_scheduler_ends_clean_and_the_run_is_resumed(apart, source, expec
     assert not output.exists()
     protect_in_parts(source, loaded, output, resume=True, **options)
     assert pq.read_table(output).equals(expected)
+
+
+def test_a_run_that_every_worker_has_left_does_not_wait_for_ever(monkeypatch):
+    monkeypatch.setattr(on_dask, "PATIENCE", 0.5)
+    empty = LocalCluster(n_workers=0, processes=False, dashboard_address=on_dask.LOOPBACK)
+    with empty as cluster, Client(cluster) as client, pytest.raises(BackendError, match="every worker"):
+        on_dask.OnWorkers(client)(abs, [1, 2])
 
 
 def test_the_command_line_is_killed_with_its_workers_and_resumed(tmp_path):

@@ -19,6 +19,7 @@ from bench.static_loops import ptx_class
 from gpuanon.arrays.partition import Partition, segment_covariances, segment_sums
 from gpuanon.arrays.rng import Key, philox
 from gpuanon.arrays.segments import extremes
+from gpuanon.groups import annealing
 from gpuanon.groups.kmember import kmember
 from gpuanon.groups.mdav import mdav
 from gpuanon.numerics import affinity, distance, empirical, rosenblatt
@@ -81,6 +82,15 @@ def _rosenblatt(put: Put) -> None:
     rosenblatt.conditional_cdfs(put(_rows(128, d)), starts[0], *args, starts[1])
 
 
+def _refinement(put: Put) -> None:
+    groups, k = 256, 5
+    members, sizes = put(np.arange(groups * k).reshape(groups, k)), put(np.full(groups, k))
+    cell, X = _one_part(put, groups), put(_rows(groups * k, 10))
+    near = annealing.neighbours(X[members[:, 0]], cell, 4)
+    schedule = annealing.Schedule(turn=0, steps=30, first=0, every=300, heat=0.5, margin=1e-5)
+    annealing.anneal(X, members, sizes, near, cell, k, distance.EUCLIDEAN, schedule)
+
+
 def _inverse(put: Put) -> None:
     table = np.random.default_rng(1).integers(0, 8, (BLOCK, 4)).astype(np.float64)
     empirical.conditional_inverse(put(np.random.default_rng(2).random((BLOCK, 4))), put(table), _one_part(put, BLOCK))
@@ -138,6 +148,13 @@ PROBLEMS = (
         "1 M rows of 10 columns in parts of 1024, k = 5",
         lambda put: mdav(put(_rows(BLOCK, 10)), _one_part(put, BLOCK), 5),
         MILLION / BLOCK,
+        lambda size: MILLION * (10 * size + 8),
+    ),
+    Problem(
+        ("neighbours", "anneal"),
+        "1 M rows of 10 columns in groups of 5, cells of 256 groups, a turn of 30 steps",
+        _refinement,
+        MILLION / (256 * 5),
         lambda size: MILLION * (10 * size + 8),
     ),
     Problem(

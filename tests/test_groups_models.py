@@ -11,7 +11,18 @@ from pydantic import TypeAdapter, ValidationError
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import GpuanonError
-from gpuanon.groups import AnyGroups, Blocks, KMember, Mdav, Whole
+from gpuanon.groups import (
+    AnyGroups,
+    Blocks,
+    FirstAxis,
+    Fuzzy,
+    KMember,
+    Mdav,
+    OptimalUnivariate,
+    SpanningTree,
+    Univariate,
+    Whole,
+)
 from gpuanon.groups.kmember import kmember
 from gpuanon.groups.mdav import mdav
 
@@ -29,6 +40,11 @@ def form(model: Any, X: Any) -> Partition:
         ({"use": "blocks", "size": 100}, Blocks(size=100)),
         ({"use": "k-member", "k": 5}, KMember(k=5)),
         ({"use": "mdav", "k": 3, "block": 0, "refine": False}, Mdav(k=3, block=0, refine=False)),
+        ({"use": "spanning-tree", "k": 3}, SpanningTree(k=3)),
+        ({"use": "fuzzy", "k": 3, "fuzziness": 1.5}, Fuzzy(k=3, fuzziness=1.5)),
+        ({"use": "first-axis", "k": 3}, FirstAxis(k=3)),
+        ({"use": "univariate", "k": 3}, Univariate(k=3)),
+        ({"use": "optimal-univariate", "k": 3}, OptimalUnivariate(k=3)),
     ],
 )
 def test_names_choose_models_that_survive_json(text: dict[str, Any], model: Any) -> None:
@@ -56,7 +72,7 @@ def test_block_zero_without_refinement_is_the_published_algorithm(model: Any, fu
     )
 
 
-@pytest.mark.parametrize("model", [KMember, Mdav])
+@pytest.mark.parametrize("model", [KMember, Mdav, SpanningTree, Fuzzy, FirstAxis])
 @pytest.mark.parametrize("k", [2, 7, 40])
 def test_defaults_give_groups_of_k_to_2k_less_one(model: Any, k: int) -> None:
     X = np.random.default_rng(2).standard_normal((999, 3))
@@ -75,3 +91,12 @@ def test_fewer_rows_than_k_are_refused(model: Any) -> None:
 @pytest.mark.parametrize("model", [KMember, Mdav])
 def test_one_group_when_there_are_fewer_than_2k_rows(model: Any) -> None:
     assert form(model(k=10), np.random.default_rng(3).standard_normal((19, 2))).parts == 1
+
+
+@pytest.mark.parametrize("model", [Univariate, OptimalUnivariate])
+def test_univariate_groupings_take_one_column_at_a_time(model: Any) -> None:
+    X = np.random.default_rng(4).standard_normal((50, 2))
+    assert model.per_column
+    assert form(model(k=5), X[:, :1]).sizes.min() >= 5
+    with pytest.raises(GpuanonError, match="one column at a time is allowed, got 2"):
+        form(model(k=5), X)

@@ -7,10 +7,46 @@ from typing import Annotated, TypeAlias
 from pydantic import Field
 
 from gpuanon.groups.median_cuts import MedianCuts
-from gpuanon.groups.models import Blocks, KMember, Mdav, Whole
+from gpuanon.groups.models import (
+    Blocks,
+    FirstAxis,
+    Fuzzy,
+    KMember,
+    Mdav,
+    OptimalUnivariate,
+    SpanningTree,
+    Univariate,
+    Whole,
+)
 from gpuanon.groups.spectral import Spectral
 
-AnyGroups: TypeAlias = Annotated[Whole | Blocks | KMember | Mdav | MedianCuts | Spectral, Field(discriminator="use")]
+AnyGroups: TypeAlias = Annotated[
+    Whole
+    | Blocks
+    | KMember
+    | Mdav
+    | MedianCuts
+    | Spectral
+    | SpanningTree
+    | Fuzzy
+    | FirstAxis
+    | Univariate
+    | OptimalUnivariate,
+    Field(discriminator="use"),
+]
 """Any grouping of a recipe, told apart by ``use``."""
 
-__all__ = ["AnyGroups", "Whole", "Blocks", "KMember", "Mdav", "MedianCuts", "Spectral"]
+__all__ = [
+    "AnyGroups",
+    "Whole",
+    "Blocks",
+    "KMember",
+    "Mdav",
+    "MedianCuts",
+    "Spectral",
+    "SpanningTree",
+    "Fuzzy",
+    "FirstAxis",
+    "Univariate",
+    "OptimalUnivariate",
+]

@@ -24,8 +24,8 @@ from gpuanon.arrays.threads import each
 from gpuanon.groups.device_refine import Rules, refine_cuda
 from gpuanon.groups.exchange import EuclideanTable, GowerTable, Table
 from gpuanon.groups.lockstep import Host, equal_batches, weighted
-from gpuanon.groups.mdav import mdav
 from gpuanon.groups.neighbours import Cells, disjoint_pairs, nearest_inside, place_codes
+from gpuanon.groups.split import split_large
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 
 _HEAT = 0.5
@@ -77,7 +77,7 @@ def refine(
         rules = Rules(lambda parts: turns or _usual_turns(parts), _STEPS, _NEIGHBOURS, _HEAT)
         return refine_cuda(X, groups, k, metric, rules)
     X = weighted(X, metric)
-    groups = _split_large(X, groups, k, metric)
+    groups = split_large(X, groups, k, EUCLIDEAN if metric.kind == "euclidean" else metric)
     if groups.parts < 2:
         return groups
     turns = turns or _usual_turns(groups.parts)
@@ -88,9 +88,10 @@ def refine(
         for turn in range(turns):
             cooled = (turn * _STEPS + np.arange(_STEPS)) / max(1, (turns - 1) * _STEPS)
             heats = _HEAT * np.maximum(0.0, 1 - cooled)
-            parts = cells.at(turn, state.centres)
-            batches = equal_batches(parts, max(1, batch_rows // k))
-            before, after = np.sum(each(lambda batch: state.anneal(batch, turn, heats), batches), axis=0)  # noqa: B023
+            with progress.stage(""):  # the turns are what is reported, not the batches of each
+                batches = equal_batches(cells.at(turn, state.centres), max(1, batch_rows // k))
+                changes = each(lambda batch: state.anneal(batch, turn, heats), batches)  # noqa: B023
+            before, after = np.sum(changes, axis=0)
             distortion = distortion or before
             progress.report(0.99 * (turn + 1) / turns)
     return state.partition(groups.order) if after < distortion else groups
@@ -187,15 +188,3 @@ def _bits(lines: Host, turn: int) -> Host:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
-
-
-def _split_large(X: Host, groups: Partition, k: int, metric: Metric) -> Partition:
-    """Split the groups of 2k rows and more, which never raises the distortion."""
-    large = groups.sizes >= 2 * k
-    if not large.any():
-        return groups
-    rows = groups.order[np.repeat(large, groups.sizes)]
-    parts = Partition(np.arange(len(rows)), np.concatenate([[0], np.cumsum(groups.sizes[large])]))
-    labels = groups.labels()
-    labels[rows] = groups.parts + mdav(X[rows], parts, k, EUCLIDEAN if metric.kind == "euclidean" else metric).labels()
-    return Partition.from_labels(labels)

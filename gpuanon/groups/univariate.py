@@ -1,0 +1,150 @@
+"""Microaggregation of one column: groups of neighbours in the sorted column, of fixed size or optimal."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, like, to_host
+from gpuanon.arrays.partition import Partition
+from gpuanon.arrays.threads import each
+from gpuanon.groups.lockstep import Host, require_k_rows
+
+_CHUNK = 512
+_BATCH = 256
+_MOST_ENTRIES = 64
+"""Beyond this k the column is not cut into chunks: their entries would cost more than they save."""
+
+
+def univariate(values: Array, k: int) -> Partition:
+    """Sort the column; every k neighbours are a group, the last of k to 2k − 1 rows.  Of equals the lower row is first.
+
+    Guarantee : every group holds at least k rows, of this column alone.
+    Cost      : O(n log n).
+    """
+    require_k_rows(Partition.whole(len(values)), k)
+    groups = len(values) // k
+    return _in_sorted_order(values, np.minimum(np.arange(len(values)) // k, groups - 1))
+
+
+def optimal_univariate(values: Array, k: int) -> Partition:
+    """The groups of one column, k to 2k − 1 rows each, with the least sum of squared errors [1]_.
+
+    Optimal groups are neighbours in the sorted column, and a group of 2k rows is never better than its two halves; so
+    the best groups are a shortest path over the places between the sorted values.  Of equally good ones, the smaller
+    last group is taken.
+
+    Parameters
+    ----------
+    values : (n,) array
+    k : least rows in a group
+
+    Notes
+    -----
+    Guarantee : every group holds k to 2k − 1 rows, of this column alone.
+    Cost      : O(n log n + n k²), in lock step over stretches of the column; for k > 64 O(n k), row by row.
+
+    References
+    ----------
+    .. [1] S. L. Hansen, S. Mukherjee (2003), A polynomial algorithm for optimal univariate microaggregation, IEEE
+       Trans. Knowl. Data Eng. 15(4).
+    """
+    require_k_rows(Partition.whole(len(values)), k)
+    ordered = np.sort(to_host(values).astype(np.float64, copy=False))
+    return _in_sorted_order(values, np.cumsum(_first_of_group(ordered, k)) - 1)
+
+
+def _in_sorted_order(values: Array, labels: Host) -> Partition:
+    """The partition, where `values` live, whose `labels` (n,) are those of the sorted values."""
+    by_row = np.empty(len(values), dtype=np.int64)
+    by_row[np.argsort(to_host(values), kind="stable")] = labels
+    return Partition.from_labels(like(by_row, values))
+
+
+def _first_of_group(ordered: Host, k: int) -> Host:
+    """(n,) True where an optimal group of the ordered values begins."""
+    n = len(ordered)
+    chunks = max(1, n // max(_CHUNK, 8 * k)) if k <= _MOST_ENTRIES else 1
+    borders = np.arange(chunks + 1) * n // chunks
+    batches = [slice(at, min(chunks, at + _BATCH)) for at in range(0, chunks, _BATCH)]
+    entries = 2 * k - 1 if chunks > 1 else 1
+    between = np.concatenate(each(lambda batch: _Stretches(ordered, borders, batch, k).path_lengths(entries), batches))
+    # The shortest path through all stretches: (min, +) products, from the only entry of the first one.
+    best, came = np.full(entries, np.inf), []
+    best[0] = 0
+    for lengths in between:
+        through = best[:, None] + lengths
+        came.append(through.argmin(axis=0))
+        best = through.min(axis=0)
+    entry = [0]  # the last stretch ends at n
+    for came_from in reversed(came):
+        entry.append(int(came_from[entry[-1]]))
+    enter, leave = np.array(entry[:0:-1]), np.array(entry[-2::-1])
+    first = np.zeros(n, dtype=bool)
+    for cuts in each(lambda batch: _Stretches(ordered, borders, batch, k).cuts(enter[batch], leave[batch]), batches):
+        first[cuts] = True
+    return first
+
+
+class _Stretches:
+    """Shortest paths over stretches of the ordered column, all stretches in lock step.
+
+    A node is a place between two values, an edge a group, its length the group's sum of squared errors.  A path enters
+    a stretch at its first node there, at most 2k − 2 places after the stretch's begin.
+    """
+
+    def __init__(self, ordered: Host, borders: Host, chosen: slice, k: int) -> None:
+        self.k = k
+        self.begin, self.size = borders[:-1][chosen], np.diff(borders)[chosen]
+        self.length = int(self.size.max())
+        self.reach = self.length + 2 * k - 1
+        index = self.begin[:, None] + np.arange(self.reach)
+        values = ordered[np.minimum(index, len(ordered) - 1)]
+        values = values - values[:, self.length // 2, None]  # small numbers: their squares cancel little
+        zero = np.zeros((len(values), 1))
+        self.sums = np.concatenate([zero, np.cumsum(values, axis=1)], axis=1)
+        self.squares = np.concatenate([zero, np.cumsum(values**2, axis=1)], axis=1)
+        self.end = len(ordered) - self.begin  # no node beyond
+
+    def _edges(self, at: int) -> tuple[Host, Host]:
+        """(steps,) starts of the groups that end at node `at`, and (stretches, steps) their lengths; shortest first."""
+        starts = np.arange(at - self.k, max(at - 2 * self.k, -1), -1)
+        total = self.sums[:, at, None] - self.sums[:, starts]
+        square = self.squares[:, at, None] - self.squares[:, starts]
+        lengths = np.maximum(0, square - total**2 / (at - starts))
+        # An edge leaves from inside the stretch, and does not pass the column's end.
+        lengths[(starts >= self.size[:, None]) | (at > self.end[:, None])] = np.inf
+        return starts, lengths
+
+    def _paths(self, entries: Host, keep: bool) -> tuple[Host, Host]:
+        """(reach + 1, stretches, entries) shortest path to each node, and the steps of its last edge when kept."""
+        stretches, count = entries.shape
+        path = np.full((self.reach + 1, stretches, count), np.inf)
+        np.put_along_axis(path, entries[None], 0, axis=0)
+        steps = np.zeros(path.shape if keep else (0,), dtype=np.int16)
+        for at in range(self.k, self.reach):
+            starts, lengths = self._edges(at)
+            through = path[starts] + lengths.T[:, :, None]
+            step = through.argmin(axis=0)
+            shortest = np.take_along_axis(through, step[None], axis=0)[0]
+            open_ = shortest < path[at]
+            path[at][open_] = shortest[open_]
+            if keep:
+                steps[at][open_] = step[open_] + self.k
+        return path, steps
+
+    def path_lengths(self, entries: int) -> Host:
+        """(stretches, entries, entries) length of the shortest path from each entry to each entry of the next one."""
+        stretch, entry = np.arange(len(self.size)), np.arange(entries)
+        path, _ = self._paths(np.broadcast_to(entry, (len(stretch), entries)), keep=False)
+        leave = self.size[:, None] + entry
+        return path[leave[:, None, :], stretch[:, None, None], entry[None, :, None]]
+
+    def cuts(self, entry: Host, leave: Host) -> Host:
+        """Nodes of the shortest paths that enter each stretch at `entry` and the next one at `leave`."""
+        _, steps = self._paths(entry[:, None], keep=True)
+        at = self.size + leave
+        found = []
+        while len(here := np.flatnonzero(at > entry)):
+            at[here] -= steps[at[here], here, 0]
+            found.append(self.begin[here] + at[here])
+        return np.concatenate(found)

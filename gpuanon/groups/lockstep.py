@@ -84,7 +84,8 @@ def group_batches(within: Partition, group: Callable[[Batch], Host], counts: Hos
 
 def weighted(X: Host, metric: Metric) -> Host:
     """`X` as contiguous floats; under the Euclidean metric its columns are scaled by the roots of the weights."""
-    X = np.ascontiguousarray(X, dtype=X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
+    xp = namespace(X)
+    X = xp.ascontiguousarray(X, dtype=X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
     if metric.kind == "euclidean" and metric.weights is not None:
-        X = X * np.sqrt(np.asarray(metric.weights, dtype=X.dtype))
+        X = X * xp.asarray(np.sqrt(np.asarray(metric.weights, dtype=X.dtype)))
     return X

@@ -26,7 +26,7 @@ def equal_rows(X: Array, within: Array | None = None) -> Array:
             return labels
     words = _words(X)
     # A fixed odd multiplier a column: equal rows mix alike, and bits of every column reach the top of the sum.
-    odd = xp.asarray(np.random.default_rng(1952).integers(0, 2**63, max(d, 1), dtype=np.uint64) * 2 + 1)
+    odd = np.random.default_rng(1952).integers(0, 2**63, max(d, 1), dtype=np.uint64) * 2 + 1
     mixed = xp.zeros(n, dtype=np.uint64)
     for j in range(d):
         mixed += (words[:, j] ^ (words[:, j] >> np.uint64(32))) * odd[j]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-import numpy as np
-
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition, segment_means, sort_within
 from gpuanon.parts import Changed, Operation, Promise, Records
@@ -45,6 +43,7 @@ class Centroid(Operation):
     def apply(self, T: Array, groups: Partition, records: Records) -> Changed:
         centres = centroid(T, groups)
         if self.centre == "median":
-            numeric = np.flatnonzero(~np.asarray(records.categorical or (False,) * T.shape[1]))
-            centres[:, numeric] = median(T[:, numeric], groups)
+            for j, categorical in enumerate(records.categorical or (False,) * T.shape[1]):
+                if not categorical:
+                    centres[:, j : j + 1] = median(T[:, j : j + 1], groups)
         return Changed(centres)

@@ -31,7 +31,7 @@ from distributed import Client, LocalCluster
 
 import gpuanon
 from gpuanon.arrays.rng import Key
-from gpuanon.engine.dask import LOOPBACK, OnWorkers, worker_environment
+from gpuanon.engine.dask import LOOPBACK, OnWorkers, worker_environment, worker_settings
 from gpuanon.engine.part_files import protect_in_parts, work_path
 from gpuanon.engine.parts import CELL_ROWS, in_turn
 from gpuanon.recipe import Recipe
@@ -109,6 +109,7 @@ def in_parts(source: Path, method: str, rows: int, arguments: argparse.Namespace
     output = source.with_name(f"{source.name}-{method}")
     lines: list[str] = []
     with (
+        worker_settings(),
         LocalCluster(
             n_workers=arguments.workers,
             threads_per_worker=1,

@@ -73,6 +73,19 @@ def test_workers_give_the_release_of_one_process(client, source, expected, tmp_p
     assert {path.name for path in tmp_path.iterdir()} == {"release", "release.manifest.json"}
 
 
+def test_workers_neither_spill_nor_give_memory_back_at_once(client):
+    def settings():
+        import dask
+
+        levels = [dask.config.get(f"distributed.worker.memory.{level}") for level in ("target", "spill", "pause")]
+        return levels, os.environ["MALLOC_TRIM_THRESHOLD_"], os.environ["GPUANON_THREADS"]
+
+    for levels, kept, threads in client.run(settings).values():
+        assert levels == [False, False, False]
+        assert int(kept) == 1 << 26
+        assert int(threads) >= 1
+
+
 def test_one_file_instead_of_parts(client, source, expected, tmp_path):
     protect(client, source, tmp_path / "release.parquet")
     assert pq.read_table(tmp_path / "release.parquet").equals(expected)

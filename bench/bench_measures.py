@@ -76,7 +76,7 @@ def kernel(rows: int, repeat: int) -> dict[str, Any]:
     seconds, found = best_of(repeat, lambda: kernel_pca(X, Y))
     few, shown = X[:3000], Y[:3000]
     exact = projected(components_of(few, share=1.0), shown).distances.mean()
-    landmarks = projected(components_of(few, share=1.0, exact=10), shown).distances.mean()
+    landmarks = projected(components_of(few, share=1.0, exact=10), shown).distances.mean()  # 1000 of 3000 rows
     return {
         "measure": "kernel_pca",
         "rows": rows,

@@ -49,22 +49,21 @@ def spectral_clusters(X: Array, within: Partition, target: int, draws: Draws, si
 
     Cost : O(n · S · (d + n_clusters)) for parts of S rows; memory O(S²) a thread to 8192 rows a part, O(S) beyond.
     """
-    labels = np.zeros(within.n, dtype=np.int64)
+    xp = namespace(X)
+    labels = xp.zeros(within.n, dtype=np.int64)
     sizes = to_host(within.sizes)
     first = np.concatenate([[0], np.cumsum(_wanted(sizes, target))])
 
     def work(parts: Host) -> None:
         m = int(sizes[parts[0]])
         q = int(_wanted(sizes[parts[:1]], target)[0])
-        at = namespace(X).asarray(parts)
-        rows = within.order[within.starts[at][:, None] + namespace(X).arange(m)]
+        rows = within.order[within.starts[xp.asarray(parts)][:, None] + xp.arange(m)]
         local = _clusters(X[rows], rows, q, target, draws, sigma) if q > 1 else rows * 0
-        labels[to_host(rows)] = to_host(local) + first[parts][:, None]
+        labels[rows] = local + xp.asarray(first[parts])[:, None]
 
     with one_blas_thread():
         each(work, _equal_parts(sizes))
-    groups = Partition.from_labels(namespace(X).asarray(labels))
-    return _cut_large(X, groups, target)
+    return _cut_large(X, Partition.from_labels(labels), target)
 
 
 def _wanted(sizes: Host, target: int) -> Host:

@@ -65,10 +65,10 @@ def median_distances(Z: Array) -> Array:
     sample = Z[:, picks] - Z[:, :1]
     squares = (sample * sample).sum(axis=2)
     distances = squares[:, :, None] + squares[:, None] - 2.0 * sample @ sample.transpose(0, 2, 1)
-    upper = np.triu_indices(len(picks), 1)
+    upper = xp.triu_indices(len(picks), 1)
     if not len(upper[0]):
         return xp.ones(len(Z))
-    middle = xp.median(xp.sqrt(xp.maximum(distances[:, xp.asarray(upper[0]), xp.asarray(upper[1])], 0.0)), axis=1)
+    middle = xp.median(xp.sqrt(xp.maximum(distances[:, upper[0], upper[1]], 0.0)), axis=1)
     return xp.where(middle > 0, middle, 1.0)
 
 

@@ -155,13 +155,14 @@ class TestRegression:
 
 
 class TestMarket:
-    def market(self, seed=0, n=60_000):
+    def market(self, seed=0, n=60_000, weighted=False):
         x, cost = people(n, seed)
         rng = np.random.default_rng(seed + 1000)
         tilt = np.array([1.0, 0.7, 1.5, 3.0])[x[:, 1]]
         enrolment = np.array([0.6, 0.3])[x[:, 0]] * np.array([0.4, 0.9, 1.0, 0.5])[x[:, 1]]
         train = rng.random(n) < 0.5
-        return simulate_market(x, cost, train, tilt=tilt, enrolment=enrolment, levels=(2, 4), rng=rng)
+        draws = None if weighted else rng
+        return simulate_market(x, cost, train, tilt=tilt, enrolment=enrolment, levels=(2, 4), rng=draws)
 
     def test_weights_remove_the_bias_of_a_shifted_market(self):
         """Averaged over data sets: without weights a linear model of a curved cost is biased, with them it is not."""
@@ -173,6 +174,13 @@ class TestMarket:
         assert abs(bias["none"]) > 2
         assert abs(bias["nonparametric"]) < 0.7
         assert abs(bias["logistic"]) < 0.7
+
+    def test_weights_instead_of_draws_say_who_is_enrolled(self):
+        drawn, weighted = (assess_market(self.market(weighted=w)) for w in (False, True))
+        assert len(self.market(weighted=True).members) > 2 * len(self.market().members)
+        assert weighted.shift == pytest.approx(drawn.shift, abs=2)
+        assert weighted.bias == pytest.approx(drawn.bias, abs=2)
+        assert weighted.similarity >= drawn.similarity
 
     def test_weighted_members_look_like_the_new_ones(self):
         market = self.market()

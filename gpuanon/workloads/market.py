@@ -36,6 +36,7 @@ class Market:
 
     existing       : (a, d) people of the existing market
     members        : (m,) rows of `existing` that are enrolled: whose costs are known, and who need protection
+    member_weights : (m,) how many members each of them stands for
     cost           : (a,) cost of each person of the existing market
     new            : (b, d) people of the new market
     new_weights    : (b,) how many people of the new market each row stands for
@@ -46,6 +47,7 @@ class Market:
 
     existing: Floats
     members: Floats
+    member_weights: Floats
     cost: Floats
     new: Floats
     new_weights: Floats
@@ -78,7 +80,7 @@ def simulate_market(
     tilt: Floats,
     enrolment: Floats,
     levels: tuple[int, ...],
-    rng: np.random.Generator,
+    rng: np.random.Generator | None = None,
 ) -> Market:
     """Two markets out of one table (section 4.2 of [1]).
 
@@ -90,15 +92,18 @@ def simulate_market(
     tilt : (n,) demography of the new market relative to the table: the weight of each person there
     enrolment : (n,) probability of enrolling, a function of x only
     levels : number of levels of each column
-    rng : draws who is enrolled in the existing market; not to be shared with the masking
+    rng : draws who is enrolled in the existing market (not to be shared with the masking); None: as in [1], everybody
+        there is a member with the probability of enrolling as a weight
     """
     train = np.asarray(train, dtype=bool)
     if train.all() or not train.any():
         raise ParameterError("train: both markets need people")
-    enrolled = rng.random(len(x)) < enrolment
+    chance = enrolment[train]
+    members = np.arange(len(chance)) if rng is None else np.flatnonzero(rng.random(len(chance)) < chance)
     return Market(
         existing=x[train],
-        members=np.flatnonzero(enrolled[train]),
+        members=members,
+        member_weights=chance if rng is None else np.ones(len(members)),
         cost=cost[train],
         new=x[~train],
         new_weights=tilt[~train],
@@ -124,7 +129,7 @@ def assess_market(
     """
     x = market.existing[market.members] if released is None else np.asarray(released)
     y = market.cost[market.members]
-    weights = _weights(market, x, shift)
+    weights = market.member_weights * _weights(market, x, shift)
     fit = fit_weighted(x, y, weights, coding=coding, levels=market.levels)
     target = market.new_weights * market.enrolment
     predicted = fit.predict(market.new)
@@ -133,7 +138,7 @@ def assess_market(
         bias=relative_bias(predicted, market.new_cost, target),
         r2=r_squared(predicted, market.new_cost, target),
         similarity=_similarity(x, weights, market.new, target),
-        shift=float(100 * (mean / y.mean() - 1)),
+        shift=float(100 * (mean / np.average(y, weights=market.member_weights) - 1)),
     )
 
 

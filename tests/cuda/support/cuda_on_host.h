@@ -269,10 +269,13 @@ inline float normcdff(float x) { return normcdf(x); }
 // The inverse normal distribution function: bisection, then Newton's steps; slow and plain.
 inline double normcdfinv(double p) {
     if (!(p > 0 && p < 1)) return p == 0 ? -INFINITY : p == 1 ? INFINITY : NAN;
+    if (p > 0.5) return -normcdfinv(1 - p);  // exact, and the lower tail has all its digits
     double low = -40, high = 40;
     for (int i = 0; i < 200 && high - low > 1e-17 * std::fabs(low); ++i) {
         const double middle = 0.5 * (low + high);
-        (normcdf(middle) < p ? low : high) = middle;
+        // Round the median it is erf that has all its digits.
+        const bool below = p > 0.25 ? 0.5 * std::erf(middle * 0.70710678118654752440) < p - 0.5 : normcdf(middle) < p;
+        (below ? low : high) = middle;
     }
     return 0.5 * (low + high);
 }

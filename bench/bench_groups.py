@@ -4,7 +4,7 @@
 
 Cases (normal columns, correlated; standardised):
 
-default    k-member and MDAV by default, blocks of 1024 rows and refinement, and the centroids, 100 000 to 4 000 000 × 10
+default    k-member and MDAV by default (blocks of 1024 rows, refinement) and the centroids, 100 000 to 4 000 000 × 10
 wide       the same at 1 000 000 × 5, k = 10: the clusters of distribution-preserving masking
 quality    20 000 × 8, k = 5: loss and time of whole-table MDAV and k-member against blocks and refinement
 census     the Census reference file (GPUANON_DATA): loss before and after refinement
@@ -99,13 +99,19 @@ def cases(names: list[str]) -> list[dict[str, Any]]:
     chosen: list[dict[str, Any]] = []
     usual = {"block": 1024, "refine": True}
     if "default" in names:
-        chosen += [{"case": "default", "n": n, "d": 10, "k": 5, "use": use, **usual} for use in ("mdav", "k-member") for n in SIZES]
+        chosen += [
+            {"case": "default", "n": n, "d": 10, "k": 5, "use": use, **usual}
+            for use in ("mdav", "k-member")
+            for n in SIZES
+        ]
     if "wide" in names:
         chosen += [{"case": "wide", "n": 1_000_000, "d": 5, "k": 10, "use": "k-member", **usual}]
     if "quality" in names:
         for use in ("mdav", "k-member"):
             for block, refine in ((0, False), (1024, False), (1024, True), (0, True)):
-                chosen += [{"case": "quality", "n": 20_000, "d": 8, "k": 5, "use": use, "block": block, "refine": refine}]
+                chosen += [
+                    {"case": "quality", "n": 20_000, "d": 8, "k": 5, "use": use, "block": block, "refine": refine}
+                ]
     if "census" in names and "GPUANON_DATA" in os.environ:
         for k in (3, 5, 10):
             for refine in (False, True):
@@ -143,7 +149,9 @@ def main() -> None:
         if case.get("n", 0) > arguments.most:
             continue
         command = [sys.executable, __file__, "--one", json.dumps(case)]
-        tries = [json.loads(subprocess.run(command, check=True, capture_output=True).stdout) for _ in range(arguments.repeat)]
+        tries = [
+            json.loads(subprocess.run(command, check=True, capture_output=True).stdout) for _ in range(arguments.repeat)
+        ]
         results.append(min(tries, key=lambda result: result["seconds"]))
         print(json.dumps(results[-1]), flush=True)
     if arguments.out:

@@ -52,11 +52,11 @@ def decorrelate(columns: Array, batch: Batch, tol: float, draws: Draws) -> int:
     """
     xp = namespace(columns)
     S = standardised(columns, batch)[0]
-    worst_of = xp.abs(xp.tril(correlations(S, S, batch), -1)).max(axis=2)  # (b, c): against the columns before
     failed = xp.zeros(len(columns), dtype=bool)
+    if not bool((xp.abs(xp.tril(correlations(S, S, batch), -1)) > tol).any()):
+        return 0
     for j in range(1, columns.shape[1]):
-        # Columns before j may have been drawn again since: look anew.
-        worst = worst_of[:, j] if j == 1 else xp.abs(correlations(S[:, j : j + 1], S[:, :j], batch))[:, 0].max(axis=1)
+        worst = xp.abs(correlations(S[:, j : j + 1], S[:, :j], batch))[:, 0].max(axis=1)
         for attempt in range(_ROUNDS):
             at = xp.flatnonzero(worst > tol)
             if not len(at):

@@ -17,7 +17,7 @@ types: .venv/installed-test
 	$(BIN)/mypy
 
 bench: .venv/installed-test
-	$(BIN)/python bench/run.py
+	for program in bench/bench_*.py; do $(BIN)/python $$program || exit 1; done
 
 # The MPI and Slurm roads on this machine; a road whose programs are not installed says so and is passed over.
 hpc: .venv/installed-test

@@ -22,7 +22,7 @@ from gpuanon.arrays.segments import extremes
 from gpuanon.groups import annealing
 from gpuanon.groups.kmember import kmember
 from gpuanon.groups.mdav import mdav
-from gpuanon.numerics import affinity, distance, empirical, rosenblatt
+from gpuanon.numerics import affinity, distance, empirical, kernel_pca, rosenblatt
 from tests.cuda.support.fake_cupy import fake_cupy
 
 MILLION = 1_000_000
@@ -71,6 +71,12 @@ def _paired(put: Put) -> None:
 def _affinities(put: Put) -> None:
     X, part = put(_rows(256, 10)), _one_part(put, 256)
     affinity.normalised_product(X, 1.0, affinity.degrees(X, 1.0, part), put(_rows(256, 8)), part)
+
+
+def _projections(put: Put) -> None:
+    X, Y, W = put(_rows(128, 10)), put(_rows(256, 10)), put(_rows(256, 8))
+    for kernel in (kernel_pca.Kernel(degree=4), kernel_pca.Kernel("rbf")):
+        kernel_pca.kernel_product(X, Y, W, kernel)
 
 
 def _rosenblatt(put: Put) -> None:
@@ -135,6 +141,13 @@ PROBLEMS = (
         _affinities,
         MILLION * BLOCK / 256**2,
         lambda size: MILLION * 11 * size,
+    ),
+    Problem(
+        ("polynomial", "rbf"),
+        "100 000 rows, 1 000 landmarks, 10 columns, 8 components",
+        _projections,
+        1e8 / (128 * 256),
+        lambda size: 100_000 * 18 * size,
     ),
     Problem(
         ("kmember",),

@@ -113,7 +113,8 @@ def rendered(records: list[dict[str, Any]], twin: dict[str, Any] | None) -> str:
         "",
         f"Values with slashes are for compute capabilities {order} "
         f"({', '.join(device.name for device in DEVICES)}).  Inner loop: the heaviest innermost loop on 8.0, counted "
-        f"in {' and '.join(source_of_loops)}.  Set by: the unit that sets the bound on 8.0.",
+        f"in {' and '.join(source_of_loops)}.  Set by: the unit that sets the bound on 8.0.  "
+        "Occupancy 0: so much shared memory is not there; the launcher then keeps the parts in global memory.",
         "",
         "| kernel | type | registers | spilled bytes | threads, shared bytes | occupancy % | inner loop | problem | "
         "time at least, ms | set by |",
@@ -129,12 +130,17 @@ def _rendered_row(record: dict[str, Any]) -> str:
     cells = [record["kernel"], record["type"], _slashes(record["registers"]), _slashes(record["spilled"])]
     if "seconds" in record:
         share = _slashes({arch: round(100 * value) for arch, value in record["occupancy"].items()})
-        times = _slashes({arch: f"{1000 * value:.2g}" for arch, value in record["seconds"].items()})
+        times = _slashes({arch: _milliseconds(value) for arch, value in record["seconds"].items()})
         launch = f"{record['threads']}, {record['shared']}"
         cells += [launch, share, record["loop"], record["problem"], times, record["limit"]]
     else:
         cells += ["", "", record["loop"], "", "", ""]
     return f"| {' | '.join(cells)} |"
+
+
+def _milliseconds(seconds: float) -> str:
+    """Two digits, without an exponent."""
+    return f"{1000 * seconds:.2g}" if seconds < 0.1 else f"{round(1000 * seconds, -1):.0f}"
 
 
 def _slashes(values: dict[int, Any]) -> str:

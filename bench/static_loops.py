@@ -80,7 +80,8 @@ def _sass_instructions(section: str) -> tuple[list[str], list[tuple[int, int]]]:
             if found[1].startswith("BRA") and (target := re.search(r"\(?(\.L_\w+)\)?", found[3])):
                 jumps.append((len(classes), target[1]))
             classes.append(_class_of(found[1]))
-    backward = [(labels[target], at) for at, target in jumps if target in labels and labels[target] <= at]
+    # A branch to itself stands behind the end of a kernel and is never executed.
+    backward = [(labels[target], at) for at, target in jumps if target in labels and labels[target] < at]
     return classes, backward
 
 

@@ -36,6 +36,7 @@ from gpuanon.workloads import assess_market
 KEY = Key(b"the study repeats; a release never has a key that is written down")
 SHIFTS = ("none", "logistic", "nonparametric")
 CODINGS = ("dummy", "numeric")
+PARTS = ("reidentification", "blocks", "distribution", "markets", "markets-drawn")
 
 
 @dataclass(frozen=True)
@@ -241,13 +242,14 @@ def distribution(book: Book, size: Size, data: study.Data) -> None:
 
 
 def one_market(
-    data: study.Data, seed: int, ks: tuple[int, ...], draws: int, areas: tuple[int | None, ...]
+    data: study.Data, seed: int, ks: tuple[int, ...], draws: int, areas: tuple[int | None, ...], drawn: bool
 ) -> list[dict[str, Any]]:
     """One split: every k, release, area, shift and coding.  k = 0 is the unmasked table."""
-    markets = {area: study.market(data, area, seed) for area in areas}
+    markets = {area: study.market(data, area, seed, drawn) for area in areas}
     base = markets[areas[0]]
     members = base.existing[base.members]
     X, cost = study.standardise(members), base.cost[base.members]
+    weights = None if drawn else base.member_weights
     rows = []
 
     def assess(k: int, name: str, releases: list[np.ndarray]) -> None:
@@ -282,22 +284,22 @@ def one_market(
         for name in study.RELEASES:
             trials = 1 if name == "centroid" else draws
             stream = (KEY.draws(np.arange(len(X)), f"market {seed} {k} {t}") for t in range(trials))
-            assess(k, name, [study.released_levels(name, members, groups, d) for d in stream])
+            assess(k, name, [study.released_levels(name, members, groups, d, weights) for d in stream])
     return rows
 
 
-def market_jobs(size: Size, data: study.Data | None) -> list[tuple[Any, ...]]:
+def market_jobs(size: Size, data: study.Data | None, drawn: bool) -> list[tuple[Any, ...]]:
     """Splits of one table by person, or registries of their own."""
     areas = (None, *range(len(study.AREAS)))
     if data is not None:
-        return [(data, seed, size.ks, 1, areas) for seed in range(size.splits)]
-    return [(study.registry(size.rows, seed), seed, size.ks, 3, areas) for seed in range(size.datasets)]
+        return [(data, seed, size.ks, 1, areas, drawn) for seed in range(size.splits)]
+    return [(study.registry(size.rows, seed), seed, size.ks, 3, areas, drawn) for seed in range(size.datasets)]
 
 
-def markets(book: Book, size: Size, data: study.Data | None) -> None:
+def markets(book: Book, size: Size, data: study.Data | None, drawn: bool = False) -> None:
     """Figures 6 to 10, tables 1 and 2, and the checks of the bias."""
-    name = "registry" if data is None else data.name
-    rows = [row for found in spread(one_market, market_jobs(size, data)) for row in found]
+    name = ("registry" if data is None else data.name) + ("_drawn" if drawn else "")
+    rows = [row for found in spread(one_market, market_jobs(size, data, drawn)) for row in found]
     book.table(f"markets_{name}", rows)
     summary = summarise(rows)
     book.table(f"markets_{name}_summary", summary)
@@ -371,9 +373,9 @@ def check_bias(book: Book, name: str, found: list[dict[str, Any]]) -> None:
     """Registry: means of paired differences; randhie: root mean squares against the centroid's."""
     book.table(f"bias_differences_{name}", found)
     main = [row for row in found if row["area"] == study.MAIN + 1]
-    if name == "registry":
+    if name.startswith("registry"):
         for row in main:
-            label = f"bias difference, registry, area {row['area']}, k = {row['k']}: {row['release']}"
+            label = f"bias difference, {name}, area {row['area']}, k = {row['k']}: {row['release']}"
             if row["k"] > 100:
                 continue
             if row["release"] in ("resample", "permute"):
@@ -396,12 +398,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--quick", action="store_true", help="minutes instead of half an hour; figures are rough")
-    parser.add_argument("--only", nargs="*", choices=["reidentification", "blocks", "distribution", "markets"])
+    parser.add_argument("--only", nargs="*", choices=PARTS)
     parser.add_argument("--data", nargs="*", choices=["randhie", "registry"], default=["randhie", "registry"])
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     size, book = (QUICK if options.quick else Size()), Book(options.out)
-    wanted = options.only or ["reidentification", "blocks", "distribution", "markets"]
+    wanted = options.only or PARTS
     folder = os.environ.get("GPUANON_DATA")
     if folder is None:
         print("GPUANON_DATA is not set: the RAND experiment is left out", file=sys.stderr)
@@ -420,6 +422,8 @@ def main() -> int:
             distribution(book, size, data)
         if "markets" in wanted:
             markets(book, size, data if data.name == "randhie" else None)
+        if "markets-drawn" in wanted:
+            markets(book, size, data if data.name == "randhie" else None, drawn=True)
     if book.checks:
         book.table("CHECKS_" + "_".join([*wanted, *options.data]) if options.only else "CHECKS", book.checks)
     missed = [line for line in book.checks if not line["holds"]]

@@ -95,14 +95,21 @@ def standardise(X: np.ndarray) -> np.ndarray:
 def clusters(X: np.ndarray, cost: np.ndarray, k: int) -> Partition:
     """k-member clusters of standardised quasi-identifiers and cost (eq. 4–5 with w = 1), greedy as in the paper.
 
-    The whole table at once up to 30 000 rows, in blocks above.
+    The whole table at once up to 60 000 rows, in blocks above.
     """
     joined = np.column_stack([X, standardise(cost)])
-    block = 0 if len(X) <= 30_000 else 4096
+    block = 0 if len(X) <= 60_000 else 4096
     return KMember(k=k, block=block, refine=False).form(joined, None)  # no draws: the clustering is deterministic
 
 
-def release(name: str, X: np.ndarray, groups: Partition, draws: Draws, block: int | None = None) -> np.ndarray:
+def release(
+    name: str,
+    X: np.ndarray,
+    groups: Partition,
+    draws: Draws,
+    block: int | None = None,
+    weights: np.ndarray | None = None,
+) -> np.ndarray:
     """(n, d) released rows, or (n,) rows they are copied from for releases that move rows."""
     operation = {
         "centroid": Centroid(),
@@ -110,26 +117,32 @@ def release(name: str, X: np.ndarray, groups: Partition, draws: Draws, block: in
         "permute": Permute(),
         "gaussian": Dither(block=block),
     }[name]
-    outcome = operation.apply(X, groups, Records(draws.child(name)))
+    outcome = operation.apply(X, groups, Records(draws.child(name), weights))
     return outcome.source if isinstance(outcome, Moved) else outcome.values
 
 
 def released_levels(
-    name: str, levels: np.ndarray, groups: Partition, draws: Draws, block: int | None = None
+    name: str, levels: np.ndarray, groups: Partition, draws: Draws, weights: np.ndarray | None = None
 ) -> np.ndarray:
     """(n, d) released levels; centroids are rounded to the nearest level."""
-    out = release(name, standardise(levels) if name != "centroid" else levels.astype(float), groups, draws, block)
+    X = levels.astype(float) if name == "centroid" else standardise(levels)
+    out = release(name, X, groups, draws, weights=weights)
     return levels[out] if out.ndim == 1 else np.rint(out).astype(np.int64)
 
 
-def market(data: Data, area: int | None, seed: int) -> Market:
-    """Split the people evenly into two markets; the new one has the demography of an area (None: no shift)."""
+def market(data: Data, area: int | None, seed: int, drawn: bool = False) -> Market:
+    """Split the people evenly into two markets; the new one has the demography of an area (None: no shift).
+
+    Everybody in the existing market is a member with the chance of enrolling as a weight, as in the paper; with `drawn`
+    members are drawn by that chance.
+    """
     rng = np.random.default_rng([seed, 2018])
     people, index = np.unique(data.person, return_inverse=True)
     train = (rng.permutation(len(people)) < len(people) // 2)[index]
     enrolment = ENROLMENT[data.name][data.levels[:, 1]]
+    tilted, draws = tilt(data, area), rng if drawn else None
     return simulate_market(
-        data.levels, data.cost, train, tilt=tilt(data, area), enrolment=enrolment, levels=data.counts, rng=rng
+        data.levels, data.cost, train, tilt=tilted, enrolment=enrolment, levels=data.counts, rng=draws
     )
 
 

@@ -36,7 +36,7 @@ from gpuanon.workloads import assess_market
 KEY = Key(b"the study repeats; a release never has a key that is written down")
 SHIFTS = ("none", "logistic", "nonparametric")
 CODINGS = ("dummy", "numeric")
-PARTS = ("reidentification", "blocks", "distribution", "markets", "markets-drawn")
+PARTS = ("reidentification", "blocks", "distribution", "shift", "markets")
 
 
 @dataclass(frozen=True)
@@ -242,14 +242,13 @@ def distribution(book: Book, size: Size, data: study.Data) -> None:
 
 
 def one_market(
-    data: study.Data, seed: int, ks: tuple[int, ...], draws: int, areas: tuple[int | None, ...], drawn: bool
+    data: study.Data, seed: int, ks: tuple[int, ...], draws: int, areas: tuple[int | None, ...], enrol: bool
 ) -> list[dict[str, Any]]:
     """One split: every k, release, area, shift and coding.  k = 0 is the unmasked table."""
-    markets = {area: study.market(data, area, seed, drawn) for area in areas}
+    markets = {area: study.market(data, area, seed, enrol) for area in areas}
     base = markets[areas[0]]
     members = base.existing[base.members]
     X, cost = study.standardise(members), base.cost[base.members]
-    weights = None if drawn else base.member_weights
     rows = []
 
     def assess(k: int, name: str, releases: list[np.ndarray]) -> None:
@@ -284,22 +283,28 @@ def one_market(
         for name in study.RELEASES:
             trials = 1 if name == "centroid" else draws
             stream = (KEY.draws(np.arange(len(X)), f"market {seed} {k} {t}") for t in range(trials))
-            assess(k, name, [study.released_levels(name, members, groups, d, weights) for d in stream])
+            assess(k, name, [study.released_levels(name, members, groups, d) for d in stream])
     return rows
 
 
-def market_jobs(size: Size, data: study.Data | None, drawn: bool) -> list[tuple[Any, ...]]:
+def market_jobs(size: Size, data: study.Data, areas: tuple[int | None, ...], enrol: bool) -> list[tuple[Any, ...]]:
     """Splits of one table by person, or registries of their own."""
-    areas = (None, *range(len(study.AREAS)))
-    if data is not None:
-        return [(data, seed, size.ks, 1, areas, drawn) for seed in range(size.splits)]
-    return [(study.registry(size.rows, seed), seed, size.ks, 3, areas, drawn) for seed in range(size.datasets)]
+    if data.name == "randhie":
+        return [(data, seed, size.ks, 1, areas, enrol) for seed in range(size.splits)]
+    return [(study.registry(size.rows, seed), seed, size.ks, 3, areas, enrol) for seed in range(size.datasets)]
 
 
-def markets(book: Book, size: Size, data: study.Data | None, drawn: bool = False) -> None:
-    """Figures 6 to 10, tables 1 and 2, and the checks of the bias."""
-    name = ("registry" if data is None else data.name) + ("_drawn" if drawn else "")
-    rows = [row for found in spread(one_market, market_jobs(size, data, drawn)) for row in found]
+def covariate_shift(book: Book, size: Size, data: study.Data) -> None:
+    """Covariate shift alone (section 2 of the paper): all people of both markets are members."""
+    rows = [row for found in spread(one_market, market_jobs(size, data, (study.MAIN,), False)) for row in found]
+    book.table(f"shift_{data.name}", rows)
+    check_bias(book, "shift", data.name, differences(rows))
+
+
+def markets(book: Book, size: Size, data: study.Data) -> None:
+    """Market risk with enrolment: figures 6 to 10, tables 1 and 2, and the checks of the bias."""
+    name, areas = data.name, (None, *range(len(study.AREAS)))
+    rows = [row for found in spread(one_market, market_jobs(size, data, areas, True)) for row in found]
     book.table(f"markets_{name}", rows)
     summary = summarise(rows)
     book.table(f"markets_{name}_summary", summary)
@@ -309,7 +314,7 @@ def markets(book: Book, size: Size, data: study.Data | None, drawn: bool = False
     for number, kind in ((7, "centroid"), (8, "resample"), (9, "gaussian")):
         figures.with_shift(book.folder / f"figure{number}_{name}.png", summary, kind, study.MAIN + 1)
     figures.similarity(book.folder / f"figure10_{name}.png", summary, study.MAIN + 1)
-    check_bias(book, name, differences(rows))
+    check_bias(book, "shift and enrolment", name, differences(rows))
 
 
 def summarise(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -369,13 +374,13 @@ def differences(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return out
 
 
-def check_bias(book: Book, name: str, found: list[dict[str, Any]]) -> None:
+def check_bias(book: Book, what: str, name: str, found: list[dict[str, Any]]) -> None:
     """Registry: means of paired differences; randhie: root mean squares against the centroid's."""
-    book.table(f"bias_differences_{name}", found)
+    book.table(f"bias_differences_{what.replace(' ', '_')}_{name}", found)
     main = [row for row in found if row["area"] == study.MAIN + 1]
-    if name.startswith("registry"):
+    if name == "registry":
         for row in main:
-            label = f"bias difference, {name}, area {row['area']}, k = {row['k']}: {row['release']}"
+            label = f"bias difference, {what}, {name}, k = {row['k']}: {row['release']}"
             if row["k"] > 100:
                 continue
             if row["release"] in ("resample", "permute"):
@@ -389,9 +394,8 @@ def check_bias(book: Book, name: str, found: list[dict[str, Any]]) -> None:
         return
     rms = {row["release"]: row["rms"] for row in main if row["k"] == 100}
     for release in ("resample", "permute", "gaussian"):
-        book.check(
-            f"RMS bias difference, {name}, k = 100: {release} over centroid", rms[release] / rms["centroid"], 0.5
-        )
+        label = f"RMS bias difference, {what}, {name}, k = 100: {release} over centroid"
+        book.check(label, rms[release] / rms["centroid"], 0.5)
 
 
 def main() -> int:
@@ -420,10 +424,10 @@ def main() -> int:
             block_sizes(book, size, data)
         if "distribution" in wanted:
             distribution(book, size, data)
+        if "shift" in wanted:
+            covariate_shift(book, size, data)
         if "markets" in wanted:
-            markets(book, size, data if data.name == "randhie" else None)
-        if "markets-drawn" in wanted:
-            markets(book, size, data if data.name == "randhie" else None, drawn=True)
+            markets(book, size, data)
     if book.checks:
         book.table("CHECKS_" + "_".join([*wanted, *options.data]) if options.only else "CHECKS", book.checks)
     missed = [line for line in book.checks if not line["holds"]]

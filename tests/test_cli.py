@@ -211,6 +211,9 @@ def test_assess_gives_risk_and_utility_as_json_and_as_a_table(gpuanon):
     assert code == 0
     assert "k_anonymity" in out
     assert "reidentification" not in out
+    code, out, _ = gpuanon(*arguments, "--measures", "reidentification")
+    unmasked = result["risk"]["reidentification"]["unmasked"]
+    assert f"unmasked {unmasked:.4g}" in " ".join(out.split())
 
 
 def test_a_measure_that_cannot_be_computed_says_why(gpuanon):

@@ -266,32 +266,37 @@ def _print_release(result: dict[str, Any]) -> None:
 
 _BESIDE = {
     "unmasked": "unmasked",
-    "independent_sample": "fresh sample",
-    "baseline": "baseline",
-    "critical_if_independent": "5 % of fresh samples above",
+    "independent_sample": "a fresh sample would have",
+    "baseline": "without stripping",
+    "critical_if_independent": "5 % of fresh samples exceed",
 }
-"""Figures that stand beside a value on the terminal, and their names there: a risk or a distance alone says little."""
+"""Figures that stand beside a value on the terminal, and their names: a risk or a distance alone says little."""
 
 
 def _print_assessment(result: dict[str, Any]) -> None:
-    """Risk and utility as tables."""
+    """Risk and utility as tables; what measures have to say besides comes below, once."""
     from gpuanon.catalogue.measures import by_name
 
     known = by_name()
+    notes: dict[str, list[str]] = {}
     for family in ("risk", "utility"):
         if not result[family]:
             continue
         table = RichTable(title=family.capitalize(), title_justify="left", show_edge=False)
         table.add_column("measure", no_wrap=True)
         table.add_column("value", justify="right", no_wrap=True)
-        table.add_column("beside it")
-        table.add_column("how to read it")
+        table.add_column("what it is (better: ↑ more, ↓ less)")
         for name, figures in result[family].items():
             value = f"{figures['value']:.4g}" if "value" in figures else "–"
+            arrow = "↑" if known[name].better == "higher" else "↓"
             beside = [f"{text} {figures[key]:.4g}" for key, text in _BESIDE.items() if figures.get(key) is not None]
-            read = f"{known[name].summary} ({known[name].better} is better)"
-            table.add_row(name, value, "; ".join(beside), str(figures.get("error") or figures.get("note") or read))
+            reading = "; ".join([figures.get("error") or known[name].summary, *beside])
+            table.add_row(name, value, f"{arrow} {reading}")
+            if "note" in figures:
+                notes.setdefault(figures["note"], []).append(name)
         out.print(table, highlight=False)
+    for note, names in notes.items():
+        out.print(f"{', '.join(names)}: {note}", highlight=False, markup=False)
     for note in result["notes"]:
         out.print(f"Note: {note}", highlight=False, markup=False)
 

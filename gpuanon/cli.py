@@ -333,6 +333,21 @@ def _print_catalogue(entries: list[dict[str, Any]], json_: bool) -> None:
         )
         table.add_row(entry["name"], entry["summary"], parameters, entry["source"])
     out.print(table, highlight=False)
+    for entry in entries:
+        for name, details in entry["parameters"].items():
+            if "values" in details:
+                _print_values(f"{entry['name']}, {name} =", details)
+
+
+def _print_values(heading: str, details: dict[str, Any]) -> None:
+    """What each value of a parameter means, a line each."""
+    table = RichTable(title=heading, title_justify="left", show_edge=False, show_header=False, box=None)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for value in details["enum"]:
+        table.add_row(value, details["values"][value])
+    out.print()
+    out.print(table, highlight=False)
 
 
 if __name__ == "__main__":

@@ -52,10 +52,11 @@ class Moved:
 
 Outcome: TypeAlias = Changed | Moved
 
-Promise: TypeAlias = Literal["identical", "members", "mixture", "none"]
-"""What an operation promises, to be verified on the output:
+Promise: TypeAlias = Literal["identical", "values", "members", "mixture", "none"]
+"""What a mask promises, to be verified on the output:
 
 identical : at least k released records are equal on the masked columns
+values    : at least k released records share each value of each masked column; of combinations nothing is promised
 members   : a released record's values belong to one of at least k members of its own group
 mixture   : a released record's values come from the mixture of its block; every group has at least k members
 none      : no formal guarantee; the measured risk is the evidence
@@ -69,7 +70,16 @@ class Part(BaseModel):
 
 
 class Groups(Part):
-    """Which rows may mix."""
+    """Which rows may mix.
+
+    per_column : the groups are those of each table column by itself; `form` is given the features of one at a time
+    host_only  : written for the CPU; on a device it is refused, never run elsewhere in silence
+    metrics    : the distances that it knows
+    """
+
+    per_column: ClassVar[bool] = False
+    host_only: ClassVar[bool] = False
+    metrics: ClassVar[tuple[Literal["euclidean", "gower"], ...]] = ("euclidean", "gower")
 
     def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
         """Divide the rows of the encoded matrix `X` (n, d), whose distances `metric` measures."""

@@ -32,7 +32,7 @@ class Guarantee:
 
 
 def verify(plan: Plan, original: Table, masked: Masked, release: Table) -> Guarantee:
-    """Check, on the released rows, what the mask's operation promises.
+    """Check, on the released rows, what the mask promises.
 
     original : the rows that went into the mask
     masked   : what the mask did
@@ -44,18 +44,21 @@ def verify(plan: Plan, original: Table, masked: Masked, release: Table) -> Guara
         When the promise is not kept.
     """
     k, names = plan.combination.k, ", ".join(plan.columns)
-    promise = plan.combination.operation.promise
+    promise = plan.combination.promise
     if promise == "none" or k is None:
         return Guarantee(f"no formal guarantee on {names}: the measured risk is the evidence", None, True)
     figures: dict[str, Figure] = {"groups": masked.groups, "smallest_group": masked.smallest}
     _require(masked.smallest >= k, f"a group has {masked.smallest} records, fewer than k = {k}")
     if promise == "identical":
-        smallest = smallest_class(release, plan.columns)
-        figures["smallest_class"] = smallest
-        _require(
-            smallest >= k, f"a combination of {names} is shared by {smallest} released records, fewer than k = {k}"
-        )
+        figures["smallest_class"] = _shared_by_k(release, plan.columns, k)
         return Guarantee(f"every combination of {names} is shared by at least {k} released records", k, True, figures)
+    if promise == "values":
+        figures["smallest_value_class"] = min(_shared_by_k(release, (name,), k) for name in plan.columns)
+        text = f"every value of {names} is shared by at least {k} released records"
+        if len(plan.columns) > 1:
+            text = f"in each of {names} by itself, every value is shared by at least {k} released records"
+            text += " (their combinations may be rarer)"
+        return Guarantee(text, k, True, figures)
     if masked.source is not None:
         _check_moves(plan, original, masked, release, own_group=promise == "members")
     if promise == "members":
@@ -84,6 +87,14 @@ def check_limits(comparison: Comparison, limits: Mapping[str, float]) -> dict[st
             "\n".join(faults) + "\nNothing was written", hint="a larger k, or another method, lowers the risk"
         )
     return {name: figure.value for name, figure in assessment.measured.items()}
+
+
+def _shared_by_k(release: Table, columns: tuple[str, ...], k: int) -> int:
+    """Rows in the smallest class of equal values of `columns`, which must be at least `k`."""
+    smallest, names = smallest_class(release, columns), ", ".join(columns)
+    what = f"a combination of {names}" if len(columns) > 1 else f"a value of {names}"
+    _require(smallest >= k, f"{what} is shared by {smallest} released records, fewer than k = {k}")
+    return smallest
 
 
 def _check_moves(plan: Plan, original: Table, masked: Masked, release: Table, *, own_group: bool) -> None:

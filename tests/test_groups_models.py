@@ -25,6 +25,7 @@ from gpuanon.groups import (
 )
 from gpuanon.groups.kmember import kmember
 from gpuanon.groups.mdav import mdav
+from tests.naive_groups import members
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(AnyGroups)
 
@@ -94,9 +95,23 @@ def test_one_group_when_there_are_fewer_than_2k_rows(model: Any) -> None:
 
 
 @pytest.mark.parametrize("model", [Univariate, OptimalUnivariate])
-def test_univariate_groupings_take_one_column_at_a_time(model: Any) -> None:
-    X = np.random.default_rng(4).standard_normal((50, 2))
+def test_univariate_groupings_are_those_of_each_column(model: Any) -> None:
     assert model.per_column
-    assert form(model(k=5), X[:, :1]).sizes.min() >= 5
-    with pytest.raises(GpuanonError, match="one column at a time is allowed, got 2"):
-        form(model(k=5), X)
+    assert form(model(k=5), np.random.default_rng(4).standard_normal((50, 1))).sizes.min() >= 5
+
+
+@pytest.mark.parametrize("model", [FirstAxis, SpanningTree])
+def test_refinement_lowers_the_distortion(model: Any) -> None:
+    X = np.random.default_rng(5).standard_normal((400, 3))
+
+    def loss(groups: Partition) -> float:
+        return float(sum(np.square(X[rows] - X[rows].mean(axis=0)).sum() for rows in members(groups)))
+
+    assert loss(form(model(k=4), X)) < 0.95 * loss(form(model(k=4, refine=False), X))
+
+
+@pytest.mark.parametrize("model", [Fuzzy, SpanningTree])
+def test_what_would_grow_with_the_square_of_the_rows_is_refused(model: Any) -> None:
+    X = np.random.default_rng(6).standard_normal((70_000, 1))
+    with pytest.raises(GpuanonError, match=r"block: [\s\S]*allowed[\s\S]*Hint: block = 1024"):
+        form(model(k=5, block=0), X)

@@ -91,7 +91,6 @@ def test_rows_are_sorted_along_the_first_principal_axis() -> None:
         groups = [way[at : at + 5].tolist() for at in range(0, 95, 5)] + [way[95:].tolist()]
         either_way.append(naive.as_set(groups))
     assert got in [naive.as_set([*map(list, groups)]) for groups in either_way]
-    sound(first_axis(X, 5, optimal=True), 103, 5)
 
 
 def fuzzy_of(X: Any, k: int, **options: Any) -> Partition:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import GpuanonError
 from gpuanon.groups import univariate as module
-from gpuanon.groups.univariate import optimal_univariate, univariate
+from gpuanon.groups.univariate import optimal_univariate, sorted_rows, univariate
 from tests.naive_groups import members
 
 
@@ -64,6 +64,45 @@ def test_far_values_do_not_cancel() -> None:
     values = np.random.default_rng(1).random(5000)
     near, far = optimal_univariate(values, 3), optimal_univariate(values + 2.0**20, 3)
     assert sse(values, members(far)) == pytest.approx(sse(values, members(near)), rel=1e-6)
+
+
+@given(st.integers(0, 10**6), st.integers(2, 4), st.integers(0, 30), st.integers(2, 5))
+@example(seed=0, k=2, more=3, levels=3)
+def test_optimal_groups_of_levels_have_the_least_error_of_all_neighbours(
+    seed: int, k: int, more: int, levels: int
+) -> None:
+    codes = np.random.default_rng(seed).integers(0, levels, k + more)
+    features = np.where(np.eye(levels)[codes] > 0, 0.7, -0.7)
+    groups = optimal_univariate(features, k)
+    ordered = np.sort(codes)
+    assert [min(codes[rows]) for rows in members(groups)] == sorted(min(codes[rows]) for rows in members(groups))
+
+    def error(rows: Any) -> float:
+        return float(np.square(rows - rows.mean(axis=0)).sum())
+
+    @cache
+    def rest(at: int) -> float:
+        ends = range(at + k, len(ordered) + 1)
+        whole = np.where(np.eye(levels)[ordered] > 0, 0.7, -0.7)
+        return 0.0 if at == len(ordered) else min((error(whole[at:e]) + rest(e) for e in ends), default=np.inf)
+
+    assert groups.sizes.min() >= k
+    assert sum(error(features[rows]) for rows in members(groups)) == pytest.approx(rest(0), rel=1e-9, abs=1e-12)
+
+
+def test_many_levels_over_many_stretches_are_found_whole() -> None:
+    codes = np.random.default_rng(3).integers(0, 30, 20_000)
+    groups = optimal_univariate(np.eye(30)[codes], 5)
+    mixed = [len(set(codes[rows])) > 1 for rows in members(groups)]
+    assert sum(mixed) == 0  # every level has more than 4 · 5 rows, which groups of 5 to 9 divide
+
+
+def test_numbers_ascend_and_what_is_missing_comes_last() -> None:
+    values = np.array([[2.0, -1.0], [0.0, 1.0], [-1.0, -1.0], [0.0, 1.0], [0.0, -1.0], [3.0, -1.0]])
+    assert sorted_rows(values).tolist() == [2, 4, 0, 5, 1, 3]
+    assert members(univariate(values, 2)) == [[2, 4], [0, 5], [1, 3]]
+    levels = np.eye(3)[[2, 0, 1, 0]]
+    assert sorted_rows(levels).tolist() == [1, 3, 2, 0]
 
 
 def test_fixed_groups_are_k_neighbours_each() -> None:

@@ -15,7 +15,9 @@ from typing import Any, Literal, TypeAlias
 from gpuanon import __version__
 from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.arrays.rng import Key
+from gpuanon.engine.auto_target import is_open
 from gpuanon.engine.parts import CELL_ROWS, Runner, in_turn, protect_parts
+from gpuanon.engine.plan import require_backend
 from gpuanon.engine.release import manifest_path
 from gpuanon.engine.sources import in_parquet, parquet_parts
 from gpuanon.engine.workspace import Workspace
@@ -117,6 +119,9 @@ def protect_in_parts(
     io.check_output(manifest_path(output), force=force, table=False)
     io.open(source)  # a missing or broken input is named before anything is made
     chosen = choose(backend)
+    for mask in recipe.mask:
+        if not is_open(mask):
+            require_backend(mask.combination(), chosen)
     identity = _identity(source, recipe, key, cell_rows, chosen.name)
     workspace = Workspace.begin(work_path(output), identity, resume=resume, force=force)
     try:

@@ -16,7 +16,7 @@ from gpuanon.arrays.backend import Array, Backend, namespace, to_host
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.catalogue.methods import Combination
-from gpuanon.errors import RecipeError
+from gpuanon.errors import BackendError, RecipeError
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 from gpuanon.parts import Changed, Moved, Outcome, Records
 from gpuanon.recipe import NullPolicy
@@ -32,7 +32,7 @@ class Masked:
     """What a mask did to some rows.
 
     table    : the rows, in their order, with the masked columns replaced
-    groups   : number of groups
+    groups   : number of groups; of all columns together where each has groups of its own
     smallest : rows of the smallest group
     source   : for masks that move whole rows, the row that each row's values came from; else None
     labels   : with `source`, each row's group
@@ -97,8 +97,11 @@ class Plan:
 
     def apply(self, table: Table, draws: Draws, backend: Backend) -> Masked:
         """Mask the rows of `table`; `draws` are theirs."""
+        require_backend(self.combination, backend)
         with progress.stage("encode"):
             X, view, weights, metric = self._upload(table, backend)
+        if self.combination.groups.per_column:
+            return self._column_by_column(table, X, draws, weights)
         groups = self.combination.groups.form(view, draws.child("groups"), metric)
         with progress.stage("mask"):
             T, back = self.combination.basis.forward(X, groups)
@@ -106,6 +109,28 @@ class Plan:
             outcome = self.combination.operation.apply(T, groups, records)
         with progress.stage("decode"):
             return self._decoded(table, groups, outcome, back)
+
+    def _column_by_column(self, table: Table, X: Array, draws: Draws, weights: Array | None) -> Masked:
+        """Mask each table column inside groups of its own; the values are downloaded together, when all are done."""
+        xp, features = namespace(X), self.encoding.features
+        masked, groups, smallest = xp.empty_like(X), 0, table.n_rows
+        with progress.stage("mask"):
+            for done, name in enumerate(self.columns, 1):
+                chosen = [at for at, feature in enumerate(features) if feature.column == name]
+                place = slice(chosen[0], chosen[-1] + 1)  # the features of a column lie side by side
+                T, its = xp.ascontiguousarray(X[:, place]), draws.child(name)
+                with progress.stage(""):  # the columns are what is reported
+                    formed = self.combination.groups.form(T, its.child("groups"))
+                categorical = tuple(feature.kind != "value" for feature in features[place])
+                records = Records(its.child("operation"), weights, categorical)
+                outcome = self.combination.operation.apply(T, formed, records)
+                assert isinstance(outcome, Changed)
+                masked[:, place] = outcome.values
+                groups, smallest = groups + formed.parts, min(smallest, int(formed.sizes.min()))
+                progress.report(0.99 * done / len(self.columns))
+        with progress.stage("decode"):
+            values = to_host(masked).astype(np.float64, copy=False)
+            return Masked(table.replace(self.encoding.decode(values, table)), groups, smallest)
 
     def _upload(self, table: Table, backend: Backend) -> tuple[Array, Array, Array | None, Metric]:
         """The encoded columns, the view of them that the groups measure, the weights and the metric."""
@@ -143,6 +168,15 @@ class Plan:
         assert isinstance(outcome, Changed)
         values = to_host(back(outcome.values)).astype(np.float64, copy=False)
         return Masked(table.replace(self.encoding.decode(values, table)), groups.parts, smallest)
+
+
+def require_backend(combination: Combination, backend: Backend) -> None:
+    """Refuse groups that are written for the CPU where a device was chosen: nothing falls back in silence."""
+    if combination.groups.host_only and backend.name != "numpy":
+        raise BackendError(
+            f"groups: {combination.groups.use!r} runs on the CPU only, and the backend is {backend.name}",
+            hint="--backend numpy",
+        )
 
 
 def needed_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:

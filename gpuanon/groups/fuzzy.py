@@ -7,12 +7,15 @@ import numpy as np
 from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.rng import Draws
+from gpuanon.errors import ParameterError
 from gpuanon.groups.lockstep import Host, group_batches, require_k_rows, weighted
 from gpuanon.groups.split import split_large
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 
 _CELLS = 1 << 12
 _ROUNDS = 10
+_MOST_MEMBERSHIPS = 1 << 26
+"""Of one part, a row's in every cluster: half a gigabyte, and a few such arrays are needed."""
 
 
 def fuzzy(
@@ -46,7 +49,8 @@ def fuzzy(
     Notes
     -----
     Guarantee : every group holds k to 2k − 1 rows (a part with fewer than k rows is an error).
-    Cost      : O(n · S / k · d) for parts of S rows; memory O(n + cells · S / k).
+    Cost      : O(n · S / k · d) for parts of S rows; memory O(n + max(cells, S) · S / k): parts whose memberships would
+    not fit are refused.
 
     References
     ----------
@@ -55,6 +59,13 @@ def fuzzy(
        LNCS 3050.
     """
     require_k_rows(within, k)
+    largest = int(within.sizes.max())
+    if largest * (largest // k) > _MOST_MEMBERSHIPS:
+        raise ParameterError(
+            f"block: fuzzy groups of {largest} rows at once need {largest * (largest // k)} memberships, at most"
+            f" {_MOST_MEMBERSHIPS} are allowed",
+            hint="block = 1024",
+        )
     X = weighted(X, metric)
     uniform = draws.uniform(1)[:, 0]
 

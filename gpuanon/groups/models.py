@@ -11,7 +11,6 @@ from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.progress import stage
 from gpuanon.arrays.rng import Draws
-from gpuanon.errors import ParameterError
 from gpuanon.groups.blocks import blocks
 from gpuanon.groups.first_axis import first_axis
 from gpuanon.groups.fuzzy import fuzzy
@@ -49,12 +48,11 @@ class Blocks(Groups):
             return blocks(X, whole(X), self.size, metric)
 
 
-class _OfK(Groups):
-    """Groups of at least k near rows: blocks, then a grouping inside each, then exchanges across their borders."""
+class _InBlocks(Groups):
+    """Groups of at least k near rows, formed inside blocks."""
 
     k: int = Field(ge=2)
     block: int = Field(default=1024, ge=0, description="most rows in a block; 0: the whole table at once")
-    refine: bool = True
 
     def _form(self, X: Array, metric: Metric, group: Callable[..., Partition]) -> Partition:
         parts = whole(X)
@@ -63,46 +61,61 @@ class _OfK(Groups):
             with stage("blocks"):
                 parts = blocks(X, parts, max(self.block, LEAST_BLOCK * self.k), metric, multiple=self.k)
         with stage("groups"):
-            groups = group(X, parts, self.k, metric=metric)
-        if self.refine:
-            with stage("refinement"):
-                groups = refine(X, groups, self.k, metric)
-        return groups
+            return group(X, parts, self.k, metric=metric)
 
 
-class KMember(_OfK):
+class _Refined(Groups):
+    """Groups of at least k rows that exchange rows afterwards, across the borders of blocks too."""
+
+    k: int = Field(ge=2)
+    refine: bool = True
+
+    def _refined(self, X: Array, metric: Metric, groups: Partition) -> Partition:
+        if not self.refine:
+            return groups
+        with stage("refinement"):
+            return refine(X, groups, self.k, metric)
+
+
+class KMember(_InBlocks, _Refined):
     """Greedy k-member clustering under Euclidean or Gower distortion (Byun et al. 2007)."""
 
     use: Literal["k-member"] = "k-member"
 
     def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
-        return self._form(X, metric, kmember)
+        return self._refined(X, metric, self._form(X, metric, kmember))
 
 
-class Mdav(_OfK):
+class Mdav(_InBlocks, _Refined):
     """Maximum Distance to Average Vector, the standard microaggregation heuristic (Domingo-Ferrer, Torra 2005)."""
 
     use: Literal["mdav"] = "mdav"
 
     def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
-        return self._form(X, metric, mdav)
+        return self._refined(X, metric, self._form(X, metric, mdav))
 
 
-class SpanningTree(_OfK):
+class SpanningTree(_InBlocks, _Refined):
     """Minimum spanning trees whose long edges are removed (Laszlo, Mukherjee 2005)."""
 
+    host_only: ClassVar[bool] = True
+
     use: Literal["spanning-tree"] = "spanning-tree"
-    refine: bool = False
 
     def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
-        return self._form(X, metric, spanning_tree)
+        return self._refined(X, metric, self._form(X, metric, spanning_tree))
 
 
-class Fuzzy(_OfK):
-    """Fuzzy c-means; every row joins a cluster with the probability of its membership (Torra, Miyamoto 2004)."""
+class Fuzzy(_InBlocks):
+    """Fuzzy c-means; every row joins a cluster with the probability of its membership (Torra, Miyamoto 2004).
+
+    Not refined: exchanges that lower the distortion would undo the draws.
+    """
+
+    host_only: ClassVar[bool] = True
+    metrics: ClassVar[tuple[Literal["euclidean", "gower"], ...]] = ("euclidean",)
 
     use: Literal["fuzzy"] = "fuzzy"
-    refine: bool = False
     fuzziness: float = Field(default=1.2, gt=1, description="the nearer to 1, the crisper")
 
     def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
@@ -112,44 +125,46 @@ class Fuzzy(_OfK):
         return self._form(X, metric, group)
 
 
-class FirstAxis(Groups):
-    """Neighbours along the first principal axis."""
+class FirstAxis(_Refined):
+    """Every k neighbours along the first principal axis of all rows (Lasko 2007, ch. 2)."""
+
+    metrics: ClassVar[tuple[Literal["euclidean", "gower"], ...]] = ("euclidean",)
 
     use: Literal["first-axis"] = "first-axis"
-    k: int = Field(ge=2)
 
     def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
-        return first_axis(X, self.k, metric)
+        with stage("groups"):
+            groups = first_axis(X, self.k, metric)
+        return self._refined(X, metric, groups)
 
 
 class _OneColumn(Groups):
-    """Groups of one column; `per_column` tells the engine to form and mask the columns one after another.
+    """Groups of one column: those of several columns are formed, and masked, one after another.
 
-    Such a release is not k-anonymous over several columns: each column by itself has groups of at least k rows.
+    Such a release is not k-anonymous over several columns: in each by itself, k records or more share every value.
     """
 
     per_column: ClassVar[bool] = True
-    k: int = Field(ge=2)
+    metrics: ClassVar[tuple[Literal["euclidean", "gower"], ...]] = ("euclidean",)
 
-    def _column(self, X: Array) -> Array:
-        if X.shape[1] != 1:
-            raise ParameterError(f"groups: one column at a time is allowed, got {X.shape[1]}")
-        return X[:, 0]
+    k: int = Field(ge=2)
 
 
 class Univariate(_OneColumn):
-    """Every k neighbours of the sorted column (individual ranking)."""
+    """Every k neighbours of each sorted column by itself (individual ranking): k share a value, not a combination."""
 
     use: Literal["univariate"] = "univariate"
 
     def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
-        return univariate(self._column(X), self.k)
+        return univariate(X, self.k)
 
 
 class OptimalUnivariate(_OneColumn):
-    """The groups of one column with the least sum of squared errors (Hansen, Mukherjee 2003)."""
+    """The same with the groups of least squared error there are in each column (Hansen, Mukherjee 2003)."""
+
+    host_only: ClassVar[bool] = True
 
     use: Literal["optimal-univariate"] = "optimal-univariate"
 
     def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
-        return optimal_univariate(self._column(X), self.k)
+        return optimal_univariate(X, self.k)

@@ -6,10 +6,14 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Batch, Partition
+from gpuanon.errors import ParameterError
 from gpuanon.groups.lockstep import BATCH_CELLS, Host, group_batches, require_k_rows, weighted
 from gpuanon.groups.spaces import free_rows
 from gpuanon.groups.split import split_large
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
+
+_MOST_ROWS = 1 << 16
+"""Of one tree: time grows with their square."""
 
 
 def spanning_tree(
@@ -31,7 +35,7 @@ def spanning_tree(
     Notes
     -----
     Guarantee : every group holds k to 2k − 1 rows (a part with fewer than k rows is an error).
-    Cost      : O(n · S · d) for parts of S rows; memory O(n + cells · d).
+    Cost      : O(n · S · d) for parts of S rows, of which 65 536 are the most; memory O(n + cells · d).
 
     References
     ----------
@@ -39,6 +43,11 @@ def spanning_tree(
        Trans. Knowl. Data Eng. 17(7).
     """
     require_k_rows(within, k)
+    if int(within.sizes.max()) > _MOST_ROWS:
+        raise ParameterError(
+            f"block: a spanning tree of at most {_MOST_ROWS} rows is allowed, got {int(within.sizes.max())}",
+            hint="block = 1024",
+        )
     X = weighted(X, metric)
 
     def group(batch: Batch) -> Host:

@@ -1,16 +1,22 @@
-"""Microaggregation of one column: groups of neighbours in the sorted column, of fixed size or optimal."""
+"""Microaggregation of one column: groups of neighbours in the sorted column, of fixed size or optimal.
+
+A column of a table may be several features of a matrix: a number and whether it is missing, or one indicator for each
+level of a category.  Its rows are sorted by the last feature, of equals by the one before, and so on: numbers ascend,
+what is missing comes after them, and levels come in their order.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, like, to_host
+from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.threads import each
 from gpuanon.groups.lockstep import Host, require_k_rows
 
 _CHUNK = 512
 _BATCH = 256
+_CELLS = 1 << 22
 _MOST_ENTRIES = 64
 """Beyond this k the column is not cut into chunks: their entries would cost more than they save."""
 
@@ -18,15 +24,18 @@ _MOST_ENTRIES = 64
 def univariate(values: Array, k: int) -> Partition:
     """Sort the column; every k neighbours are a group, the last of k to 2k − 1 rows.  Of equals the lower row is first.
 
+    values : (n,) array, or (n, f) the features of one column
+
     Guarantee : every group holds at least k rows, of this column alone.
     Cost      : O(n log n).
     """
+    xp = namespace(values)
     require_k_rows(Partition.whole(len(values)), k)
     groups = len(values) // k
-    return _in_sorted_order(values, np.minimum(np.arange(len(values)) // k, groups - 1))
+    return _from_sorted(xp.minimum(xp.arange(len(values)) // k, groups - 1), sorted_rows(values))
 
 
-def optimal_univariate(values: Array, k: int) -> Partition:
+def optimal_univariate(values: Host, k: int) -> Partition:
     """The groups of one column, k to 2k − 1 rows each, with the least sum of squared errors [1]_.
 
     Optimal groups are neighbours in the sorted column, and a group of 2k rows is never better than its two halves; so
@@ -35,13 +44,14 @@ def optimal_univariate(values: Array, k: int) -> Partition:
 
     Parameters
     ----------
-    values : (n,) array
+    values : (n,) NumPy array, or (n, f) the features of one column: then the groups are the best of all that are
+        neighbours in the sorted column, by the squared errors of all features
     k : least rows in a group
 
     Notes
     -----
     Guarantee : every group holds k to 2k − 1 rows, of this column alone.
-    Cost      : O(n log n + n k²), in lock step over stretches of the column; for k > 64 O(n k), row by row.
+    Cost      : O(n (log n + k² + k f)), in lock step over stretches of the column; for k > 64 row by row.
 
     References
     ----------
@@ -49,23 +59,33 @@ def optimal_univariate(values: Array, k: int) -> Partition:
        Trans. Knowl. Data Eng. 15(4).
     """
     require_k_rows(Partition.whole(len(values)), k)
-    ordered = np.sort(to_host(values).astype(np.float64, copy=False))
-    return _in_sorted_order(values, np.cumsum(_first_of_group(ordered, k)) - 1)
+    rows = sorted_rows(values)
+    features = values.reshape(len(values), -1).astype(np.float64, copy=False)
+    return _from_sorted(np.cumsum(_first_of_group(features[rows], k)) - 1, rows)
 
 
-def _in_sorted_order(values: Array, labels: Host) -> Partition:
-    """The partition, where `values` live, whose `labels` (n,) are those of the sorted values."""
-    by_row = np.empty(len(values), dtype=np.int64)
-    by_row[np.argsort(to_host(values), kind="stable")] = labels
-    return Partition.from_labels(like(by_row, values))
+def sorted_rows(values: Array) -> Array:
+    """(n,) the rows of a column (n,) or its features (n, f) in ascending order; of equals the lower row is first."""
+    xp = namespace(values)
+    if values.ndim == 1 or values.shape[1] == 1:
+        return xp.argsort(values.reshape(-1), kind="stable")
+    return xp.lexsort(xp.ascontiguousarray(values.T))  # the last key is the first to decide
+
+
+def _from_sorted(labels: Array, rows: Array) -> Partition:
+    """The partition in which ``rows[i]`` has the label ``labels[i]``."""
+    by_row = namespace(rows).empty(len(rows), dtype=np.int64)
+    by_row[rows] = labels
+    return Partition.from_labels(by_row)
 
 
 def _first_of_group(ordered: Host, k: int) -> Host:
-    """(n,) True where an optimal group of the ordered values begins."""
-    n = len(ordered)
+    """(n,) True where an optimal group of the ordered values (n, f) begins."""
+    n, features = ordered.shape
     chunks = max(1, n // max(_CHUNK, 8 * k)) if k <= _MOST_ENTRIES else 1
     borders = np.arange(chunks + 1) * n // chunks
-    batches = [slice(at, min(chunks, at + _BATCH)) for at in range(0, chunks, _BATCH)]
+    count = max(1, min(_BATCH, _CELLS * chunks // (n * features)))
+    batches = [slice(at, min(chunks, at + count)) for at in range(0, chunks, count)]
     entries = 2 * k - 1 if chunks > 1 else 1
     between = np.concatenate(each(lambda batch: _Stretches(ordered, borders, batch, k).path_lengths(entries), batches))
     # The shortest path through all stretches: (min, +) products, from the only entry of the first one.
@@ -100,9 +120,12 @@ class _Stretches:
         index = self.begin[:, None] + np.arange(self.reach)
         values = ordered[np.minimum(index, len(ordered) - 1)]
         values = values - values[:, self.length // 2, None]  # small numbers: their squares cancel little
-        zero = np.zeros((len(values), 1))
-        self.sums = np.concatenate([zero, np.cumsum(values, axis=1)], axis=1)
-        self.squares = np.concatenate([zero, np.cumsum(values**2, axis=1)], axis=1)
+        # What is the same in a whole stretch adds no error: of many levels, a stretch of sorted rows has few.
+        varies = (values != 0).any(axis=1)
+        most = np.argsort(~varies, axis=1, kind="stable")[:, : max(1, varies.sum(axis=1).max())]
+        values = np.take_along_axis(values, most[:, None, :], axis=2)
+        self.sums = np.pad(np.cumsum(values, axis=1), ((0, 0), (1, 0), (0, 0)))
+        self.squares = np.pad(np.cumsum((values**2).sum(axis=2), axis=1), ((0, 0), (1, 0)))
         self.end = len(ordered) - self.begin  # no node beyond
 
     def _edges(self, at: int) -> tuple[Host, Host]:
@@ -110,7 +133,7 @@ class _Stretches:
         starts = np.arange(at - self.k, max(at - 2 * self.k, -1), -1)
         total = self.sums[:, at, None] - self.sums[:, starts]
         square = self.squares[:, at, None] - self.squares[:, starts]
-        lengths = np.maximum(0, square - total**2 / (at - starts))
+        lengths = np.maximum(0, square - (total**2).sum(axis=2) / (at - starts))
         # An edge leaves from inside the stretch, and does not pass the column's end.
         lengths[(starts >= self.size[:, None]) | (at > self.end[:, None])] = np.inf
         return starts, lengths

@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 import gpuanon
+from gpuanon.errors import BackendError
 from gpuanon.groups import models
 from gpuanon.groups.device_refine import Rules, refine_cuda
+from gpuanon.recipe import Recipe
 from tests.cuda.support.fake_array import Copy
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.every import MASKS, recipe, registry
@@ -49,6 +51,7 @@ def _the_devices_refinement_on_both_devices(monkeypatch: pytest.MonkeyPatch) -> 
 # These plan each level of cuts on the host, from the sizes of the parts: 8 bytes a part, never a row.
 PLANNED_ON_THE_HOST = {"spectral-rhs", "mondrian"}
 K = 4
+ON_THE_CPU_ONLY = {name for name in MASKS if Recipe.load(recipe(name)).mask[0].combination().groups.host_only}
 
 
 def rows_for(name: str) -> int:
@@ -75,7 +78,7 @@ def brief_refinement(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("brief_refinement")
-@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize("name", [name for name in MASKS if name not in ON_THE_CPU_ONLY])
 def test_every_method_runs_on_the_device_with_one_upload_and_one_download(name: str) -> None:
     data: Any = registry(rows_for(name))
     expected = gpuanon.protect(data, recipe(name), rng=7, backend="numpy")
@@ -86,3 +89,16 @@ def test_every_method_runs_on_the_device_with_one_upload_and_one_download(name: 
     assert_same_release(found.data, expected.data)
     assert len(uploads) == 1, uploads
     assert len(downloads) == 1, downloads
+
+
+def test_these_run_on_the_cpu_only() -> None:
+    assert {MASKS[name]["groups"] for name in ON_THE_CPU_ONLY} == {"optimal-univariate", "fuzzy", "spanning-tree"}
+
+
+@pytest.mark.parametrize("name", sorted(ON_THE_CPU_ONLY))
+def test_what_runs_on_the_cpu_only_is_refused_before_anything_is_copied(name: str) -> None:
+    with fake_cupy() as cp:
+        with pytest.raises(BackendError, match=r"runs on the CPU only, and the backend is cupy\nHint: --backend numpy"):
+            gpuanon.protect(registry(40), recipe(name), rng=7, backend="cupy")
+        assert not cp.transfers.uploads
+        assert not cp.transfers.downloads

@@ -181,11 +181,18 @@ class NumberCodec:
         return pa.array(np.clip(self._short(values), -most, most), mask=null).cast(type_)
 
     def _unchanged(self, values: Matrix, feature: Matrix, before: Matrix) -> Matrix:
-        """Where a row's feature is what its own value gives, that value, to the bit: nothing was masked there."""
+        """Where a row's feature is what its own value gives, that value, to the bit: nothing was masked there.
+
+        Rows of the same feature receive the same: the median of a group is one of its members' own value.
+        """
         known = ~np.isnan(before)
         if number_faults(self.name, self.transform, before):
             return values
         kept = known & (feature == standardised(self._forward(before), self.center, self.scale))
+        if kept.any() and not kept.all():
+            own, first = np.unique(feature[kept], return_index=True)
+            place = np.minimum(np.searchsorted(own, feature), len(own) - 1)
+            values = np.where(own[place] == feature, before[kept][first[place]], values)
         return np.where(kept, before, values)
 
     def _inside(self, whole: Matrix) -> Matrix:

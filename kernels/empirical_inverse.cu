@@ -16,10 +16,10 @@ __device__ __forceinline__ double times(double a, double b) { return a * b; }
 
 // First place of low .. high − 1 at which the share of the stretch, up to and with it, reaches u.
 __device__ __forceinline__ long long quantile_place(double u, long long low, long long high,
-                                                    const double* __restrict__ running) {
+                                                    const long long* __restrict__ running) {
     long long place;
     if (running) {
-        const double target = running[low] + times(u, running[high] - running[low]);
+        const long long target = running[low] + (long long)ceil(times(u, (double)(running[high] - running[low])));
         long long from = low, to = high + 1;  // the first entry of running that is not below the target
         while (from < to) {
             const long long middle = from + (to - from) / 2;
@@ -51,11 +51,11 @@ __device__ __forceinline__ long long first_place(const real* __restrict__ column
 // u       : (d, m) in [0, 1], a record a column
 // sorted  : (d, n) rows, part after part, each part sorted lexicographically
 // parts   : (m) the part of each record;  starts : (parts + 1) offsets of the parts
-// running : (n + 1) running sum of the sorted rows' weights, or null for equal weights
+// running : (n + 1) running sum of the sorted rows' weights in whole units, below 2^53 in a part; null for equal weights
 // low, high : (m) the sorted rows that equal each record's new values are low .. high − 1
 extern "C" __global__ void __launch_bounds__(256)
 empirical_inverse(const double* __restrict__ u, const real* __restrict__ sorted, const long long* __restrict__ parts,
-                  const long long* __restrict__ starts, const double* __restrict__ running, long long m, int d,
+                  const long long* __restrict__ starts, const long long* __restrict__ running, long long m, int d,
                   long long n, long long* __restrict__ low, long long* __restrict__ high) {
     const long long record = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (record >= m) return;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from gpuanon.arrays.partition import Partition
-from gpuanon.numerics.empirical import conditional_inverse, conditional_stretches
+from gpuanon.numerics.empirical import conditional_inverse, conditional_stretches, quantile_place, running_weights
 
 
 def by_definition(u, X, labels, weights):
@@ -104,3 +106,56 @@ def test_stretches_hold_all_rows_equal_to_the_drawn_one():
 @pytest.mark.parametrize("n", [1, 2])
 def test_tiny_tables(n):
     assert set(conditional_inverse(np.full((n, 1), 0.3), np.zeros((n, 1)), Partition.whole(n))) == {0}
+
+
+def shares(weights, parts):
+    """What `running_weights` makes of the share of each row in its part."""
+    units = np.diff(running_weights(weights, parts))
+    return units / np.add.reduceat(units, parts.starts[:-1])[parts.part_of_sorted()]
+
+
+def test_short_weights_keep_their_exact_shares():
+    """A border of two values is decided by the weights themselves, not by how they were rounded."""
+    rng = np.random.default_rng(1)
+    parts = Partition.from_labels(np.sort(np.arange(400) % 7))
+    weights = rng.integers(0, 1000, 400) / 8
+    running = running_weights(weights, parts)
+    assert running.dtype == np.int64
+    for start, stop in zip(parts.starts[:-1], parts.starts[1:], strict=True):
+        total = Fraction(weights[start:stop].sum())
+        for at in range(start, stop):
+            share = Fraction(int(running[at + 1] - running[at]), int(running[stop] - running[start]))
+            assert share == Fraction(weights[at]) / total
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-5, 1.0, 1e300])
+@pytest.mark.parametrize("rows", [3, 1000])
+def test_the_unit_of_weights_follows_their_size(scale, rows):
+    weights = np.random.default_rng(2).lognormal(sigma=3, size=rows) * scale
+    parts = Partition.from_labels(np.sort(np.arange(rows) % 3))
+    totals = np.add.reduceat(weights, parts.starts[:-1])[parts.part_of_sorted()]
+    # Half a unit: 2^-52 of the largest weight times the rows of the part, twice at most.
+    np.testing.assert_allclose(shares(weights, parts), weights / totals, rtol=0, atol=rows * 2.0**-51)
+
+
+def test_weights_above_0_stay_above_0_and_parts_without_weight_count_as_unweighted():
+    parts = Partition.from_labels(np.repeat([0, 1, 2], 4))
+    weights = np.array([1.0, 1e-200, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 5e-324, 0.0, 1e308, 1e308])
+    units = np.diff(running_weights(weights, parts))
+    np.testing.assert_array_equal(units > 0, (weights > 0) | (np.arange(12) // 4 == 1))
+    assert len(set(units[4:8])) == 1
+
+
+def test_the_running_sum_fits_64_bits_however_many_parts_there_are():
+    parts = Partition(np.arange(200_000), np.arange(0, 200_001, 2))
+    running = running_weights(np.random.default_rng(3).random(200_000), parts)
+    assert (np.diff(running) > 0).all()
+    assert running[-1] < 2**62
+
+
+def test_rows_of_weight_0_are_never_drawn():
+    weights = np.array([0.0, 0.3, 0.0, 0.7, 0.0])
+    running = running_weights(weights, Partition.whole(5))
+    u = np.linspace(1e-300, 1, 1001)
+    low, high = np.zeros(1001, int), np.full(1001, 5)
+    np.testing.assert_array_equal(quantile_place(u, low, high, running), np.where(u <= 0.3, 1, 3))

@@ -14,10 +14,11 @@ from __future__ import annotations
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device
-from gpuanon.arrays.partition import Partition, segment_sums
+from gpuanon.arrays.partition import Partition, segment_maxima
 from gpuanon.arrays.threads import each
 
 _SORT_ROWS = 1 << 16  # rows that one thread sorts at once
+_PART_BITS, _TABLE_BITS = 52, 62  # of the weights of a part, which float64 holds exactly, and of all parts together
 
 
 def lexicographic(X: Array, blocks: Partition) -> Array:
@@ -130,7 +131,7 @@ def cell_cdfs(x: Array, cells: Array, weights: Array | None = None) -> Array:
     n, d = cells.shape
     whole = Partition.whole(n, like=cells)
     order = lexicographic(cells, whole)
-    running = xp.arange(n + 1, dtype=np.float64) if weights is None else running_weights(weights[order], whole)
+    running = xp.arange(n + 1, dtype=np.int64) if weights is None else running_weights(weights[order], whole)
     new = _first_places(whole)
     at = xp.floor(x).astype(np.int64)
     low = xp.zeros(len(x), dtype=np.int64)
@@ -157,30 +158,37 @@ def runs(new: Array) -> tuple[Array, Array]:
 
 
 def running_weights(weights: Array, parts: Partition) -> Array:
-    """(n + 1,) running sum of weights that lie part after part, each part scaled to a mean weight of 1.
+    """(n + 1,) int64 running sum of weights that lie part after part, each part in whole units of its own.
 
-    The scale keeps the sum as exact far into the table as at its start; it cancels inside a part.  A part without
-    any weight counts as unweighted.
+    A part's unit is a power of two, so small that the part's weights sum to less than 2^52 of them and those of all
+    parts to less than 2^62, and cancels inside the part.  Weights are rounded to it (whole numbers and other short
+    ones are multiples of it as they are), those above 0 to 1 at least.  Sums of whole numbers are exact in any order:
+    a parallel scan on a device gives what the host gives.  A part without any weight counts as unweighted.
     """
     xp = namespace(weights)
-    in_place = Partition(xp.arange(parts.n, dtype=np.int64), parts.starts)
-    totals = segment_sums(weights.astype(np.float64, copy=False), in_place)
+    weights = weights.astype(np.float64, copy=False)
+    largest = segment_maxima(weights, Partition(xp.arange(parts.n, dtype=np.int64), parts.starts))
     part = parts.part_of_sorted()
-    scale = parts.sizes / xp.where(totals > 0, totals, 1)
-    scaled = xp.where((totals > 0)[part], weights * scale[part], 1.0)
-    return xp.concatenate([xp.zeros(1, dtype=np.float64), xp.cumsum(scaled, dtype=np.float64)])
+    weights = xp.where((largest > 0)[part], weights, 1.0)
+    bits = min(_PART_BITS, _TABLE_BITS - parts.parts.bit_length())
+    # Below 2 to these powers lie the largest weight and the number of rows, so their product holds the part's sum.
+    weight_bits = xp.frexp(xp.where(largest > 0, largest, 1.0))[1].astype(np.int64)
+    size_bits = xp.frexp(parts.sizes.astype(np.float64))[1].astype(np.int64)
+    units = xp.rint(xp.ldexp(weights, (bits - weight_bits - size_bits)[part])).astype(np.int64)
+    units = xp.maximum(units, (weights > 0).astype(np.int64))
+    return xp.concatenate([xp.zeros(1, dtype=np.int64), xp.cumsum(units, dtype=np.int64)])
 
 
 def quantile_place(u: Array, low: Array, high: Array, running: Array | None = None) -> Array:
     """(n,) first place of each stretch ``low:high`` at which the stretch's share, up to and with it, reaches `u`.
 
-    running : (places + 1,) running sum of weights, or None for equal weights
+    running : (places + 1,) running sum of weights in whole units, or None for equal weights
     """
     xp = namespace(u)
     if running is None:
         place = low + xp.ceil(u * (high - low)).astype(np.int64) - 1
     else:
-        target = running[low] + u * (running[high] - running[low])
+        target = running[low] + xp.ceil(u * (running[high] - running[low])).astype(np.int64)
         place = xp.searchsorted(running, target, side="left") - 1
     return xp.clip(place, low, high - 1)
 

@@ -15,8 +15,10 @@ from scipy.stats import norm
 
 from gpuanon.arrays import kernels
 from gpuanon.arrays.partition import Partition
-from gpuanon.numerics.empirical import conditional_stretches
+from gpuanon.arrays.rng import Key
+from gpuanon.numerics.empirical import conditional_stretches, running_weights
 from gpuanon.numerics.rosenblatt import conditional_cdfs
+from gpuanon.operations.resample import resample
 from tests.cuda.fixtures import host
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.cuda.support.interpreter import Module
@@ -205,6 +207,28 @@ def test_the_inverse_takes_every_type_of_column(cp: Any, dtype: type) -> None:
     device = conditional_stretches(cp.asarray(u), cp.asarray(X), on(cp, p))
     for ours, twins in zip(device, conditional_stretches(u, X, p), strict=True):
         np.testing.assert_array_equal(host(ours), twins)
+
+
+def test_weights_of_many_digits_give_what_numpy_gives_to_the_bit(cp: Any) -> None:
+    rng = np.random.default_rng(5)
+    X, weights = rng.integers(0, 4, size=(300, 2)) * 1.0, rng.lognormal(sigma=2, size=300)
+    p = Partition.from_labels(rng.integers(0, 3, 300))
+    running = running_weights(cp.asarray(weights), on(cp, p))
+    assert running.dtype == np.int64  # a scan of whole numbers is exact, whatever its order
+    np.testing.assert_array_equal(host(running), running_weights(weights, p))
+    # The first column's borders between two values, where the last bit decides.
+    labels = p.labels()
+    borders = [
+        weights[(labels == a) & (X[:, 0] <= x)].sum() / weights[labels == a].sum()
+        for a, (x, _) in zip(labels, X, strict=True)
+    ]
+    u = np.column_stack([borders, rng.random(300)])
+    device = conditional_stretches(cp.asarray(u), cp.asarray(X), on(cp, p), cp.asarray(weights))
+    for ours, twins in zip(device, conditional_stretches(u, X, p, weights), strict=True):
+        np.testing.assert_array_equal(host(ours), twins)
+    key = Key(bytes(range(32)))
+    ours = resample(on(cp, p), key.draws(cp.arange(300)), cp.asarray(weights))
+    np.testing.assert_array_equal(host(ours), resample(p, key.draws(np.arange(300)), weights))
 
 
 # -- memory ------------------------------------------------------------------------------------------------------------

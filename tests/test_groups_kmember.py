@@ -75,19 +75,6 @@ def test_far_from_the_origin_nothing_changes() -> None:
     np.testing.assert_array_equal(kmember(X, whole, 5).order, kmember(X + 2.0**30, whole, 5).order)
 
 
-def test_batches_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(7)
-    X = rng.standard_normal((3000, 4))
-    within = parts_of(rng, 3000, 40, 7)
-    monkeypatch.setenv("GPUANON_THREADS", "1")
-    one = kmember(X, within, 7)
-    monkeypatch.setenv("GPUANON_THREADS", "3")
-    for cells in (1, 500, 1 << 20):
-        other = kmember(X, within, 7, cells=cells)
-        np.testing.assert_array_equal(one.order, other.order)
-        np.testing.assert_array_equal(one.starts, other.starts)
-
-
 def test_a_part_with_too_few_rows_is_refused_without_a_value() -> None:
     X = np.full((9, 1), 123.456)
     with pytest.raises(GpuanonError, match=r"at least 10 rows.*got 9 rows") as caught:

@@ -77,17 +77,6 @@ def test_under_gower_the_mean_has_the_mode_of_a_category() -> None:
     assert [0, 6] in naive.members(groups)
 
 
-def test_batches_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(7)
-    X = rng.standard_normal((3000, 4))
-    within = parts_of(rng, 3000, 40, 7)
-    monkeypatch.setenv("GPUANON_THREADS", "1")
-    one = mdav(X, within, 7)
-    monkeypatch.setenv("GPUANON_THREADS", "3")
-    for cells in (1, 500, 1 << 20):
-        np.testing.assert_array_equal(one.order, mdav(X, within, 7, cells=cells).order)
-
-
 def test_too_few_rows_are_refused() -> None:
     within = Partition.from_labels(np.array([0, 0, 0, 1, 1]))
     with pytest.raises(GpuanonError, match="a part of 2 rows"):

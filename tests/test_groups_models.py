@@ -25,7 +25,7 @@ from gpuanon.groups import (
 )
 from gpuanon.groups.kmember import kmember
 from gpuanon.groups.mdav import mdav
-from tests.naive_groups import members
+from tests.test_groups_mdav import loss
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(AnyGroups)
 
@@ -103,11 +103,7 @@ def test_univariate_groupings_are_those_of_each_column(model: Any) -> None:
 @pytest.mark.parametrize("model", [FirstAxis, SpanningTree])
 def test_refinement_lowers_the_distortion(model: Any) -> None:
     X = np.random.default_rng(5).standard_normal((400, 3))
-
-    def loss(groups: Partition) -> float:
-        return float(sum(np.square(X[rows] - X[rows].mean(axis=0)).sum() for rows in members(groups)))
-
-    assert loss(form(model(k=4), X)) < 0.95 * loss(form(model(k=4, refine=False), X))
+    assert loss(X, form(model(k=4), X)) < 0.95 * loss(X, form(model(k=4, refine=False), X))
 
 
 @pytest.mark.parametrize("model", [Fuzzy, SpanningTree])

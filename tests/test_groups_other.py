@@ -17,6 +17,8 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.groups.first_axis import first_axis
 from gpuanon.groups.fuzzy import _memberships, fuzzy
+from gpuanon.groups.kmember import kmember
+from gpuanon.groups.mdav import mdav
 from gpuanon.groups.spanning_tree import _cut, _prim, spanning_tree
 from gpuanon.groups.split import split_large
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
@@ -93,8 +95,12 @@ def test_rows_are_sorted_along_the_first_principal_axis() -> None:
     assert got in [naive.as_set([*map(list, groups)]) for groups in either_way]
 
 
+def drawn(X: Any, within: Partition, k: int, **options: Any) -> Partition:
+    return fuzzy(X, within, k, Key(bytes(16)).draws(np.arange(len(X))), **options)
+
+
 def fuzzy_of(X: Any, k: int, **options: Any) -> Partition:
-    return fuzzy(X, Partition.whole(len(X)), k, Key(bytes(16)).draws(np.arange(len(X))), **options)
+    return drawn(X, Partition.whole(len(X)), k, **options)
 
 
 @given(st.integers(0, 10**6), st.integers(2, 6), st.integers(0, 60), st.booleans())
@@ -126,12 +132,17 @@ def test_fuzzier_memberships_draw_farther_clusters_and_crisp_ones_separate_clump
     assert error(fuzzy_of(X, 5, fuzziness=1.1)) < 0.05 * np.square(X - X.mean()).sum()
 
 
-def test_batches_change_nothing() -> None:
-    rng = np.random.default_rng(5)
-    X, within = rng.standard_normal((800, 3)), parts_of(rng, 800, 12, 4)
-    draws = Key(bytes(16)).draws(np.arange(800))
-    for function in (spanning_tree, lambda *given, **options: fuzzy(*given, draws, **options)):
-        np.testing.assert_array_equal(function(X, within, 4, cells=1).order, function(X, within, 4).order)
+@pytest.mark.parametrize(("function", "n"), [(kmember, 3000), (mdav, 3000), (spanning_tree, 800), (drawn, 800)])
+def test_batches_and_threads_change_nothing(function: Any, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(7)
+    X, within = rng.standard_normal((n, 4)), parts_of(rng, n, n // 75, 7)
+    monkeypatch.setenv("GPUANON_THREADS", "1")
+    one = function(X, within, 7)
+    monkeypatch.setenv("GPUANON_THREADS", "3")
+    for cells in (1, 500, 1 << 20):
+        other = function(X, within, 7, cells=cells)
+        np.testing.assert_array_equal(one.order, other.order)
+        np.testing.assert_array_equal(one.starts, other.starts)
 
 
 def test_large_groups_are_split_and_others_kept() -> None:

@@ -14,26 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 
-from gpuanon.errors import GpuanonError, InputError, OutputError
+from gpuanon.errors import InputError, OutputError
 from gpuanon.tables import io
 from gpuanon.tables.registry import make_registry
 from gpuanon.tables.table import Table
+from tests.files import FORMATS, told
 from tests.frames import KINDS, arrow_tables, as_kind, example_table, same
-
-FORMATS = ("t.parquet", "t.arrow", "t.csv", "t.csv.gz", "parts")
-
-
-def left_behind(folder: Path) -> list[str]:
-    """Everything in the folder, hidden files too."""
-    return sorted(entry.name for entry in folder.iterdir())
-
-
-def told(call: Callable[[], object], kind: type[GpuanonError] = InputError) -> str:
-    with pytest.raises(kind) as caught:
-        call()
-    assert caught.value.__suppress_context__ or caught.value.__context__ is None
-    return str(caught.value)
-
 
 # Round trips
 

@@ -8,7 +8,7 @@ from typing import get_args
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
 import gpuanon
@@ -24,6 +24,7 @@ from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 from gpuanon.verify import verify
 from tests.every import recipe, registry
+from tests.test_groups_mdav import census, loss
 from tests.test_parts import protected, written
 
 KEY = Key(b"a key for tests, of sixteen bytes or more")
@@ -202,7 +203,7 @@ def test_a_run_in_parts_keeps_the_promise(tmp_path, groups):
     mask = {"method": "microaggregation", "k": 4, "groups": groups}
     source = written(tmp_path, [registry(450), registry(450)])
     manifest = protected(source, tmp_path / "release", recipe(mask), cell_rows=200)
-    frame = pa.parquet.read_table(tmp_path / "release").to_pandas()
+    frame = pq.read_table(tmp_path / "release").to_pandas()
     columns = manifest["mask"][0]["columns"]
     classes = [[name] for name in columns] if "univariate" in groups else [columns]
     assert min(frame.groupby(by, dropna=False, observed=True).size().min() for by in classes) >= 4
@@ -229,17 +230,13 @@ def test_medians_of_any_group_are_shared_to_the_bit(groups):
 
 @pytest.mark.data
 def test_losses_on_census_stand_in_the_known_order(data_folder):
-    table = pyarrow.csv.read_csv(data_folder / "census" / "census.csv")
-    X = np.column_stack([table[name].to_numpy().astype(np.float64) for name in table.column_names])
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    X = census(data_folder)
 
-    def loss(groups, **options):
-        formed = MICRO_GROUPS[groups](k=3, **options).form(X, KEY.draws(np.arange(len(X))))
-        means = np.stack([X[rows].mean(axis=0) for rows in np.split(formed.order, formed.starts[1:-1])])
-        return 100 * np.square(X - means[formed.labels()]).sum() / np.square(X).sum()
+    def lost(groups, **options):
+        return loss(X, MICRO_GROUPS[groups](k=3, **options).form(X, KEY.draws(np.arange(len(X)))))
 
-    assert loss("mdav", block=0, refine=False) == pytest.approx(5.692186, abs=1e-6)
-    tree, axis = (loss(groups, refine=False) for groups in ("spanning-tree", "first-axis"))
+    assert lost("mdav", block=0, refine=False) == pytest.approx(5.692186, abs=1e-6)
+    tree, axis = (lost(groups, refine=False) for groups in ("spanning-tree", "first-axis"))
     assert 5 < tree < axis
-    assert loss("first-axis") < 0.4 * axis  # exchanges make up for most of what one axis cannot see
-    assert loss("spanning-tree") < 5.33  # what a local search from MDAV reaches
+    assert lost("first-axis") < 0.4 * axis  # exchanges make up for most of what one axis cannot see
+    assert lost("spanning-tree") < 5.33  # what a local search from MDAV reaches

@@ -11,31 +11,17 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from gpuanon.errors import GpuanonError, InputError, OutputError
+from gpuanon.errors import OutputError
 from gpuanon.tables import io, writing
 from gpuanon.tables.registry import make_registry
 from gpuanon.tables.table import Table
+from tests.files import FORMATS, left_behind, told
 from tests.frames import same
-
-FORMATS = ("t.parquet", "t.arrow", "t.csv", "t.csv.gz", "parts")
-
-
-def left_behind(folder: Path) -> list[str]:
-    """Everything in the folder, hidden files too."""
-    return sorted(entry.name for entry in folder.iterdir())
-
-
-def told(call: Callable[[], object], kind: type[GpuanonError] = InputError) -> str:
-    with pytest.raises(kind) as caught:
-        call()
-    assert caught.value.__suppress_context__ or caught.value.__context__ is None
-    return str(caught.value)
 
 
 def test_nothing_is_replaced_without_force(tmp_path: Path) -> None:

@@ -9,11 +9,10 @@ from pydantic import Field
 
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition
-from gpuanon.bases.marginals import restore_marginals
+from gpuanon.bases.linear import LinearBasis
 from gpuanon.numerics.ica import independent_axes, whitening
 from gpuanon.numerics.lockstep import Affine
 from gpuanon.numerics.svd import TOLERANCE
-from gpuanon.parts import Basis
 
 
 def ica_coordinates(
@@ -32,20 +31,11 @@ def ica_coordinates(
     return unmix(X, parts), lambda T: mix(T, parts)
 
 
-class Ica(Basis):
+class Ica(LinearBasis):
     """Symmetric FastICA with the log cosh contrast (Lasko 2007, ch. 5; Hyvärinen et al. 2001)."""
 
     use: Literal["ica"] = "ica"
-    per_group: bool = Field(default=False, description="axes of each group, instead of one set for the table")
     iterations: int = Field(default=20, ge=1, description="at most; an axis that has not settled is no error")
-    tolerance: float = Field(
-        default=TOLERANCE, gt=1e-8, lt=1, description="axes below this share of the largest are dropped"
-    )
-    marginals: bool = Field(default=False, description="lead back to exactly the values of each column, by their ranks")
 
-    def forward(self, X: Array, groups: Partition) -> tuple[Array, Callable[[Array], Array]]:
-        parts = groups if self.per_group else Partition.whole(len(X), X)
-        T, back = ica_coordinates(X, parts, self.iterations, self.tolerance)
-        if not self.marginals:
-            return T, back
-        return T, lambda swapped: restore_marginals(back(swapped), X, parts)
+    def coordinates(self, X: Array, parts: Partition) -> tuple[Array, Callable[[Array], Array]]:
+        return ica_coordinates(X, parts, self.iterations, self.tolerance)

@@ -16,20 +16,21 @@ from gpuanon.arrays.backend import Array, to_host
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.measure import Figure, Measured
 from gpuanon.utility.differences import correlation_matrix, varying
+from gpuanon.utility.pairs import require_comparable
 
 Floats = np.ndarray[Any, Any]
 
 
 def mean_bias(original: Array, release: Array) -> Measured:
     """Change of the column means, in the columns' own units; the value is the mean absolute change."""
-    _check(original, release)
+    require_comparable(original, release)
     bias = to_host(release.mean(axis=0)) - to_host(original.mean(axis=0))
     return Measured(float(np.abs(bias).mean()), {"columns": [float(value) for value in bias]})
 
 
 def correlation_bias(original: Array, release: Array) -> Measured:
     """Change of the correlations of all pairs of columns; the value is the mean absolute change."""
-    _check(original, release)
+    require_comparable(original, release)
     first, second = np.triu_indices(original.shape[1], 1)
     bias = (correlation_matrix(release) - correlation_matrix(original))[first, second]
     known = ~np.isnan(bias)
@@ -54,7 +55,7 @@ def regression_drift(original: Array, release: Array, *, response: int = -1) -> 
 
     response : number of the column that is explained
     """
-    _check(original, release)
+    require_comparable(original, release)
     d = original.shape[1]
     if d < 2 or not -d <= response < d:
         raise ParameterError(f"response: a column of at least two is needed, got {response} of {d}")
@@ -104,11 +105,3 @@ def _fit(X: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
 def _list(values: Floats) -> list[Figure]:
     """Plain numbers."""
     return [float(value) for value in values]
-
-
-def _check(original: Array, release: Array) -> None:
-    """Both tables need the same columns and at least one row."""
-    if original.ndim != 2 or release.ndim != 2 or original.shape[1] != release.shape[1]:
-        raise ParameterError("columns: original and release need the same ones")
-    if len(original) == 0 or len(release) == 0:
-        raise ParameterError("rows: original and release need at least one each")

@@ -22,6 +22,7 @@ import numpy as np
 from gpuanon.arrays.backend import Array, namespace, to_host
 from gpuanon.errors import ParameterError
 from gpuanon.measure import Figure, Measured
+from gpuanon.utility.pairs import require_comparable
 
 Floats = np.ndarray[Any, Any]
 
@@ -125,10 +126,9 @@ def _over_tables(
     original: Array, release: Array, ways: int, distance: Callable[[Floats, Floats], float], rule: str | None
 ) -> Measured:
     """Mean, maximum and the worst table of a distance."""
-    if original.ndim != 2 or release.ndim != 2 or original.shape[1] != release.shape[1] or original.shape[1] == 0:
+    require_comparable(original, release)
+    if original.shape[1] == 0:
         raise ParameterError("columns: original and release need the same ones, at least one")
-    if len(original) == 0 or len(release) == 0:
-        raise ParameterError("rows: original and release need at least one each")
     if ways < 1:
         raise ParameterError(f"ways: 1 or more are allowed, got {ways}")
     every = list(tables(original, release, ways))

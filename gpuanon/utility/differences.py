@@ -16,15 +16,16 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device, to_host
 from gpuanon.arrays.threads import each
-from gpuanon.errors import InputError, ParameterError
+from gpuanon.errors import InputError
 from gpuanon.measure import Figure, Measured
+from gpuanon.utility.pairs import require_comparable
 
 Floats = np.ndarray[Any, Any]
 
 
 def means(original: Array, release: Array) -> Measured:
     """Difference of the column means, in standard deviations of the original; the value is the median."""
-    _check(original, release)
+    require_comparable(original, release)
     deviation = np.where(varying(original), to_host(original.std(axis=0)), 0.0)
     difference = np.abs(to_host(release.mean(axis=0)) - to_host(original.mean(axis=0)))
     return by_column(difference, deviation, "means")
@@ -32,20 +33,20 @@ def means(original: Array, release: Array) -> Measured:
 
 def variances(original: Array, release: Array) -> Measured:
     """Difference of the column variances, relative to the original's; the value is the median."""
-    _check(original, release)
+    require_comparable(original, release)
     before, after = np.where(varying(original), to_host(original.var(axis=0)), 0.0), to_host(release.var(axis=0))
     return by_column(np.abs(after - before), before, "variances")
 
 
 def correlations(original: Array, release: Array) -> Measured:
     """Difference of the Pearson correlations of all pairs of columns; the value is the median."""
-    _check(original, release)
+    require_comparable(original, release)
     return by_pair(correlation_matrix(original), correlation_matrix(release), "correlations")
 
 
 def rank_correlations(original: Array, release: Array) -> Measured:
     """Difference of the Spearman rank correlations of all pairs of columns; the value is the median."""
-    _check(original, release)
+    require_comparable(original, release)
     return by_pair(correlation_matrix(ranks(original)), correlation_matrix(ranks(release)), "rank_correlations")
 
 
@@ -81,14 +82,6 @@ def ranks(X: Array) -> Array:
     else:
         each(fill, range(X.shape[1]))
     return out
-
-
-def _check(original: Array, release: Array) -> None:
-    """Both tables need the same columns and at least one row."""
-    if original.ndim != 2 or release.ndim != 2 or original.shape[1] != release.shape[1]:
-        raise ParameterError("columns: original and release need the same ones")
-    if len(original) == 0 or len(release) == 0:
-        raise ParameterError("rows: original and release need at least one each")
 
 
 def by_column(difference: Floats, scale: Floats, name: str) -> Measured:

@@ -26,6 +26,7 @@ from gpuanon.measure import Figure, Measured
 from gpuanon.numerics.class_tree import class_shares
 from gpuanon.numerics.ks import ks_distance
 from gpuanon.numerics.sampling import sample_rows
+from gpuanon.utility.pairs import require_comparable
 
 Floats = np.ndarray[Any, Any]
 Model = Literal["logit", "cart"]
@@ -165,10 +166,7 @@ def stacked(
 
     A missing number becomes 0 and a further column says that it was missing; a missing category is a category.
     """
-    if original.ndim != 2 or release.ndim != 2 or original.shape[1] != release.shape[1]:
-        raise ParameterError("columns: original and release need the same ones")
-    if min(len(original), len(release)) == 0:
-        raise ParameterError("rows: original and release need at least one each")
+    require_comparable(original, release)
     flags = (False,) * original.shape[1] if categorical is None else tuple(categorical)
     if len(flags) != original.shape[1]:
         raise ParameterError(f"categorical: one flag a column is needed ({original.shape[1]}), got {len(flags)}")

@@ -126,7 +126,8 @@ __device__ __forceinline__ bool owns(int row) { return row % (int)blockDim.x == 
 __device__ __forceinline__ int staged_stride(int size) { return size | 1; }
 
 // Copy a part's rows from (d, n) into (d, staged_stride).
-__device__ __forceinline__ void stage(const real* x, long long n, int d, int size, real* copy) {
+template <typename Number>
+__device__ __forceinline__ void stage(const Number* x, long long n, int d, int size, Number* copy) {
     for (int j = 0; j < d; ++j)
         for (int row = threadIdx.x; row < size; row += blockDim.x) copy[j * staged_stride(size) + row] = x[j * n + row];
     __syncthreads();

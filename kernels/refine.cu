@@ -5,71 +5,110 @@
 // Euclidean distance.  With in_i the sum of a row's distances from its own group and to_i from the other one,
 //     swapping i of a and r of b changes f_a + f_b by  to_i/n_b − in_i/n_a + to_r/n_a − in_r/n_b − (1/n_a + 1/n_b) D(i, r),
 //     moving i from a to b by                          (f_a − in_i)/(n_a − 1) + (to_i − f_b)/(n_b + 1).
+// Rows are whole numbers, and so are D and its sums: they are exact, swaps and moves are ordered without rounding, and what
+// is divided in the end is rounded as NumPy rounds it.  So the groups are those of the host, whatever ties.
 #include "parts.cuh"
 
 // Two groups: the rows of a, then those of b, column by column, and the sums of their distances.
 struct Pair {
-    const real* x;  // (d, stride)
+    const int* x;  // (d, stride)
     int stride, d, n_a, n_b;
-    real *in, *to;
+    long long *in, *to;
 
     __device__ __forceinline__ int size() const { return n_a + n_b; }
 };
 
+// Squared Euclidean, or with mismatch Gower's: what two categories of a column are apart, −1 for a numeric column.
 template <bool GOWER>
-__device__ __forceinline__ real distance(const Pair& pair, int s, int other, const Metric& metric) {
-    real sum = real(0);
-    for (int j = 0; j < pair.d; ++j)
-        sum += column_distance<GOWER>(pair.x[j * pair.stride + s] - pair.x[j * pair.stride + other], j, metric);
+__device__ __forceinline__ long long distance(const Pair& pair, int s, int other, const int* mismatch) {
+    long long sum = 0;
+    for (int j = 0; j < pair.d; ++j) {
+        const int e = pair.x[j * pair.stride + s] - pair.x[j * pair.stride + other];
+        if (!GOWER)
+            sum += (long long)e * e;
+        else
+            sum += mismatch[j] < 0 ? abs(e) : e != 0 ? mismatch[j] : 0;
+    }
     return sum;
 }
 
-__device__ __forceinline__ real warp_sum(real value) {
+__device__ __forceinline__ long long warp_sum(long long value) {
     for (int apart = WARP / 2; apart > 0; apart /= 2) value += __shfl_xor_sync(ALL_LANES, value, apart);
     return value;
 }
 
 // Set in and to; give back the distortions of both groups.
 template <bool GOWER>
-__device__ __forceinline__ void sum_distances(const Pair& pair, const Metric& metric, real& f_a, real& f_b) {
+__device__ __forceinline__ void sum_distances(const Pair& pair, const int* mismatch, double& f_a, double& f_b) {
     const int lane = threadIdx.x % WARP;
-    real all_a = real(0), all_b = real(0);
+    long long all_a = 0, all_b = 0;
     for (int s = lane; s < pair.size(); s += WARP) {
-        real from_a = real(0), from_b = real(0);
-        for (int other = 0; other < pair.n_a; ++other) from_a += distance<GOWER>(pair, s, other, metric);
-        for (int other = pair.n_a; other < pair.size(); ++other) from_b += distance<GOWER>(pair, s, other, metric);
+        long long from_a = 0, from_b = 0;
+        for (int other = 0; other < pair.n_a; ++other) from_a += distance<GOWER>(pair, s, other, mismatch);
+        for (int other = pair.n_a; other < pair.size(); ++other) from_b += distance<GOWER>(pair, s, other, mismatch);
         const bool in_a = s < pair.n_a;
         pair.in[s] = in_a ? from_a : from_b;
         pair.to[s] = in_a ? from_b : from_a;
-        all_a += in_a ? from_a : real(0);
-        all_b += in_a ? real(0) : from_b;
+        all_a += in_a ? from_a : 0;
+        all_b += in_a ? 0 : from_b;
     }
-    f_a = warp_sum(all_a) / (real(2) * real(pair.n_a));
-    f_b = warp_sum(all_b) / (real(2) * real(pair.n_b));
+    f_a = (double)warp_sum(all_a) / (double)(2 * pair.n_a);
+    f_b = (double)warp_sum(all_b) / (double)(2 * pair.n_b);
     __syncwarp();
 }
 
-// The least change, and its code: i · width + r for a swap, width² + i for a move from a, width² + width + r from b.
-template <bool GOWER>
-__device__ __forceinline__ Choice weigh(const Pair& pair, int k, int width, real f_a, real f_b, const Metric& metric) {
-    const int lane = threadIdx.x % WARP;
-    const real n_a = real(pair.n_a), n_b = real(pair.n_b), both = real(1) / n_a + real(1) / n_b;
-    const real *in_b = pair.in + pair.n_a, *to_a = pair.to + pair.n_a;
-    Choice best = nothing_yet<false>();
-    for (int t = lane; t < pair.n_a * pair.n_b; t += WARP) {
-        const int i = t / pair.n_b, r = t % pair.n_b;
-        const real change = (pair.to[i] / n_b - pair.in[i] / n_a) + (to_a[r] / n_a - in_b[r] / n_b);
-        consider<false>(best, change - both * distance<GOWER>(pair, i, pair.n_a + r, metric), i * width + r);
+// An exchange and what orders it among its like, in whole numbers; ties go to the lower code.
+struct Least {
+    long long value;
+    int code;
+
+    __device__ __forceinline__ void offer(long long other, int its_code) {
+        if (other < value || (other == value && its_code < code)) {
+            value = other;
+            code = its_code;
+        }
     }
-    if (pair.n_a > k && pair.n_b < width)
-        for (int i = lane; i < pair.n_a; i += WARP)
-            consider<false>(best, (f_a - pair.in[i]) / (n_a - real(1)) + (pair.to[i] - f_b) / (n_b + real(1)),
-                            width * width + i);
-    if (pair.n_b > k && pair.n_a < width)
-        for (int r = lane; r < pair.n_b; r += WARP)
-            consider<false>(best, (f_b - in_b[r]) / (n_b - real(1)) + (to_a[r] - f_a) / (n_a + real(1)),
-                            width * width + width + r);
-    return best_of_warp<false>(best);
+
+    // Of the whole warp, known to all its lanes.
+    __device__ __forceinline__ void meet() {
+        for (int apart = WARP / 2; apart > 0; apart /= 2) {
+            const long long other = __shfl_xor_sync(ALL_LANES, value, apart);
+            offer(other, __shfl_xor_sync(ALL_LANES, code, apart));
+        }
+    }
+};
+constexpr Least NOTHING_YET = {0x7fffffffffffffffll, NO_ROW};
+
+// What an exchange changes, and its code: i · width + r for a swap, width² + i for a move from a, width² + width + r from b.
+struct Exchange {
+    double change;
+    int code;
+};
+
+template <bool GOWER>
+__device__ __forceinline__ Exchange best_swap(const Pair& pair, int width, const int* mismatch) {
+    const long long n_a = pair.n_a, n_b = pair.n_b;
+    Least least = NOTHING_YET;
+    for (int t = threadIdx.x % WARP; t < pair.n_a * pair.n_b; t += WARP) {
+        const int i = t / pair.n_b, r = t % pair.n_b, s = pair.n_a + r;
+        const long long change = n_a * pair.to[i] - n_b * pair.in[i] + n_b * pair.to[s] - n_a * pair.in[s];
+        least.offer(change - (n_a + n_b) * distance<GOWER>(pair, i, s, mismatch), i * width + r);
+    }
+    least.meet();
+    return {(double)least.value / (double)(n_a * n_b), least.code};
+}
+
+// Keep the best move from the group of n rows that begins at `first`, with distortion f, to that of m rows with
+// distortion g, if it is better.
+__device__ __forceinline__ void try_moves(const Pair& pair, int first, int n, int m, double f, double g, int code,
+                                          Exchange& best) {
+    const long long *in = pair.in + first, *to = pair.to + first;
+    Least least = NOTHING_YET;
+    for (int i = threadIdx.x % WARP; i < n; i += WARP) least.offer((n - 1) * to[i] - (m + 1) * in[i], i);
+    least.meet();
+    const int i = least.code;
+    const double change = (f - (double)in[i]) / (double)(n - 1) + ((double)to[i] - g) / (double)(m + 1);
+    if (change < best.change) best = {change, code + i};
 }
 
 // Carry out an exchange.  A move leaves a gap that the last row of its group fills.
@@ -91,8 +130,8 @@ __device__ __forceinline__ void carry_out(int code, int width, long long* rows_a
 }
 
 // Bring the rows of both groups together, column by column.
-__device__ __forceinline__ void gather(const real* __restrict__ x, int d, const long long* rows_a, const long long* rows_b,
-                                       int n_a, int size, int stride, real* copy) {
+__device__ __forceinline__ void gather(const int* __restrict__ x, int d, const long long* rows_a, const long long* rows_b,
+                                       int n_a, int size, int stride, int* copy) {
     for (int t = threadIdx.x % WARP; t < size * d; t += WARP) {
         const int s = t / d, j = t % d;
         copy[j * stride + s] = x[(s < n_a ? rows_a[s] : rows_b[s - n_a]) * d + j];
@@ -100,13 +139,16 @@ __device__ __forceinline__ void gather(const real* __restrict__ x, int d, const 
     __syncwarp();
 }
 
-// The best exchange of a pair whose rows are gathered in `copy`, (d + 2, 2 width + 1).
-__device__ __forceinline__ Choice best_exchange(real* copy, int d, int n_a, int n_b, int k, int width, const Metric& metric,
-                                                real& f_a, real& f_b) {
-    const int stride = 2 * width + 1;  // odd: the columns of one row lie in different banks
-    const Pair pair = {copy, stride, d, n_a, n_b, copy + d * stride, copy + (d + 1) * stride};
-    metric.weights ? sum_distances<true>(pair, metric, f_a, f_b) : sum_distances<false>(pair, metric, f_a, f_b);
-    return metric.weights ? weigh<true>(pair, k, width, f_a, f_b, metric) : weigh<false>(pair, k, width, f_a, f_b, metric);
+// The best exchange of a pair whose rows are gathered, and the distortions of both groups.
+__device__ __forceinline__ Exchange best_exchange(const Pair& pair, int k, int width, const int* mismatch, double& f_a,
+                                                  double& f_b) {
+    mismatch ? sum_distances<true>(pair, mismatch, f_a, f_b) : sum_distances<false>(pair, mismatch, f_a, f_b);
+    Exchange best = mismatch ? best_swap<true>(pair, width, mismatch) : best_swap<false>(pair, width, mismatch);
+    if (pair.n_a > k && pair.n_b < width)
+        try_moves(pair, 0, pair.n_a, pair.n_b, f_a, f_b, width * width, best);
+    if (pair.n_b > k && pair.n_a < width)
+        try_moves(pair, pair.n_a, pair.n_b, pair.n_a, f_b, f_a, width * width + width, best);
+    return best;
 }
 
 // 64 random bits of a group at a turn (SplitMix64).
@@ -120,57 +162,60 @@ __device__ __forceinline__ unsigned long long random_word(long long group, int t
 __device__ __forceinline__ bool coin(unsigned long long word, int step) { return (word >> (step % 64)) & 1; }
 
 // An exponential random number, from 16 bits that differ from step to step.
-__device__ __forceinline__ real patience(unsigned long long word, int step) {
-    const double share = ((double)((word * (2 * step + 1)) >> 48) + 0.5) / 65536.0;
-    return (real)-log(share);
+__device__ __forceinline__ double patience(unsigned long long word, int step) {
+    return -log(((double)((word * (2 * step + 1)) >> 48) + 0.5) / 65536.0);
 }
 
 // What a launch works on.
 struct Task {
-    const real* x;                 // (n, d)
-    int d, k, width;               // groups keep k rows and have at most width
-    long long *members, *sizes;    // (groups, width) places of each group's rows in x, and (groups) how many of them count
-    real margin;
+    const int* x;                // (n, d)
+    int d, k, width;             // groups keep k rows and have at most width
+    const int* mismatch;         // (d), or null
+    long long *members, *sizes;  // (groups, width) places of each group's rows in x, and (groups) how many of them count
+
+    // Numbers of 8 bytes that the work on a pair needs.  Columns lie an odd number of rows apart: those of one row are
+    // in different banks.
+    __device__ __forceinline__ int stride() const { return 2 * width + 1; }
+    __device__ __forceinline__ int room() const { return 2 * stride() + (d * stride() + 1) / 2; }
 };
 
-// Groups a and b: find the best exchange with their rows gathered in `copy`, and carry it out if it changes the distortion
-// by less than heat − margin, in units of the two groups' distortion a row.  Lane 0 gives back what it changed.
-__device__ __forceinline__ real visit(const Task& task, long long a, long long b, real heat, real* copy,
-                                      const Metric& metric) {
+// Groups a and b: find the best exchange, with room for their rows and sums, and carry it out if it changes the distortion
+// by less than heat, in units of the two groups' distortion a row.  Lane 0 gives back what it changed.
+__device__ __forceinline__ double visit(const Task& task, long long a, long long b, double heat, long long* room) {
     long long *rows_a = task.members + a * task.width, *rows_b = task.members + b * task.width;
-    const int n_a = (int)task.sizes[a], n_b = (int)task.sizes[b];
-    real f_a, f_b;
-    gather(task.x, task.d, rows_a, rows_b, n_a, n_a + n_b, 2 * task.width + 1, copy);
-    const Choice best = best_exchange(copy, task.d, n_a, n_b, task.k, task.width, metric, f_a, f_b);
-    const bool wanted = best.value < (f_a + f_b) / real(n_a + n_b) * (heat - task.margin);
+    const int n_a = (int)task.sizes[a], n_b = (int)task.sizes[b], stride = task.stride();
+    int* copy = reinterpret_cast<int*>(room + 2 * stride);
+    const Pair pair = {copy, stride, task.d, n_a, n_b, room, room + stride};
+    double f_a, f_b;
+    gather(task.x, task.d, rows_a, rows_b, n_a, n_a + n_b, stride, copy);
+    const Exchange best = best_exchange(pair, task.k, task.width, task.mismatch, f_a, f_b);
+    const bool wanted = best.change < (f_a + f_b) / (double)(n_a + n_b) * heat;
     __syncwarp();
-    if (!wanted || threadIdx.x % WARP != 0) return real(0);
-    carry_out(best.row, task.width, rows_a, rows_b, task.sizes[a], task.sizes[b]);
-    return best.value;
+    if (!wanted || threadIdx.x % WARP != 0) return 0.0;
+    carry_out(best.code, task.width, rows_a, rows_b, task.sizes[a], task.sizes[b]);
+    return best.change;
 }
 
-// x, members, sizes, k, width, margin : as above
+// x, d, mismatch, members, sizes, k, width : as above
 // order, starts : (groups) and (cells + 1): the groups of each cell
 // near      : (count, groups) places in order of groups near to that at each place, of the same cell
 // steps     : how many; step s has the heat heat · max(0, 1 − (first + s) / all)
-// weights   : (d) shares of the columns, or null for the Euclidean metric;  categorical : (d)
-// largest   : groups in the largest cell.  The shared memory holds 12 bytes for each, up to a multiple of 8, then
-//             (d + 2) (2 width + 1) numbers a warp; where it is too small these lie in scratch, (cells, warps, …), else null
+// largest   : groups in the largest cell.  The shared memory holds 12 bytes for each, up to a multiple of 8, then the room
+//             of each warp; where it is too small this lies in scratch, (cells, warps, room), else null
 // change    : (cells, warps) what the exchanges changed
 extern "C" __global__ void __launch_bounds__(256, 1)
-anneal(const real* __restrict__ x, int d, long long* members, long long* sizes, int k, int width, real margin,
-       const long long* __restrict__ order, const long long* __restrict__ starts, const long long* __restrict__ near,
-       long long groups, int count, int turn, int steps, int first, int all, real heat, const real* __restrict__ weights,
-       const unsigned char* __restrict__ categorical, int largest, real* scratch, real* __restrict__ change) {
+anneal(const int* __restrict__ x, int d, const int* __restrict__ mismatch, long long* members, long long* sizes, int k,
+       int width, const long long* __restrict__ order, const long long* __restrict__ starts,
+       const long long* __restrict__ near, long long groups, int count, int turn, int steps, int first, int all, double heat,
+       int largest, long long* scratch, double* __restrict__ change) {
     DYN_SHARED(unsigned long long, words);  // random bits of each group
     int* asked_by = reinterpret_cast<int*>(words + largest);  // the group that each group takes, or −1
-    real* copies = reinterpret_cast<real*>(asked_by + (largest + largest % 2));
-    const int warp = threadIdx.x / WARP, warps = blockDim.x / WARP, cells = (d + 2) * (2 * width + 1);
-    const long long start = starts[blockIdx.x], own_scratch = ((long long)blockIdx.x * warps + warp) * cells;
+    long long* rooms = reinterpret_cast<long long*>(asked_by + (largest + largest % 2));
+    const Task task = {x, d, k, width, mismatch, members, sizes};
+    const int warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
+    const long long start = starts[blockIdx.x], own_scratch = ((long long)blockIdx.x * warps + warp) * task.room();
     const int size = (int)(starts[blockIdx.x + 1] - start);
-    const Task task = {x, d, k, width, members, sizes, margin};
-    const Metric metric = {weights, categorical};
-    real changed = real(0);
+    double changed = 0.0;
     order += start;
     for (int own = threadIdx.x; own < size; own += blockDim.x) words[own] = random_word(order[own], turn);
     for (int step = 0; step < steps; ++step) {
@@ -181,13 +226,14 @@ anneal(const real* __restrict__ x, int d, long long* members, long long* sizes, 
             if (coin(words[own], step) && !coin(words[mate], step)) atomicMax(asked_by + mate, own);
         }
         __syncthreads();
-        const real now = heat * (real)(1.0 - (double)(first + step) / (double)all);
+        const double cooled = 1.0 - (double)(first + step) / (double)all;
+        const double now = heat * (cooled > 0.0 ? cooled : 0.0);
         for (int own = warp; own < size; own += warps) {
             const int asking = asked_by[own];
             if (asking < 0) continue;
-            const real allowed = (now > real(0) ? now : real(0)) * patience(words[asking], step);
-            changed += scratch ? visit(task, order[asking], order[own], allowed, scratch + own_scratch, metric)
-                               : visit(task, order[asking], order[own], allowed, copies + warp * cells, metric);
+            const double allowed = now * patience(words[asking], step);
+            changed += scratch ? visit(task, order[asking], order[own], allowed, scratch + own_scratch)
+                               : visit(task, order[asking], order[own], allowed, rooms + warp * task.room());
         }
         __syncthreads();
     }

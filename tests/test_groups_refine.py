@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpuanon.arrays.partition import Partition
+from gpuanon.groups.annealing import disjoint_pairs
 from gpuanon.groups.blocks import blocks
 from gpuanon.groups.exchange import EuclideanTable, GowerTable, Table
 from gpuanon.groups.kmember import kmember
 from gpuanon.groups.mdav import mdav
-from gpuanon.groups.neighbours import disjoint_pairs, nearest_inside
+from gpuanon.groups.neighbours import neighbours
 from gpuanon.groups.refine import refine
+from gpuanon.groups.whole_numbers import whole_numbers
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 from tests import naive_groups as naive
+from tests import naive_refine as exact
 from tests.test_groups_kmember import parts_of
 from tests.test_groups_mdav import census, loss
 
@@ -40,45 +44,69 @@ def total(X: Any, groups: list[list[int]], metric: Metric) -> float:
     return float(sum(np.square(X[group] - X[group].mean(axis=0)).sum() for group in groups))
 
 
-def table_of(X: Any, groups: list[list[int]], k: int, metric: Metric) -> tuple[Table, Any]:
-    """A table of the groups, and the row in each of its slots."""
-    width = max(map(len, groups)) + (max(map(len, groups)) > k)
-    slots = np.array([group + [group[0]] * (width - len(group)) for group in groups])
-    sizes = np.array(list(map(len, groups)))
-    if metric.kind == "gower":
-        return GowerTable(X[slots], sizes, k, metric), slots.reshape(-1)
-    return EuclideanTable(X[slots], sizes, k), slots.reshape(-1)
-
-
-def best_by_trying(X: Any, a: list[int], b: list[int], k: int, width: int, metric: Metric) -> float:
-    """The change by the best swap or move between two groups, from all of them."""
-    tries = [([*a[:i], y, *a[i + 1 :]], [*b[:r], x, *b[r + 1 :]]) for i, x in enumerate(a) for r, y in enumerate(b)]
-    if len(a) > k and len(b) < width:
-        tries += [([*a[:i], *a[i + 1 :]], [*b, x]) for i, x in enumerate(a)]
-    if len(b) > k and len(a) < width:
-        tries += [([*a, y], [*b[:r], *b[r + 1 :]]) for r, y in enumerate(b)]
-    return min(total(X, list(pair), metric) for pair in tries) - total(X, [a, b], metric)
-
-
-@pytest.mark.parametrize("metric", [EUCLIDEAN, MIXED], ids=["euclidean", "gower"])
+@pytest.mark.parametrize("mismatch", [None, [-1, 250, -1]], ids=["euclidean", "gower"])
 @pytest.mark.parametrize("sizes", [(3, 3, 3, 3), (3, 4, 5, 3)], ids=["equal", "unequal"])
-def test_the_best_exchange_is_the_best_of_all_and_brings_what_it_says(metric: Metric, sizes: tuple[int, ...]) -> None:
+def test_the_best_exchange_is_the_best_of_all_and_brings_what_it_says(
+    mismatch: list[int] | None, sizes: tuple[int, ...]
+) -> None:
     rng = np.random.default_rng(1)
-    for _ in range(10):
-        X = rows(rng, sum(sizes), metric)
-        groups = np.split(rng.permutation(sum(sizes)), np.cumsum(sizes)[:-1])
-        lists = [group.tolist() for group in groups]
-        table, slots = table_of(X, lists, 3, metric)
+    k, width, g = 3, max(sizes) + (max(sizes) > 3), len(sizes)
+    for most in (1000, 1000, 1000, 3, 3):  # few values: many exchanges are equally good
+        X = rng.integers(0, most, (g * width, 3))
+        apart = [[exact.distance(x, y, mismatch) for y in X.tolist()] for x in X.tolist()]
+        x, counts = X.reshape(g, width, 3).astype(float), np.array(sizes)
+        table: Table = EuclideanTable(x, counts, k)
+        if mismatch:
+            table = GowerTable(x, counts, k, np.array(mismatch))
         a, b = np.array([0, 2]), np.array([1, 3])
+        lists = [line[:size].tolist() for line, size in zip(table.members, sizes, strict=True)]
+        pairs = [exact.Pair(apart, lists[0], lists[1]), exact.Pair(apart, lists[2], lists[3])]
+        best = [pair.best(k, width) for pair in pairs]
         change, code = table.weigh(a, b)
-        for pair in range(2):
-            tried = best_by_trying(X, lists[a[pair]], lists[b[pair]], 3, table.width, metric)
-            assert change[pair] == pytest.approx(tried, abs=1e-12)
+        np.testing.assert_allclose(change, [float(exchange[0]) for exchange in best], rtol=1e-14)
         table.exchange(a, b, code)
-        after = [slots[line[:size]].tolist() for line, size in zip(table.members, table.sizes, strict=True)]
-        assert sorted(row for group in after for row in group) == list(range(sum(sizes)))
-        assert total(X, after, metric) - total(X, lists, metric) == pytest.approx(change.sum(), abs=1e-12)
-        np.testing.assert_allclose(table.distortion, [total(X, [group], metric) for group in after], atol=1e-12)
+        after = [line[:size].tolist() for line, size in zip(table.members, table.sizes, strict=True)]
+        assert after == [group for exchange in best for group in exchange[1:]]
+        np.testing.assert_allclose(table.distortion, [float(pairs[0].distortion(group)) for group in after])
+
+
+MANY = {
+    "untied": EUCLIDEAN,
+    "weights": Metric("euclidean", (1.0, 2.0, 0.3)),
+    "lattice": EUCLIDEAN,
+    "square": EUCLIDEAN,
+    "gower": MIXED,
+    "tied gower": MIXED,
+}
+
+
+def table(kind: str, n: int) -> Any:
+    """n rows, or the n points of a square grid and some more."""
+    rng = np.random.default_rng(n)
+    if kind == "square":
+        side = int(np.ceil(np.sqrt(n)))
+        return np.stack(np.divmod(np.arange(side * side), side), axis=1).astype(float)
+    X = rows(rng, n, MANY[kind])
+    if "tied" in kind.split():
+        X[:, [0, 2]] = np.round(X[:, [0, 2]] * 3) / 3
+    return rng.integers(0, 4, (n, 3)) / 3 if kind == "lattice" else X
+
+
+@pytest.mark.parametrize("kind", MANY)
+@pytest.mark.parametrize(("k", "n"), [(3, 61), (5, 75), (10, 134)])
+def test_groups_equal_those_of_the_definitions(kind: str, k: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["gpuanon.groups.refine"]
+    monkeypatch.setattr(module, "_CELL", 9)
+    monkeypatch.setattr(module, "_STEPS", 12)
+    X = table(kind, n)
+    groups = mdav(X, Partition.whole(len(X)), k, MANY[kind])
+    fast = refine(X, groups, k, MANY[kind], turns=3)
+    monkeypatch.setattr(module, "neighbours", exact.neighbours)
+    monkeypatch.setattr(module, "anneal", exact.anneal)
+    plain = refine(X, groups, k, MANY[kind], turns=3)
+    np.testing.assert_array_equal(fast.order, plain.order)
+    np.testing.assert_array_equal(fast.starts, plain.starts)
+    assert kind == "square" or (fast.order != groups.order).any()
 
 
 @given(st.integers(0, 10**6), st.integers(2, 5), st.integers(1, 25), st.sampled_from([EUCLIDEAN, MIXED]), st.booleans())
@@ -107,8 +135,10 @@ def test_batches_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("GPUANON_THREADS", "1")
     one = refine(X, groups, 4, turns=3)
     monkeypatch.setenv("GPUANON_THREADS", "3")
-    for batch_rows in (1, 3000):
-        other = refine(X, groups, 4, turns=3, batch_rows=batch_rows)
+    for size in (1, 3000):
+        for module, name in (("refine", "_BATCH"), ("neighbours", "_BATCH"), ("annealing", "_BATCH_ROWS")):
+            monkeypatch.setattr(sys.modules[f"gpuanon.groups.{module}"], name, size)
+        other = refine(X, groups, 4, turns=3)
         np.testing.assert_array_equal(one.order, other.order)
         np.testing.assert_array_equal(one.starts, other.starts)
 
@@ -147,17 +177,26 @@ def test_blocked_and_refined_is_four_percent_below_whole_table_mdav() -> None:
         assert loss(X, refine(X, group(X, parts, 5), 5)) < 0.96 * reference
 
 
-def test_nearest_groups_equal_those_of_all_distances() -> None:
+@pytest.mark.parametrize("most", [4, 1 << 20], ids=["tied", "untied"])
+def test_nearest_groups_equal_those_of_all_distances(most: int) -> None:
     rng = np.random.default_rng(6)
-    Z = rng.standard_normal((3, 20, 4)).astype(np.float32)
-    valid = np.arange(20) < np.array([[20], [13], [3]])
-    near = nearest_inside(Z, valid, 4)
-    for cell, used in enumerate(valid.sum(axis=1)):
-        for row in range(used):
-            others = [other for other in range(used) if other != row]
-            want = sorted(others, key=lambda other: np.square(Z[cell, row] - Z[cell, other]).sum())[:4]
-            got = [other for other in near[cell, row].tolist() if other != row]
-            assert got == want
+    cells = Partition.from_labels(rng.permutation(np.repeat([0, 1, 2, 3], [50, 13, 3, 1])))
+    places = rng.integers(-most, most, (cells.n, 4)).astype(np.int32)
+    np.testing.assert_array_equal(neighbours(places, cells, 4), exact.neighbours(places, cells, 4))
+
+
+def test_whole_numbers_keep_ties_and_their_sums_are_exact() -> None:
+    X = np.array([[0, 0.25], [0.75, 1], [3, 0.5]]) - 17
+    rows, mismatch, bits = whole_numbers(X, np.array([2, 0, 1]), EUCLIDEAN, 9)
+    assert mismatch is None
+    np.testing.assert_array_equal((rows - rows[1]) / (rows[0, 0] - rows[1, 0]) * 3, (X - X[0])[[2, 0, 1]])
+    assert np.ptp(rows[:, 0]) >= 2 ** (bits - 1)
+    assert 4 * 9**2 * 2 * 4**bits <= 2**53
+    mixed, mismatch, bits = whole_numbers(X, np.array([2, 0, 1]), Metric("gower", (1.0, 3.0), (False, True)), 9)
+    assert mismatch[0] == -1
+    assert mismatch[1] == np.ptp(mixed[:, 0])  # weights of 1 for a width of 3, and of 3 for a mismatch
+    assert 4 * 9**2 * 2**bits <= 2**53
+    assert 2 ** (bits - 1) <= np.ptp(mixed[:, 0]) + mismatch[1] <= 2**bits
 
 
 @given(st.integers(0, 10**6), st.integers(1, 60))

@@ -9,7 +9,7 @@ from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 from gpuanon.groups.device_cuts import blocks_cuda
-from gpuanon.groups.lockstep import Host, equal_batches, padded_length, weighted
+from gpuanon.groups.lockstep import Host, equal_batches, padded_length, weighted, widest
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 
 _CELLS = 1 << 18
@@ -88,10 +88,10 @@ def _widest(X: Host, level: Partition, parts: Host, metric: Metric) -> Host:
     sizes = level.sizes[parts]
     sample = min(_SAMPLE, int(padded_length(sizes)[0]))  # the same for all parts of a batch, and not by the batch
     picks = level.starts[parts][:, None] + np.arange(sample) * sizes[:, None] // sample
-    variance = X[level.order[picks]].var(axis=1)
+    variance = X[level.order[picks]].var(axis=1, dtype=np.float64)
     if metric.categorical is not None:
         variance[:, np.asarray(metric.categorical)] = -1
-    return variance.argmax(axis=1)
+    return widest(variance)
 
 
 def _lowest(values: Host, counts: Host) -> Host:

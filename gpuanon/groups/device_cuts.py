@@ -10,7 +10,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition, ranks_within
-from gpuanon.groups.lockstep import padded_length
+from gpuanon.groups.lockstep import padded_length, widest
 from gpuanon.numerics.distance import Metric
 
 
@@ -70,4 +70,4 @@ def _widest(X: Array, level: Partition, metric: Metric, sample: int) -> Array:
         variance[:, j] = (xp.where(used, values - mean, 0) ** 2).sum(axis=1) / counts[:, 0]
         if metric.kind == "euclidean" and metric.weights is not None:
             variance[:, j] *= metric.weights[j]
-    return variance.argmax(axis=1)
+    return widest(variance)

@@ -1,4 +1,7 @@
-"""A table of groups between which rows are exchanged, and the best exchange between any two of them.
+"""Tables of groups between which rows are exchanged, and the best exchange between any two of them: the host's part.
+
+Rows are whole numbers, small enough for every sum here to be exact in float64.  So the order of a sum does not matter,
+ties are ties, and the changes are those of the kernel (``kernels/refine.cu``) to the last bit.
 
 Between the groups a and b three kinds of exchange are weighed, each with a code; w is the table's width:
 
@@ -12,8 +15,6 @@ from __future__ import annotations
 import numpy as np
 
 from gpuanon.groups.lockstep import Host
-from gpuanon.groups.spaces import gower
-from gpuanon.numerics.distance import Metric
 
 _CELLS = 1 << 21
 """Weighed swaps held at once: what groups of thousands of rows need is bounded by this."""
@@ -26,7 +27,6 @@ class Table:
     members    : (g, w) numbers of rows, counted through x line by line
     sizes      : (g,) rows in each group
     distortion : (g,) of each group
-    rounding   : (g,) below this much a change may be rounding
     """
 
     def __init__(self, x: Host, sizes: Host, k: int) -> None:
@@ -34,15 +34,17 @@ class Table:
         self.rows = x.reshape(g * self.width, d)
         self.members = np.arange(g * self.width).reshape(g, self.width)
         self.sizes, self.k = sizes, k
-        self.distortion = np.empty(g, dtype=x.dtype)
-        self.rounding = np.zeros(g, dtype=x.dtype)
+        self.distortion = np.empty(g)
 
     def load(self, lines: Host) -> None:
         """Compute anew what is kept of the groups `lines`."""
         raise NotImplementedError
 
-    def weigh(self, a: Host, b: Host) -> tuple[Host, Host]:
-        """(p,) change of the distortion by the best exchange between a[p] and b[p], and (p,) the exchange's code."""
+    def sums(self, a: Host, b: Host) -> tuple[Host, Host, Host, Host, Host]:
+        """Distances (p, w, w) between the rows of a[p] and of b[p], and their sums (p, w).
+
+        The sums: of each row of a over its own group, over b; of each row of b over its own group, over a.
+        """
         raise NotImplementedError
 
     def visit(self, a: Host, b: Host, heat: Host) -> None:
@@ -57,9 +59,48 @@ class Table:
     def _visit(self, a: Host, b: Host, heat: Host) -> None:
         change, code = self.weigh(a, b)
         spread = (self.distortion[a] + self.distortion[b]) / (self.sizes[a] + self.sizes[b])
-        good = np.flatnonzero(change < spread * heat - (self.rounding[a] + self.rounding[b]))
+        good = np.flatnonzero(change < spread * heat)
         if len(good):
             self.exchange(a[good], b[good], code[good])
+
+    def weigh(self, a: Host, b: Host) -> tuple[Host, Host]:
+        """(p,) change of the distortion by the best exchange between a[p] and b[p], and (p,) the exchange's code.
+
+        Of swaps, of moves from a and of moves from b the least is found in whole numbers, ties going to the lowest
+        code; then these three are compared.
+        """
+        apart, in_a, to_b, in_b, to_a = self.sums(a, b)
+        n_a, n_b = self.sizes[a][:, None].astype(np.float64), self.sizes[b][:, None].astype(np.float64)
+        swap = (n_a * to_b - n_b * in_a)[:, :, None] + (n_b * to_a - n_a * in_b)[:, None, :]
+        swap -= (n_a + n_b)[:, :, None] * apart
+        swap[~(self._filled(a)[:, :, None] & self._filled(b)[:, None, :])] = np.inf
+        swap = swap.reshape(len(a), -1)
+        code = swap.argmin(axis=1)
+        change = np.take_along_axis(swap, code[:, None], axis=1)[:, 0] / (n_a * n_b)[:, 0]
+        if self.width > self.k:
+            for source, target, own, other, first in ((a, b, in_a, to_b, 0), (b, a, in_b, to_a, self.width)):
+                moved, slot = self._weigh_moves(source, target, own, other)
+                better = moved < change
+                change = np.where(better, moved, change)
+                code = np.where(better, self.width**2 + first + slot, code)
+        return change, code
+
+    def _weigh_moves(self, source: Host, target: Host, own: Host, other: Host) -> tuple[Host, Host]:
+        """(p,) change by the best move of a row from a source to its target, and (p,) the row's slot.
+
+        own, other : (p, w) sums of the distances of a source's rows over the source and over the target
+
+        A group with distortion f that loses a row of sum s changes by (f − s)/(n − 1), one that gains it by
+        (s − f)/(n + 1).
+        """
+        n, m = self.sizes[source].astype(np.float64), self.sizes[target].astype(np.float64)
+        weight = (n - 1)[:, None] * other - (m + 1)[:, None] * own
+        weight[~self._filled(source)] = np.inf
+        slot = weight.argmin(axis=1)
+        own, other = (np.take_along_axis(s, slot[:, None], axis=1)[:, 0] for s in (own, other))
+        change = (self.distortion[source] - own) / np.maximum(n - 1, 1)
+        change += (other - self.distortion[target]) / (m + 1)
+        return np.where((n > self.k) & (m < self.width), change, np.inf), slot
 
     def exchange(self, a: Host, b: Host, code: Host) -> None:
         """Carry out one exchange for each pair of groups; no group occurs twice."""
@@ -92,149 +133,122 @@ class Table:
         """(g, w) True for the slots of these groups that hold a row."""
         return np.arange(self.width) < self.sizes[lines][:, None]
 
-    def _best(self, a: Host, b: Host, swap: Host, give: Host, receive: Host) -> tuple[Host, Host]:
-        """The least of the changes by swaps (p, w, w) and by moves from a, from b (p, w); and its code."""
-        in_a, in_b = self._filled(a), self._filled(b)
-        n_a, n_b = self.sizes[a], self.sizes[b]
-        swap[~(in_a[:, :, None] & in_b[:, None, :])] = np.inf
-        give[~(in_a & ((n_a > self.k) & (n_b < self.width))[:, None])] = np.inf
-        receive[~(in_b & ((n_b > self.k) & (n_a < self.width))[:, None])] = np.inf
-        changes = np.concatenate([swap.reshape(len(a), -1), give, receive], axis=1)
-        code = changes.argmin(axis=1)
-        return changes[np.arange(len(a)), code], code
-
 
 class EuclideanTable(Table):
-    """Sums of squared errors, of coordinates from a near origin (float32 is then exact enough).
+    """Sums of squared errors.
 
-    With e = x_r − x_i a swap changes their sum by ``2 (c_b − c_a)·e − λ |e|²``, ``λ = 1/n_a + 1/n_b``.  Where both
-    groups have k rows, ``y_i = x_i − c_a / λ`` and ``u_i = 2 c_a·x_i − λ |x_i|²`` turn this into
-    ``u_i + u_r + 2 λ y_i·y_r − (2/λ) c_a·c_b``: what each group keeps of itself, and one small product a pair.
+    With s_a, s_b the sums of the rows of two groups of k rows, swapping x_i and x_r changes k times their distortion by
+    ``2 (s_b − s_a)·e − 2 |e|²``, ``e = x_r − x_i``.  With ``y_i = 2 x_i − s_a`` and ``u_i = (|s_a|² − |y_i|²) / 2``
+    this is ``u_i + u_r + y_i·y_r − s_a·s_b``: what each group keeps of itself, and one small product a pair.
+
+    totals  : (g, d) sum of each group's rows
+    squares : (g,) sum of their squares
+    kept    : (g, k, d + 2) y, u, 1 of the groups of k rows
     """
 
     def __init__(self, x: Host, sizes: Host, k: int) -> None:
-        squares = np.einsum("gwd,gwd->gw", x, x)[:, :, None]
-        super().__init__(np.concatenate([x, squares], axis=2), sizes, k)
-        g, d = len(x), x.shape[2]
-        self.centres = np.empty((g, d), dtype=x.dtype)
-        self.left = np.ones((g, k, d + 2), dtype=x.dtype)  # √(2λ) y, u, 1
-        self.right = np.ones((g, d + 2, k), dtype=x.dtype)  # √(2λ) y, 1, u
-        # c / λ is half the sum of the k rows; the last line is their mean.
-        self.keep = np.vstack([np.sqrt(4 / k) * (np.eye(k) - 0.5), np.full(k, 1 / k)]).astype(x.dtype)
+        g, w, d = x.shape
+        rows = np.ones((g, w, d + 2))  # coordinates, their squares, and room for `kept`
+        rows[:, :, :d] = x
+        rows[:, :, d] = np.einsum("gwd,gwd->gw", x, x)
+        super().__init__(rows, sizes, k)
+        self.totals, self.squares = np.empty((g, d)), np.empty(g)
+        self.kept = np.empty((g, k, d + 2))
+        self.keep = np.vstack([2 * np.eye(k) - 1, np.ones(k)])
         self.load(np.arange(g))
 
     def load(self, lines: Host) -> None:
-        d, k = self.centres.shape[1], self.k
+        d, k = self.totals.shape[1], self.k
         if self.width > k:
             tight = self.sizes[lines] == k
-            self._load_loose(lines[~tight])
+            loose = lines[~tight]
+            if len(loose):
+                x = self.rows[self.members[loose]]
+                x[~self._filled(loose)] = 0
+                self._load_sums(loose, x.sum(axis=1), self.sizes[loose])
             lines = lines[tight]
-        x = self.rows.take(self.members[lines, :k], axis=0)
-        kept = np.matmul(self.keep, x)
-        mean = kept[:, k]
-        self._load_means(lines, mean, k)
-        factors = 2 * mean
-        factors[:, d] = -2 / k
-        u = np.matmul(x, factors[:, :, None])[:, :, 0]
-        self.left[lines, :, : d + 1] = kept[:, :k]
-        self.left[lines, :, d] = u
-        self.right[lines, :d] = kept[:, :k, :d].transpose(0, 2, 1)
-        self.right[lines, d + 1] = u
+        kept = np.matmul(self.keep, self.rows.take(self.members[lines, :k], axis=0))
+        square = self._load_sums(lines, kept[:, k], k)
+        y = kept[:, :k, :d]
+        kept[:, :k, d] = (square[:, None] - np.einsum("gkd,gkd->gk", y, y)) / 2
+        kept[:, :k, d + 1] = 1
+        self.kept[lines] = kept[:, :k]
 
-    def _load_loose(self, lines: Host) -> None:
-        """The same for groups that do not have k rows: means only."""
-        x = self.rows[self.members[lines]]
-        x[~self._filled(lines)] = 0
-        sizes = self.sizes[lines]
-        self._load_means(lines, x.sum(axis=1) / sizes[:, None].astype(x.dtype), sizes)
-
-    def _load_means(self, lines: Host, mean: Host, sizes: Host | int) -> None:
-        centre, square = mean[:, :-1], mean[:, -1]
-        self.centres[lines] = centre
-        self.distortion[lines] = np.maximum(0, sizes * (square - np.einsum("gd,gd->g", centre, centre)))
-        self.rounding[lines] = 4 * np.finfo(mean.dtype).eps * sizes * square
+    def _load_sums(self, lines: Host, sums: Host, sizes: Host | int) -> Host:
+        """Keep the sums (g, d + 2) of the groups' rows; return (g,) the square of the total."""
+        total = sums[:, :-2]
+        square = np.einsum("gd,gd->g", total, total)
+        self.totals[lines], self.squares[lines] = total, sums[:, -2]
+        self.distortion[lines] = (sizes * sums[:, -2] - square) / sizes
+        return square
 
     def weigh(self, a: Host, b: Host) -> tuple[Host, Host]:
         if self.width == self.k:
             return self._weigh_tight(a, b)
         tight = (self.sizes[a] == self.k) & (self.sizes[b] == self.k)
-        change, code = np.empty(len(a), dtype=self.rows.dtype), np.empty(len(a), dtype=np.int64)
-        for choice, weigh in ((tight, self._weigh_tight), (~tight, self._weigh_loose)):
+        change, code = np.empty(len(a)), np.empty(len(a), dtype=np.int64)
+        for choice, weigh in ((tight, self._weigh_tight), (~tight, super().weigh)):
             if choice.any():
                 change[choice], code[choice] = weigh(a[choice], b[choice])
         return change, code
 
     def _weigh_tight(self, a: Host, b: Host) -> tuple[Host, Host]:
         """Swaps between groups of k rows."""
-        changes = np.matmul(self.left.take(a, axis=0), self.right.take(b, axis=0)).reshape(len(a), -1)
+        left, right = self.kept.take(a, axis=0), self.kept.take(b, axis=0)
+        right[:, :, -1] = right[:, :, -2]
+        right[:, :, -2] = 1
+        changes = np.matmul(left, right.transpose(0, 2, 1)).reshape(len(a), -1)
         code = changes.argmin(axis=1)
         change = changes[np.arange(len(a)), code]
-        change -= self.k * np.einsum("pd,pd->p", self.centres.take(a, axis=0), self.centres.take(b, axis=0))
+        change -= np.einsum("pd,pd->p", self.totals.take(a, axis=0), self.totals.take(b, axis=0))
+        change /= self.k
         if self.width > self.k:
             code = code // self.k * self.width + code % self.k
         return change, code
 
-    def _weigh_loose(self, a: Host, b: Host) -> tuple[Host, Host]:
-        """Swaps and moves between groups of any size."""
+    def sums(self, a: Host, b: Host) -> tuple[Host, Host, Host, Host, Host]:
         x_a, x_b = self.rows.take(self.members[a], axis=0), self.rows.take(self.members[b], axis=0)
-        n_a, n_b = self.sizes[a][:, None].astype(x_a.dtype), self.sizes[b][:, None].astype(x_a.dtype)
-        own_a, to_b = self._squares(x_a, a), self._squares(x_a, b)
-        own_b, to_a = self._squares(x_b, b), self._squares(x_b, a)
-        share = 1 / n_a + 1 / n_b
-        swap = np.matmul(x_a[:, :, :-1], np.ascontiguousarray(x_b[:, :, :-1].transpose(0, 2, 1)))
-        swap *= 2 * share[:, :, None]
-        swap += (to_b - own_a - share * x_a[:, :, -1])[:, :, None]
-        swap += (to_a - own_b - share * x_b[:, :, -1])[:, None, :]
-        give = n_b / (n_b + 1) * to_b - n_a / np.maximum(n_a - 1, 1) * own_a
-        receive = n_a / (n_a + 1) * to_a - n_b / np.maximum(n_b - 1, 1) * own_b
-        return self._best(a, b, swap, give, receive)
+        apart = -2 * np.matmul(x_a[:, :, :-2], x_b[:, :, :-2].transpose(0, 2, 1))
+        apart += x_a[:, :, -2, None]
+        apart += x_b[:, None, :, -2]
+        over = self._over
+        return apart, over(x_a, a), over(x_a, b), over(x_b, b), over(x_b, a)
 
-    def _squares(self, x: Host, lines: Host) -> Host:
-        """(p, w) squared distance of the rows x (p, w, d + 1) from the centres of these groups."""
-        centres = self.centres[lines]
-        squares = np.matmul(x[:, :, :-1], -2 * centres[:, :, None])[:, :, 0]
-        squares += x[:, :, -1]
-        squares += np.einsum("pd,pd->p", centres, centres)[:, None]
-        return squares
+    def _over(self, x: Host, lines: Host) -> Host:
+        """(p, w) sums of the squared distances of the rows x (p, w, d + 2) from those of these groups."""
+        sums = np.matmul(x[:, :, :-2], -2 * self.totals[lines][:, :, None])[:, :, 0]
+        sums += self.sizes[lines][:, None] * x[:, :, -2]
+        sums += self.squares[lines][:, None]
+        return sums
 
 
 class GowerTable(Table):
     """``Σ_{i<j} D(i, j) / n`` for Gower's D.  √D is a Euclidean distance, so this is a sum of squares too.
 
-    within : (g, w) sum of each row's distances from the others of its group
+    mismatch : (d,) what two categories of a column are apart; −1 for numeric columns
+    within   : (g, w) sum of each row's distances from the others of its group
     """
 
-    def __init__(self, x: Host, sizes: Host, k: int, metric: Metric) -> None:
+    def __init__(self, x: Host, sizes: Host, k: int, mismatch: Host) -> None:
         super().__init__(x, sizes, k)
-        self.metric = metric
-        self.within = np.empty(self.members.shape, dtype=x.dtype)
+        self.mismatch = mismatch
+        self.within = np.empty(self.members.shape)
         self.load(np.arange(len(x)))
 
     def load(self, lines: Host) -> None:
-        filled = self._filled(lines)
-        distance = self._distances(lines, lines)
-        distance[~(filled[:, :, None] & filled[:, None, :])] = 0
-        self.within[lines] = distance.sum(axis=2)
+        self.within[lines] = self._distances(lines, lines).sum(axis=2)
         self.distortion[lines] = self.within[lines].sum(axis=1) / (2 * self.sizes[lines])
-        self.rounding[lines] = 8 * np.finfo(distance.dtype).eps * self.distortion[lines]
 
     def _distances(self, a: Host, b: Host) -> Host:
-        """(p, w, w) distances of the rows of the groups a from those of the groups b."""
+        """(p, w, w) distances of the rows of the groups a from those of the groups b; 0 for empty slots."""
         x = np.moveaxis(self.rows[self.members[a]], 2, 0)[:, :, :, None]
         y = np.moveaxis(self.rows[self.members[b]], 2, 0)[:, :, None, :]
-        return gower(x, y, self.metric)
-
-    def weigh(self, a: Host, b: Host) -> tuple[Host, Host]:
-        distance = self._distances(a, b)
+        distance = np.zeros(np.broadcast_shapes(x.shape[1:], y.shape[1:]))
+        for column, mismatch in enumerate(self.mismatch.tolist()):
+            distance += np.abs(x[column] - y[column]) if mismatch < 0 else mismatch * (x[column] != y[column])
         distance[~(self._filled(a)[:, :, None] & self._filled(b)[:, None, :])] = 0
-        n_a, n_b = self.sizes[a][:, None], self.sizes[b][:, None]
-        in_a, in_b = self.within[a], self.within[b]
-        to_b, to_a = distance.sum(axis=2), distance.sum(axis=1)
-        swap = (to_b / n_b - in_a / n_a)[:, :, None] + (to_a / n_a - in_b / n_b)[:, None, :]
-        swap -= (1 / n_a + 1 / n_b)[:, :, None] * distance
-        # A group with distortion f that loses a row of sum s changes by (f − s)/(n − 1), one that gains it by
-        # (s − f)/(n + 1).
-        f_a, f_b = self.distortion[a][:, None], self.distortion[b][:, None]
-        give = (f_a - in_a) / np.maximum(n_a - 1, 1) + (to_b - f_b) / (n_b + 1)
-        receive = (f_b - in_b) / np.maximum(n_b - 1, 1) + (to_a - f_a) / (n_a + 1)
-        return self._best(a, b, swap, give, receive)
+        return distance
+
+    def sums(self, a: Host, b: Host) -> tuple[Host, Host, Host, Host, Host]:
+        apart = self._distances(a, b)
+        return apart, self.within[a], apart.sum(axis=2), self.within[b], apart.sum(axis=1)

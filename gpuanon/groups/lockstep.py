@@ -82,6 +82,11 @@ def group_batches(within: Partition, group: Callable[[Batch], Host], counts: Hos
     return Partition.from_labels(labels)
 
 
+def widest(variance: Host) -> Host:
+    """(b,) the column of largest `variance` (b, d); of those that only rounding tells apart, the first."""
+    return (variance >= (1 - 1e-9) * variance.max(axis=1, keepdims=True)).argmax(axis=1)
+
+
 def weighted(X: Host, metric: Metric) -> Host:
     """`X` as contiguous floats; under the Euclidean metric its columns are scaled by the roots of the weights."""
     xp = namespace(X)

@@ -1,94 +1,88 @@
-"""Which groups are near each other, and disjoint pairs of them.  Linear in the number of groups."""
+"""Which groups are near each other inside their cell."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from gpuanon.arrays.partition import Partition
-from gpuanon.groups.blocks import blocks
-from gpuanon.groups.lockstep import Host
-from gpuanon.numerics.distance import Metric
+from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.kernels import launch, limits
+from gpuanon.arrays.partition import Batch, Partition
+from gpuanon.arrays.threads import each
+from gpuanon.groups.lockstep import Host, equal_batches
 
-_CELL = 256
-"""Groups in a cell: all pairs of them are measured."""
-_COARSE = 1 << 13
-_TREES = 3
-_AXES = 4
+_THREADS = 128
+_BATCH = 1 << 10  # groups worked on at once: their distances stay in a core's cache
+_NOBODY = np.int32(2**31 - 1)
 
 
-class Cells:
-    """Cells of near groups that lie differently at every turn: median cuts across axes turned at random.
+def exact_bits(columns: int) -> int:
+    """Bits that whole coordinates may have, besides their sign, so that all sums of squares below are exact."""
+    return min(29, int(51 - np.log2(columns)) // 2)
 
-    (A k-d tree would find all neighbours, but slowly beyond a few columns; cells miss some, at every turn others.)
-    The upper cuts cost as much as the lower ones; they are made for the first turns only and then used again.
+
+def neighbours(places: Array, cells: Partition, count: int) -> Array:
+    """(count, g) for each position in ``cells.order`` the positions of the nearest groups of its cell, nearest first.
+
+    A group's own position stands in its column where its cell has too few others.  Squared distances are exact, then
+    rounded to float32, of whose bits the last make room for the position: of groups that are about equally far (one
+    part in 2^15, for cells of 256 groups) the first in the cell counts as the nearest.
+
+    Parameters
+    ----------
+    places : (g, e) int32, where the groups lie: at most `exact_bits` and a sign
+    cells : the groups that are near each other
+    count : neighbours that are wanted
     """
-
-    def __init__(self) -> None:
-        self.coarse: list[Partition] = []
-
-    def at(self, turn: int, centres: Host) -> Partition:
-        """The cells of the groups with these `centres` (g, e)."""
-        g, e = centres.shape
-        turned = (centres @ _rotation(e, turn)).astype(np.float32)
-        if g <= _COARSE:
-            return blocks(turned, Partition.whole(g), _CELL)
-        if len(self.coarse) < _TREES:
-            self.coarse.append(blocks(turned, Partition.whole(g), _COARSE))
-        return blocks(turned, self.coarse[turn % _TREES], _CELL)
+    return (_neighbours_cuda if on_device(places) else _neighbours_numpy)(places, cells, count)
 
 
-def place_codes(X: Host, metric: Metric) -> Host:
-    """(n, e) rows as places whose Euclidean distances go with Gower's: categories become random directions."""
-    columns = X.shape[1]
-    weights = np.asarray(metric.weights or (1.0,) * columns)
-    places = []
-    for column in range(columns):
-        values = X[:, column, None]
-        if metric.categorical is not None and metric.categorical[column]:
-            levels, codes = np.unique(X[:, column], return_inverse=True)
-            random = np.random.default_rng(column).standard_normal((len(levels), _AXES))
-            values = random[codes] / np.sqrt(2 * _AXES)  # two categories are about 1 apart
-        places.append(values * weights[column])
-    return np.concatenate(places, axis=1).astype(np.float32)
+def _position_mask(cells: Partition) -> int:
+    """The bits of a key that hold a position inside a cell."""
+    return (1 << max(1, int(cells.sizes.max()) - 1).bit_length()) - 1
 
 
-def _rotation(d: int, turn: int) -> Host:
-    """(d, d) a rotation that `turn` alone decides."""
-    return np.linalg.qr(np.random.default_rng(turn).standard_normal((d, d)))[0]
+def _neighbours_numpy(places: Host, cells: Partition, count: int) -> Host:
+    """All distances inside padded cells, sorted."""
+    mask = np.int32(_position_mask(cells))
+    near = np.repeat(np.arange(cells.n)[None, :], count, axis=0)
 
+    def run(batch: Batch) -> None:
+        keys = _keys(places[cells.order[batch.rows]].astype(np.float64), batch.valid, mask)
+        keys.sort(axis=2)
+        keys = keys[:, :, :count]
+        found = np.where(keys < _NOBODY, batch.rows[:, :1, None] + (keys & mask), batch.rows[:, :, None])
+        near[: keys.shape[2], batch.rows[batch.valid]] = found[batch.valid].T
 
-def nearest_inside(Z: Host, valid: Host, count: int) -> Host:
-    """(b, length, count) places of the rows nearest to each row of the padded cells `Z` (b, length, d).
-
-    A row stands in its own line, last, only where its cell has too few others.
-    """
-    length = Z.shape[1]
-    squares = np.einsum("bld,bld->bl", Z, Z)[:, :, None]
-    ones = np.ones_like(squares)
-    far = np.finfo(np.float32).max
-    left = np.concatenate([-2 * Z, squares, ones], axis=2)
-    right = np.concatenate([Z, ones, np.where(valid[:, :, None], squares, np.inf)], axis=2)
-    distance = np.matmul(left, np.ascontiguousarray(right.transpose(0, 2, 1)))
-    place = np.arange(length, dtype=np.int32)
-    distance[:, place, place] = far
-    # A positive float orders like its bits: with the place in the lowest ones, a plain sort is an argsort.
-    mask = np.int32((1 << max(1, int(length - 1).bit_length())) - 1)
-    keys = (distance.view(np.int32) & ~mask) | place
-    keys.sort(axis=2)
-    near = keys[:, :, :count]
-    near = np.where(near < (np.float32(far).view(np.int32) & ~mask), near & mask, place[:, None])
-    if length < count:
-        near = np.concatenate([near, np.repeat(place[None, :, None], count - length, axis=2)], axis=2)
+    each(run, equal_batches(Partition(np.arange(cells.n), cells.starts), _BATCH))
     return near
 
 
-def disjoint_pairs(mate: Host, coin: Host, holder: Host) -> tuple[Host, Host]:
-    """Pairs (a, b), no group in two of them: groups with a `coin` ask their `mate` (g,), which takes one of them.
+def _keys(Z: Host, valid: Host, mask: Host) -> Host:
+    """(b, length, length) distances between the rows of the padded cells `Z` (b, length, e), with positions in them.
 
-    holder : (g,) scratch
+    A positive float orders like its bits: with the position in the lowest ones, a plain sort is an argsort.
     """
-    asking = np.flatnonzero(coin & ~coin[mate])
-    asked = mate[asking]
-    holder[asked] = asking  # of several that ask, the last stays
-    chosen = holder[asked] == asking
-    return asking[chosen], asked[chosen]
+    squares = np.einsum("bld,bld->bl", Z, Z)[:, :, None]
+    ones = np.ones_like(squares)
+    left = np.concatenate([-2 * Z, squares, ones], axis=2)
+    right = np.concatenate([Z, ones, squares], axis=2)
+    position = np.arange(Z.shape[1], dtype=np.int32)
+    keys = np.matmul(left, np.ascontiguousarray(right.transpose(0, 2, 1))).astype(np.float32).view(np.int32)
+    keys &= ~mask
+    keys |= position
+    keys[:, position, position] = _NOBODY
+    keys[np.broadcast_to(~valid[:, None, :], keys.shape)] = _NOBODY
+    return keys
+
+
+def _neighbours_cuda(places: Array, cells: Partition, count: int) -> Array:
+    """One cell a thread block, one thread a group (``kernels/refine_neighbours.cu``)."""
+    xp, (g, e) = namespace(places), places.shape
+    columns = xp.ascontiguousarray(places[cells.order].T)
+    lists = 4 * _THREADS * count
+    room = min(int(cells.sizes.max()), max(0, (limits().shared - lists) // (4 * e) - 1))
+    near = xp.empty((count, g), dtype=np.int64)
+    arguments = (columns, cells.starts, g, e, count, _position_mask(cells), room, near)
+    shared = lists + 4 * (room + 1) * e
+    launch("refine_neighbours", "neighbours", *arguments, over=cells.parts, each=1, threads=_THREADS, shared=shared)
+    return near

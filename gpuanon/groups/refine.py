@@ -6,46 +6,40 @@ groups meet in random order; the best exchange of rows between the two is carrie
 and while the table is warm also when it raises it by little (Metropolis' rule, the temperature in units of the pair's
 own distortion a row).  The last turn is cold.
 
-The random numbers are a fixed hash of the groups' numbers, no secret: equal tables get equal groups, whatever the
-number of threads and the size of the batches.
+The random numbers are a fixed hash of the groups' numbers, no secret.  Rows are first rounded to whole numbers, about
+2^20 of them along the widest column, so that every sum is exact: equal tables get equal groups, whatever the device,
+the number of threads and the size of the batches, and rows that tie on one device tie on the other.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from gpuanon.arrays import progress
-from gpuanon.arrays.backend import Array, on_device
-from gpuanon.arrays.blas import one_blas_thread
-from gpuanon.arrays.partition import Batch, Partition
+from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.partition import Partition, segment_means
 from gpuanon.arrays.threads import each
-from gpuanon.groups.device_refine import Rules, refine_cuda
-from gpuanon.groups.exchange import EuclideanTable, GowerTable, Table
-from gpuanon.groups.lockstep import Host, equal_batches, weighted
-from gpuanon.groups.neighbours import Cells, disjoint_pairs, nearest_inside, place_codes
+from gpuanon.groups.annealing import Schedule, anneal
+from gpuanon.groups.blocks import blocks
+from gpuanon.groups.lockstep import weighted
+from gpuanon.groups.neighbours import exact_bits, neighbours
 from gpuanon.groups.split import split_large
+from gpuanon.groups.whole_numbers import places_of, whole_numbers
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 
 _HEAT = 0.5
 _NEIGHBOURS = 4
 _STEPS = 30
 _FEWEST_TURNS, _MOST_TURNS = 10, 30
-_BATCH_ROWS = 1 << 14
-_NOISE = -np.log((np.arange(1 << 16) + 0.5) / (1 << 16))
-"""Quantiles of the exponential distribution: what Metropolis' rule allows, in units of the temperature."""
+_CELL = 256
+"""Groups in a cell: all pairs of them are measured."""
+_COARSE = 1 << 13
+_TREES = 3
+_REFLECTIONS = 3
+_BATCH = 1 << 12  # groups whose rows the host brings together at once
 
 
-def refine(
-    X: Array,
-    groups: Partition,
-    k: int,
-    metric: Metric = EUCLIDEAN,
-    *,
-    turns: int | None = None,
-    batch_rows: int = _BATCH_ROWS,
-) -> Partition:
+def refine(X: Array, groups: Partition, k: int, metric: Metric = EUCLIDEAN, *, turns: int | None = None) -> Partition:
     """Exchange rows between neighbouring groups so that the distortion falls.
 
     The distortion of a group C is ``Σ_{i<j} D(i, j) / |C|``, the sum of squared errors when D is the squared Euclidean
@@ -60,7 +54,6 @@ def refine(
     metric : how far rows are apart
     turns : how often cells are cut anew; more turns cool more slowly and end lower.  By default 10 for large tables,
         up to 30 for small ones
-    batch_rows : rows worked on at once; changes the speed, not the result
 
     Notes
     -----
@@ -73,28 +66,27 @@ def refine(
        calculations by fast computing machines, J. Chem. Phys. 21(6).
     .. [2] S. Kirkpatrick, C. D. Gelatt, M. P. Vecchi (1983), Optimization by simulated annealing, Science 220.
     """
-    if on_device(X):
-        rules = Rules(lambda parts: turns or _usual_turns(parts), _STEPS, _NEIGHBOURS, _HEAT)
-        return refine_cuda(X, groups, k, metric, rules)
-    X = weighted(X, metric)
-    groups = split_large(X, groups, k, EUCLIDEAN if metric.kind == "euclidean" else metric)
+    groups = split_large(X, groups, k, metric)
     if groups.parts < 2:
         return groups
+    members, sizes = _table(groups, k)
+    rows, mismatch, bits = whole_numbers(X, groups.order, metric, members.shape[1])
+    places = places_of(rows, mismatch, metric)
     turns = turns or _usual_turns(groups.parts)
-    state = _State.of(X, groups, k, metric)
-    cells = Cells()
-    distortion = 0.0
-    with one_blas_thread():
-        for turn in range(turns):
-            cooled = (turn * _STEPS + np.arange(_STEPS)) / max(1, (turns - 1) * _STEPS)
-            heats = _HEAT * np.maximum(0.0, 1 - cooled)
-            with progress.stage(""):  # the turns are what is reported, not the batches of each
-                batches = equal_batches(cells.at(turn, state.centres), max(1, batch_rows // k))
-                changes = each(lambda batch: state.anneal(batch, turn, heats), batches)  # noqa: B023
-            before, after = np.sum(changes, axis=0)
-            distortion = distortion or before
-            progress.report(0.99 * (turn + 1) / turns)
-    return state.partition(groups.order) if after < distortion else groups
+    finer = 2.0 ** (exact_bits(places.shape[1]) - bits)
+    trees: list[Partition] = []
+    changed = 0.0
+    for turn in range(turns):
+        with progress.stage(""):  # the turns are what is reported, not the batches of each
+            centres = _centres(places, members, sizes)
+            cells = _cells(centres, turn, trees)
+            whole = namespace(X).rint(centres * finer).astype(np.int32)
+            near = neighbours(whole, cells, min(_NEIGHBOURS, groups.parts - 1))
+            schedule = Schedule(turn, _STEPS, turn * _STEPS, max(1, (turns - 1) * _STEPS), _HEAT)
+            changed = changed + anneal(rows, mismatch, members, sizes, near, cells, k, schedule)
+        progress.report(0.99 * (turn + 1) / turns)
+    refined = _partition(groups, members, sizes)
+    return refined if _lower(X, groups, refined, metric, float(changed)) else groups
 
 
 def _usual_turns(groups: int) -> int:
@@ -102,89 +94,83 @@ def _usual_turns(groups: int) -> int:
     return min(int(np.clip(12 * np.sqrt(20_000 / groups), _FEWEST_TURNS, _MOST_TURNS)), 4 + groups // 4)
 
 
-@dataclass
-class _State:
-    """The groups between two turns.
+def _table(groups: Partition, k: int) -> tuple[Array, Array]:
+    """(g, w) places of each group's rows in the groups' order, and (g,) sizes.
 
-    X       : (n, d) rows, sorted by their group at the start: what is exchanged lies close together
-    P       : (n, e) the same rows as places, by which near groups are found
-    members : (g, w) rows of each group, by their number in X
-    sizes   : (g,) slots of `members` that are used
-    centres : (g, e) mean place of each group
+    Where all groups have k rows none can give one away; else one may grow, but not to 2k.
     """
-
-    X: Host
-    P: Host
-    members: Host
-    sizes: Host
-    centres: Host
-    k: int
-    metric: Metric
-
-    @classmethod
-    def of(cls, X: Host, groups: Partition, k: int, metric: Metric) -> _State:
-        X = X[groups.order]
-        P = X if metric.kind == "euclidean" else place_codes(X, metric)
-        sizes = groups.sizes.copy()
-        largest = int(sizes.max())
-        # Where all groups have k rows none can give one away; else one may grow, but not to 2k.
-        width = largest if largest == k else min(2 * k - 1, largest + 1)
-        line, row = groups.part_of_sorted(), np.arange(groups.n)
-        members = np.zeros((groups.parts, width), dtype=np.int64)
-        members[line, row - groups.starts[line]] = row
-        centres = np.add.reduceat(P, groups.starts[:-1], axis=0) / sizes[:, None].astype(P.dtype)
-        return cls(X, P, members, sizes, centres, k, metric)
-
-    def anneal(self, batch: Batch, turn: int, heats: Host) -> tuple[float, float]:
-        """Let the groups of some cells exchange rows; return their distortion before and after."""
-        lines = batch.rows[batch.valid]
-        origin = self.centres[batch.rows[:, 0]][np.nonzero(batch.valid)[0]]
-        members, x = self.members[lines], self.X.take(self.members[lines], axis=0)
-        table: Table
-        if self.metric.kind == "euclidean":
-            table = EuclideanTable(x - origin[:, None, :], self.sizes[lines], self.k)
-        else:
-            table = GowerTable(x, self.sizes[lines], self.k, self.metric)
-        before = float(table.distortion.sum(dtype=np.float64))
-        _meet(table, _lists(self.centres[lines] - origin, batch.valid), _bits(lines, turn), heats)
-        self.sizes[lines] = table.sizes
-        self.members[lines] = members = members.reshape(-1)[table.members]
-        filled = np.arange(members.shape[1]) < table.sizes[:, None]
-        places = np.where(filled[:, :, None], self.P.take(members, axis=0), 0)
-        self.centres[lines] = places.sum(axis=1) / table.sizes[:, None].astype(places.dtype)
-        return before, float(table.distortion.sum(dtype=np.float64))
-
-    def partition(self, order: Host) -> Partition:
-        """The groups as they are now."""
-        line, slot = np.nonzero(np.arange(self.members.shape[1]) < self.sizes[:, None])
-        labels = np.empty(len(order), dtype=np.int64)
-        labels[order[self.members[line, slot]]] = line
-        return Partition.from_labels(labels)
+    xp = namespace(groups.order)
+    largest = int(groups.sizes.max())
+    width = largest if largest == k else min(2 * k - 1, largest + 1)
+    place = xp.arange(groups.n, dtype=np.int64)
+    line = groups.part_of_sorted()
+    members = xp.zeros((groups.parts, width), dtype=np.int64)
+    members[line, place - groups.starts[line]] = place
+    return members, groups.sizes.copy()
 
 
-def _lists(places: Host, valid: Host) -> Host:
-    """(count, g) the groups nearest to each group of a batch of cells, by their line in the batch."""
-    padded = np.zeros((*valid.shape, places.shape[1]), dtype=np.float32)
-    padded[valid] = places
-    near = nearest_inside(padded, valid, _NEIGHBOURS)
-    number = np.cumsum(valid).reshape(valid.shape) - 1
-    return np.ascontiguousarray(number[np.arange(len(valid))[:, None, None], near][valid].T)
+def _partition(groups: Partition, members: Array, sizes: Array) -> Partition:
+    """The table's groups, whose rows are places in the order of `groups`."""
+    xp = namespace(members)
+    filled = xp.arange(members.shape[1])[None, :] < sizes[:, None]
+    line = xp.broadcast_to(xp.arange(groups.parts, dtype=np.int64)[:, None], members.shape)
+    labels = xp.empty(groups.n, dtype=np.int64)
+    labels[groups.order[members[filled]]] = line[filled]
+    return Partition.from_labels(labels)
 
 
-def _meet(table: Table, near: Host, bits: Host, heats: Host) -> None:
-    """Let each group meet its neighbours again and again, in disjoint pairs, while the table cools."""
-    holder = np.empty(len(bits), dtype=np.int64)
-    for step, heat in enumerate(heats):
-        coin = (bits >> np.uint64(step)) & np.uint64(1) == 1
-        a, b = disjoint_pairs(near[step % len(near)], coin, holder)
-        noise = _NOISE[(bits[a] * np.uint64(2 * step + 1)) >> np.uint64(48)]
-        table.visit(a, b, heat * noise)
+def _centres(places: Array, members: Array, sizes: Array) -> Array:
+    """(g, e) mean places of the groups.  Sums of whole numbers: every device has the same."""
+    xp, (g, w) = namespace(places), members.shape
+    centres = xp.empty((g, places.shape[1]), dtype=np.float64)
+
+    def work(lines: slice) -> None:
+        held, used = members[lines], sizes[lines]
+        total = xp.zeros((len(held), places.shape[1]), dtype=np.int64)
+        for slot in range(w):
+            total += xp.where((slot < used)[:, None], places.take(held[:, slot], axis=0), 0)
+        centres[lines] = total / used[:, None]
+
+    step = g if on_device(places) else _BATCH
+    each(work, [slice(at, at + step) for at in range(0, g, step)])
+    return centres
 
 
-def _bits(lines: Host, turn: int) -> Host:
-    """(g,) 64 random bits for each group and turn: the finaliser of SplitMix64."""
-    x = (lines.astype(np.uint64) << np.uint64(16)) + np.uint64(turn + 1)
-    x *= np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+def _cells(centres: Array, turn: int, trees: list[Partition]) -> Partition:
+    """Cells of near groups that lie differently at every turn: median cuts across axes that its number turns.
+
+    (A k-d tree would find all neighbours, but slowly beyond a few columns; cells miss some, at every turn others.)
+    The upper cuts cost as much as the lower ones: they are made for the first turns only, kept in `trees`, and used
+    again.
+    """
+    xp, (g, e) = namespace(centres), centres.shape
+    turned = xp.ascontiguousarray(centres.T)
+    rng = np.random.default_rng(turn)
+    for _ in range(_REFLECTIONS):
+        mirror = rng.standard_normal(e)
+        mirror /= np.sqrt((mirror * mirror).sum())
+        # Column by column with plain numbers: nothing is copied to the device, and every device rounds alike.
+        along = sum(column * float(share) for column, share in zip(turned, mirror, strict=True))
+        for j, share in enumerate(mirror):
+            turned[j] -= along * float(2 * share)
+    axes = xp.ascontiguousarray(turned.T.astype(np.float32))
+    within = Partition.whole(g, like=centres)
+    if g > _COARSE:
+        if len(trees) < _TREES:
+            trees.append(blocks(axes, within, _COARSE))
+        within = trees[turn % _TREES]
+    return blocks(axes, within, _CELL)
+
+
+def _lower(X: Array, before: Partition, after: Partition, metric: Metric, changed: float) -> bool:
+    """Whether the distortion fell: not only that of whole numbers, and by more than the order of a sum can change."""
+    if metric.kind == "gower":  # a distance is rounded by 1 a column at most, the distortion by half as much a row
+        return changed < -float(len(X) * X.shape[1])
+    X = weighted(X, metric).astype(np.float64, copy=False)
+    return changed < 0 and _squares(X, after) < (1 - 1e-9) * _squares(X, before)
+
+
+def _squares(X: Array, groups: Partition) -> float:
+    """Sum of the squared distances of the rows from their groups' means."""
+    apart = X - segment_means(X, groups)[groups.labels()]
+    return float((apart * apart).sum())

@@ -128,16 +128,16 @@ def far_parts_of_a_partition(kernels: Kernels) -> None:
 
 def far_members_of_groups(kernels: Kernels) -> None:
     d, k, n = 3, 2, BEYOND // 2
-    X = sparse(n, d)  # the last rows begin beyond 2³¹
+    X = sparse(n, d, dtype=np.int32)  # the last rows begin beyond 2³¹
     X[n - 4 :, 2] = (0, 10, 1, 11)
     members = np.array([[n - 4, n - 3], [n - 2, n - 1]])
     sizes, order, near = np.array([2, 2]), np.array([0, 1]), np.array([[1, 0]])
-    null, change = np.uint64(0), np.full((1, 1), np.nan, np.float32)
-    table = (X, np.int32(d), members, sizes, np.int32(k), np.int32(2), np.float32(1e-6))
+    null, change = np.uint64(0), np.full((1, 1), np.nan)
+    table = (X, np.int32(d), null, members, sizes, np.int32(k), np.int32(2))
     cells = (order, np.array([0, 2]), near, np.int64(2), np.int32(1))
-    steps = (np.int32(0), np.int32(64), np.int32(0), np.int32(1), np.float32(0))
-    args = (*table, *cells, *steps, null, null, np.int32(2), null, change)
-    kernels("refine").launch("anneal", 1, 32, args, shared=24 + 4 * (d + 2) * 5, watch=PLAIN)
+    steps = (np.int32(0), np.int32(64), np.int32(0), np.int32(1), np.float64(0))
+    args = (*table, *cells, *steps, np.int32(2), null, change)
+    kernels("refine").launch("anneal", 1, 32, args, shared=24 + 8 * (2 * 5 + 8), watch=PLAIN)
     assert sorted(map(sorted, members - (n - 4))) == [[0, 2], [1, 3]]
     assert change[0, 0] == -99  # of 50 + 50 there stay ½ + ½
 
@@ -145,10 +145,10 @@ def far_members_of_groups(kernels: Kernels) -> None:
 def far_cells_of_groups(kernels: Kernels) -> None:
     d, size, count = 3, 4, 2
     g = BEYOND // 2
-    centres, near = sparse(d, g), sparse(count, g, dtype=np.int64)
+    centres, near = sparse(d, g, dtype=np.int32), sparse(count, g, dtype=np.int64)
     centres[2, g - size :] = (0, 10, 1, 11)
-    sizes = (np.int64(g), np.int32(d), np.int32(count), np.int32(size))
-    shared = 128 * count * (4 + 4) + 4 * d * (size + 1)
+    sizes = (np.int64(g), np.int32(d), np.int32(count), np.int32(3), np.int32(size))
+    shared = 4 * (128 * count + d * (size + 1))
     args = (centres, np.array([g - size, g]), *sizes, near)
     kernels("refine_neighbours").launch("neighbours", 1, 128, args, shared=shared, watch=PLAIN)
     np.testing.assert_array_equal(near[:, g - size :].T - (g - size), [[2, 1], [3, 2], [0, 1], [1, 2]])

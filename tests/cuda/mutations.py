@@ -326,8 +326,8 @@ MUTATIONS = (
     Mutation(
         "pairs before all have asked",
         "refine",
-        "        __syncthreads();\n        const real now",
-        "        const real now",
+        "        __syncthreads();\n        const double cooled",
+        "        const double cooled",
         "exchanges between groups",
     ),
     Mutation(
@@ -354,9 +354,30 @@ MUTATIONS = (
     Mutation(
         "a swap forgets what the two rows shared",
         "refine",
-        "change - both * distance<GOWER>",
-        "change - real(0) * distance<GOWER>",
+        "change - (n_a + n_b) * distance<GOWER>",
+        "change - 0 * distance<GOWER>",
         "exchanges of mixed rows",
+    ),
+    Mutation(
+        "categories that differ are equal",
+        "refine",
+        "e != 0 ? mismatch[j]",
+        "e != e ? mismatch[j]",
+        "exchanges of mixed rows",
+    ),
+    Mutation(
+        "of equal exchanges any",
+        "refine",
+        "(other == value && its_code < code)",
+        "(other == value && its_code > code)",
+        "exchanges of mixed rows",
+    ),
+    Mutation(
+        "a group that gains a row does not grow",
+        "refine",
+        "/ (double)(m + 1)",
+        "/ (double)m",
+        "exchanges between groups",
     ),
     Mutation(
         "groups fall below k",
@@ -403,8 +424,8 @@ MUTATIONS = (
     Mutation(
         "lists not begun",
         "refine_neighbours",
-        "= INFINITE;",
-        "= real(0);",
+        "= NOBODY;",
+        "= 0;",
         "exchanges between groups",
     ),
     Mutation(
@@ -415,11 +436,11 @@ MUTATIONS = (
         "exchanges between groups",
     ),
     Mutation(
-        "later groups first among equals",
+        "places mixed with the last bits of distances",
         "refine_neighbours",
-        "distance < distances[at(entry - 1)]",
-        "distance <= distances[at(entry - 1)]",
-        "exchanges of mixed rows",
+        " & ~mask) | place",
+        ") | place",
+        "exchanges between groups",
     ),
     Mutation(
         "32-bit index of a centre's column",

@@ -1,27 +1,27 @@
-"""Refinement on the device: neighbours and exchanges against their definitions, and the whole against NumPy."""
+"""Refinement on the device: neighbours and exchanges against their definitions, and the whole against the host's."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.spatial.distance import cdist
 
 from gpuanon.arrays import kernels
 from gpuanon.arrays.partition import Partition
-from gpuanon.groups.annealing import Schedule, anneal, neighbours, random_words
-from gpuanon.groups.device_refine import Rules, refine_cuda
+from gpuanon.groups.annealing import Schedule, anneal, random_words
 from gpuanon.groups.mdav import mdav
+from gpuanon.groups.neighbours import neighbours
 from gpuanon.groups.refine import refine
-from gpuanon.numerics.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.distance import Metric
+from tests import naive_refine as naive
 from tests.cuda.fixtures import host
 from tests.cuda.support.fake_cupy import fake_cupy
+from tests.test_groups_refine import MANY, table
 
 Array = np.ndarray[Any, Any]
-GOWER = Metric("gower", (1.0, 2.0, 1.0), (True, False, True))
-METRICS = [pytest.param(EUCLIDEAN, id="euclidean"), pytest.param(GOWER, id="gower")]
-COLD = Schedule(turn=0, steps=1, first=0, every=1, heat=0.0, margin=1e-9)
+COLD = Schedule(turn=0, steps=1, first=0, every=1, heat=0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -30,28 +30,12 @@ def _limits_of_each_device() -> None:
     kernels._limits.cache_clear()
 
 
-def table(n: int, metric: Metric, seed: int = 0) -> Array:
-    X = np.random.default_rng(seed).uniform(size=(n, 3))
-    if metric.kind == "gower":
-        X[:, [0, 2]] = np.random.default_rng(seed + 1).integers(0, 3, size=(n, 2))
-    return X
-
-
-def distances(X: Array, Y: Array, metric: Metric) -> Array:
-    if metric.kind == "euclidean":
-        return cdist(X, Y, "sqeuclidean")
-    weights = np.asarray(metric.weights) / sum(metric.weights or ())
-    gaps = np.abs(X[:, None] - Y[None])
-    return np.where(np.asarray(metric.categorical), gaps != 0, gaps) @ weights
-
-
-def distortion(X: Array, rows: Array, metric: Metric) -> float:
-    return float(distances(X[rows], X[rows], metric).sum() / 2 / len(rows))
-
-
-def total_distortion(X: Array, groups: Partition, metric: Metric) -> float:
-    starts = host(groups.starts)
-    return sum(distortion(X, rows, metric) for rows in np.split(host(groups.order), starts[1:-1]))
+@pytest.fixture
+def brief_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few steps, in small cells: kernels are interpreted."""
+    module = sys.modules["gpuanon.groups.refine"]
+    monkeypatch.setattr(module, "_CELL", 8)
+    monkeypatch.setattr(module, "_STEPS", 6)
 
 
 def on(cp: Any, p: Partition) -> Partition:
@@ -59,86 +43,72 @@ def on(cp: Any, p: Partition) -> Partition:
     return Partition(cp.asarray(p.order), cp.asarray(p.starts))
 
 
-@pytest.mark.parametrize("shared", [100_000, 5500], ids=["staged", "global"])
-def test_neighbours_are_the_nearest_of_the_cell(shared: int) -> None:
+@pytest.mark.parametrize("shared", [100_000, 3500], ids=["staged", "global"])
+@pytest.mark.parametrize("most", [4, 1 << 20], ids=["tied", "untied"])
+def test_neighbours_are_the_nearest_of_the_cell(shared: int, most: int) -> None:
     cells = Partition.from_labels(np.random.default_rng(2).permutation(np.repeat([0, 1, 2, 3], [140, 3, 1, 20])))
-    centres = table(cells.n, EUCLIDEAN)
+    places = np.random.default_rng(3).integers(-most, most, (cells.n, 3)).astype(np.int32)
     with fake_cupy(races=True, shared_per_block=shared, shared_per_block_optin=shared) as cp:
-        near = host(neighbours(cp.asarray(centres.astype(np.float32)), on(cp, cells), 5))
-        assert near.shape == (5, cells.n)
-    for start, end in zip(cells.starts[:-1], cells.starts[1:], strict=True):
-        centre = centres.astype(np.float32).astype(float)[cells.order[start:end]]
-        apart = distances(centre, centre, EUCLIDEAN)
-        np.fill_diagonal(apart, np.inf)
-        for place in range(start, end):
-            found = near[:, place] - start
-            others = found[found != place - start]
-            assert len(others) == len(set(others)) == min(5, end - start - 1)
-            np.testing.assert_allclose(
-                apart[place - start, others], np.sort(apart[place - start])[: len(others)], rtol=1e-5
-            )
+        near = host(neighbours(cp.asarray(places), on(cp, cells), 5))
+    np.testing.assert_array_equal(near, naive.neighbours(places, cells, 5))
+    np.testing.assert_array_equal(near, neighbours(places, cells, 5))
 
 
-def naive_exchanges(a: list[int], b: list[int], k: int, width: int) -> list[tuple[list[int], list[int]]]:
-    """All that can become of two groups."""
-    swaps = [([*a[:i], y, *a[i + 1 :]], [*b[:r], x, *b[r + 1 :]]) for i, x in enumerate(a) for r, y in enumerate(b)]
-    if len(a) > k and len(b) < width:
-        swaps += [([*a[:i], *a[i + 1 :]], [*b, x]) for i, x in enumerate(a)]
-    if len(b) > k and len(a) < width:
-        swaps += [([*a, y], [*b[:r], *b[r + 1 :]]) for r, y in enumerate(b)]
-    return swaps
-
-
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("shared", [100_000, 300], ids=["shared", "scratch"])
+@pytest.mark.parametrize("mismatch", [None, [900, -1, 400]], ids=["euclidean", "gower"])
+@pytest.mark.parametrize(("most", "shared"), [(2, 100_000), (1000, 300)], ids=["tied shared", "untied scratch"])
 @pytest.mark.parametrize("sizes", [(3, 3), (3, 5), (4, 4), (5, 3)])
-def test_the_exchange_of_two_groups_is_the_best_there_is(metric: Metric, shared: int, sizes: tuple[int, int]) -> None:
+def test_the_exchange_of_two_groups_is_the_best_there_is(
+    mismatch: list[int] | None, shared: int, sizes: tuple[int, int], most: int
+) -> None:
     k, width, g = 3, 5, 12
-    X = table(g * 5, metric, seed=sum(sizes))
+    rows = np.random.default_rng(sum(sizes)).integers(0, most, (g * 5, 3)).astype(np.int32)
+    weights = None if mismatch is None else np.array(mismatch, dtype=np.int32)
     counts = np.tile(sizes, g // 2)
     members = np.arange(g * width).reshape(g, width)
     cells = Partition(np.arange(g), np.arange(0, g + 1, 2))  # six cells of two groups that have no choice
-    partner = np.arange(g) ^ 1
-    with fake_cupy(races=True, shared_per_block=shared, shared_per_block_optin=shared) as cp:
-        device = [cp.asarray(array) for array in (X, members, counts, partner[None])]
-        changed = float(anneal(*device, on(cp, cells), k, metric, COLD))
-        after, sizes_after = host(device[1]), host(device[2])
+    near = (np.arange(g) ^ 1)[None]
     coin = random_words(np.arange(g), 0) & np.uint64(1) == 1
-    meets = coin != coin[partner]
-    assert meets.any()
-    gained = 0.0
-    for a in np.flatnonzero(meets & (np.arange(g) % 2 == 0)):
-        before = [list(members[line, : counts[line]]) for line in (a, a + 1)]
-        was = sum(distortion(X, rows, metric) for rows in before)
-        best = min(
-            sum(distortion(X, np.array(rows), metric) for rows in pair) for pair in naive_exchanges(*before, k, width)
-        )
-        now = [list(after[line, : sizes_after[line]]) for line in (a, a + 1)]
-        assert sorted(now[0] + now[1]) == sorted(before[0] + before[1])
-        assert sum(distortion(X, rows, metric) for rows in now) == pytest.approx(min(best, was), abs=1e-12)
-        gained += min(best - was, 0)
-    assert changed == pytest.approx(gained, abs=1e-12)
-    assert (host(after)[~meets] == members[~meets]).all()
+    assert (coin != coin[near[0]]).any()
+    expected = members.copy(), counts.copy()
+    gained = naive.anneal(rows, weights, *expected, near, cells, k, COLD)
+    with fake_cupy(races=True, shared_per_block=shared, shared_per_block_optin=shared) as cp:
+        table, of = cp.asarray(members), cp.asarray(counts)
+        weights = weights if weights is None else cp.asarray(weights)
+        changed = anneal(cp.asarray(rows), weights, table, of, cp.asarray(near), on(cp, cells), k, COLD)
+        assert float(changed) == pytest.approx(float(gained), rel=1e-14)
+        np.testing.assert_array_equal(host(of), expected[1])
+        filled = np.arange(width) < expected[1][:, None]
+        np.testing.assert_array_equal(host(table)[filled], expected[0][filled])
 
 
-RULES = Rules(lambda groups: 3, 6, 3, 0.5)
+@pytest.mark.usefixtures("brief_steps")
+@pytest.mark.parametrize(
+    ("kind", "k", "n", "real"),
+    [
+        ("untied", 3, 61, np.float64),
+        ("untied", 10, 124, np.float64),
+        ("weights", 5, 72, np.float32),
+        ("lattice", 3, 60, np.float64),
+        ("lattice", 5, 72, np.float64),
+        ("square", 5, 70, np.float64),
+        ("gower", 5, 60, np.float64),
+        ("tied gower", 3, 61, np.float32),
+        ("tied gower", 10, 104, np.float64),
+    ],
+)
+def test_the_device_has_the_groups_of_the_host(cp: Any, kind: str, k: int, n: int, real: type) -> None:
+    X = table(kind, n).astype(real)
+    groups = mdav(X, Partition.whole(len(X)), k, MANY[kind])
+    expected = refine(X, groups, k, MANY[kind], turns=2)
+    found = refine(cp.asarray(X), on(cp, groups), k, MANY[kind], turns=2)
+    np.testing.assert_array_equal(host(found.starts), expected.starts)
+    np.testing.assert_array_equal(host(found.order), expected.order)
+    assert kind == "square" or (expected.order != groups.order).any()
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("n", [60, 63])
-def test_refined_groups_equal_those_of_the_same_program_on_numpy(cp: Any, metric: Metric, n: int) -> None:
-    X = table(n, metric)
-    groups = mdav(X, Partition.whole(n), 4, metric)
-    device = refine_cuda(cp.asarray(X), on(cp, groups), 4, metric, RULES, cell=8)
-    reference = refine_cuda(X, groups, 4, metric, RULES, cell=8)
-    np.testing.assert_array_equal(host(device.starts), reference.starts)
-    np.testing.assert_array_equal(host(device.order), reference.order)
-    assert total_distortion(X, reference, metric) < total_distortion(X, groups, metric)
-
-
-@pytest.mark.parametrize("real", [np.float32, np.float64])
-def test_refinement_keeps_its_guarantee_and_copies_nothing(cp: Any, real: type) -> None:
-    X = table(58, EUCLIDEAN).astype(real)
+@pytest.mark.usefixtures("brief_steps")
+def test_refinement_keeps_its_guarantee_and_copies_nothing(cp: Any) -> None:
+    X = table("untied", 58)
     groups = Partition.from_labels(np.repeat(np.arange(7), [4, 5, 6, 7, 8, 8, 20]))  # three of them are too large
     device = cp.asarray(X), on(cp, groups)
     cp.transfers.clear()
@@ -149,14 +119,12 @@ def test_refinement_keeps_its_guarantee_and_copies_nothing(cp: Any, real: type) 
     assert sizes.min() >= 4
     assert sizes.max() <= 7
     np.testing.assert_array_equal(np.sort(host(refined.order)), np.arange(58))
-    assert total_distortion(X.astype(float), refined, EUCLIDEAN) < total_distortion(X.astype(float), groups, EUCLIDEAN)
+    np.testing.assert_array_equal(host(refined.order), refine(X, groups, 4, turns=2).order)
 
 
-@pytest.mark.parametrize("metric", METRICS)
-def test_refined_groups_are_as_good_as_those_of_the_host(metric: Metric) -> None:
-    # The device's program, run by NumPy: 400 groups are too many for the interpreter.
-    X = table(2000, metric)
-    groups = mdav(X, Partition.whole(2000), 5, metric)
-    theirs = total_distortion(X, refine(X, groups, 5, metric, turns=10), metric)
-    ours = total_distortion(X, refine_cuda(X, groups, 5, metric, Rules(lambda groups: 10, 30, 4, 0.5)), metric)
-    assert ours < 1.03 * theirs
+@pytest.mark.usefixtures("brief_steps")
+def test_metrics_without_categories_are_refined(cp: Any) -> None:
+    X, metric = table("untied", 40), Metric("gower")
+    groups = mdav(X, Partition.whole(40), 4, metric)
+    expected = refine(X, groups, 4, metric, turns=1)
+    np.testing.assert_array_equal(host(refine(cp.asarray(X), on(cp, groups), 4, metric, turns=1).order), expected.order)

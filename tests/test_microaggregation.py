@@ -127,6 +127,15 @@ def test_combinations_that_mean_nothing_are_refused(changes, fault):
         Recipe.load(NUMBERS | {"mask": [mask]})
 
 
+@pytest.mark.parametrize("groups", ["first-axis", "fuzzy", "spanning-tree"])
+@pytest.mark.parametrize("operation", ["resample", "permute", "dither"])
+def test_groups_of_records_serve_other_operations(groups, operation):
+    mask = {"groups": {"use": groups, "k": 5}, "operation": {"use": operation}}
+    release = gpuanon.protect(numbers(120), NUMBERS | {"mask": [mask]}, rng=KEY, backend="numpy")
+    assert release.manifest["guarantee"]["smallest_group"] >= 5
+    assert release.manifest["guarantee"]["k"] == 5
+
+
 def test_each_column_gets_the_means_of_its_own_sorted_neighbours():
     table = numbers(203)
     release = release_of(table, groups="univariate")

@@ -160,9 +160,10 @@ class Univariate(_OneColumn):
 
 
 class OptimalUnivariate(_OneColumn):
-    """The same with the groups of least squared error there are in each column (Hansen, Mukherjee 2003)."""
+    """The same with the groups of least squared error there are in each column (Hansen, Mukherjee 2003).
 
-    host_only: ClassVar[bool] = True
+    A run in parts finds the best groups of each cell.
+    """
 
     use: Literal["optimal-univariate"] = "optimal-univariate"
 

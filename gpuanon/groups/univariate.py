@@ -12,7 +12,7 @@ import numpy as np
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.threads import each
-from gpuanon.groups.lockstep import Host, require_k_rows
+from gpuanon.groups.lockstep import require_k_rows
 
 _CHUNK = 512
 _BATCH = 256
@@ -35,7 +35,7 @@ def univariate(values: Array, k: int) -> Partition:
     return _from_sorted(xp.minimum(xp.arange(len(values)) // k, groups - 1), sorted_rows(values))
 
 
-def optimal_univariate(values: Host, k: int) -> Partition:
+def optimal_univariate(values: Array, k: int) -> Partition:
     """The groups of one column, k to 2k − 1 rows each, with the least sum of squared errors [1]_.
 
     Optimal groups are neighbours in the sorted column, and a group of 2k rows is never better than its two halves; so
@@ -44,7 +44,7 @@ def optimal_univariate(values: Host, k: int) -> Partition:
 
     Parameters
     ----------
-    values : (n,) NumPy array, or (n, f) the features of one column: then the groups are the best of all that are
+    values : (n,) array, or (n, f) the features of one column: then the groups are the best of all that are
         neighbours in the sorted column, by the squared errors of all features
     k : least rows in a group
 
@@ -61,7 +61,7 @@ def optimal_univariate(values: Host, k: int) -> Partition:
     require_k_rows(Partition.whole(len(values)), k)
     rows = sorted_rows(values)
     features = values.reshape(len(values), -1).astype(np.float64, copy=False)
-    return _from_sorted(np.cumsum(_first_of_group(features[rows], k)) - 1, rows)
+    return _from_sorted(namespace(values).cumsum(_first_of_group(features[rows], k)) - 1, rows)
 
 
 def sorted_rows(values: Array) -> Array:
@@ -79,27 +79,29 @@ def _from_sorted(labels: Array, rows: Array) -> Partition:
     return Partition.from_labels(by_row)
 
 
-def _first_of_group(ordered: Host, k: int) -> Host:
+def _first_of_group(ordered: Array, k: int) -> Array:
     """(n,) True where an optimal group of the ordered values (n, f) begins."""
+    xp = namespace(ordered)
     n, features = ordered.shape
     chunks = max(1, n // max(_CHUNK, 8 * k)) if k <= _MOST_ENTRIES else 1
-    borders = np.arange(chunks + 1) * n // chunks
+    borders = xp.arange(chunks + 1) * n // chunks
     count = max(1, min(_BATCH, _CELLS * chunks // (n * features)))
     batches = [slice(at, min(chunks, at + count)) for at in range(0, chunks, count)]
     entries = 2 * k - 1 if chunks > 1 else 1
-    between = np.concatenate(each(lambda batch: _Stretches(ordered, borders, batch, k).path_lengths(entries), batches))
+    between = xp.concatenate(each(lambda batch: _Stretches(ordered, borders, batch, k).path_lengths(entries), batches))
     # The shortest path through all stretches: (min, +) products, from the only entry of the first one.
-    best, came = np.full(entries, np.inf), []
+    best = xp.full(entries, np.inf)
     best[0] = 0
-    for lengths in between:
-        through = best[:, None] + lengths
-        came.append(through.argmin(axis=0))
+    came = xp.empty((chunks, entries), dtype=np.int64)
+    for at in range(chunks):
+        through = best[:, None] + between[at]
+        came[at] = through.argmin(axis=0)
         best = through.min(axis=0)
-    entry = [0]  # the last stretch ends at n
-    for came_from in reversed(came):
-        entry.append(int(came_from[entry[-1]]))
-    enter, leave = np.array(entry[:0:-1]), np.array(entry[-2::-1])
-    first = np.zeros(n, dtype=bool)
+    entry = xp.zeros(chunks + 1, dtype=np.int64)  # the last stretch ends at n
+    for at in range(chunks - 1, -1, -1):
+        entry[at : at + 1] = came[at][entry[at + 1 : at + 2]]
+    enter, leave = entry[:-1], entry[1:]
+    first = xp.zeros(n, dtype=bool)
     for cuts in each(lambda batch: _Stretches(ordered, borders, batch, k).cuts(enter[batch], leave[batch]), batches):
         first[cuts] = True
     return first
@@ -112,62 +114,63 @@ class _Stretches:
     a stretch at its first node there, at most 2k − 2 places after the stretch's begin.
     """
 
-    def __init__(self, ordered: Host, borders: Host, chosen: slice, k: int) -> None:
+    def __init__(self, ordered: Array, borders: Array, chosen: slice, k: int) -> None:
+        xp = self.xp = namespace(ordered)
         self.k = k
-        self.begin, self.size = borders[:-1][chosen], np.diff(borders)[chosen]
+        self.begin, self.size = borders[:-1][chosen], (borders[1:] - borders[:-1])[chosen]
         self.length = int(self.size.max())
         self.reach = self.length + 2 * k - 1
-        index = self.begin[:, None] + np.arange(self.reach)
-        values = ordered[np.minimum(index, len(ordered) - 1)]
+        index = self.begin[:, None] + xp.arange(self.reach)
+        values = ordered[xp.minimum(index, len(ordered) - 1)]
         values = values - values[:, self.length // 2, None]  # small numbers: their squares cancel little
         # What is the same in a whole stretch adds no error: of many levels, a stretch of sorted rows has few.
         varies = (values != 0).any(axis=1)
-        most = np.argsort(~varies, axis=1, kind="stable")[:, : max(1, varies.sum(axis=1).max())]
-        values = np.take_along_axis(values, most[:, None, :], axis=2)
-        self.sums = np.pad(np.cumsum(values, axis=1), ((0, 0), (1, 0), (0, 0)))
-        self.squares = np.pad(np.cumsum((values**2).sum(axis=2), axis=1), ((0, 0), (1, 0)))
+        most = xp.argsort(~varies, axis=1, kind="stable")[:, : max(1, int(varies.sum(axis=1).max()))]
+        values = xp.take_along_axis(values, most[:, None, :], axis=2)
+        self.sums = xp.pad(xp.cumsum(values, axis=1), ((0, 0), (1, 0), (0, 0)))
+        self.squares = xp.pad(xp.cumsum((values**2).sum(axis=2), axis=1), ((0, 0), (1, 0)))
         self.end = len(ordered) - self.begin  # no node beyond
 
-    def _edges(self, at: int) -> tuple[Host, Host]:
+    def _edges(self, at: int) -> tuple[Array, Array]:
         """(steps,) starts of the groups that end at node `at`, and (stretches, steps) their lengths; shortest first."""
-        starts = np.arange(at - self.k, max(at - 2 * self.k, -1), -1)
+        xp = self.xp
+        starts = xp.arange(at - self.k, max(at - 2 * self.k, -1), -1)
         total = self.sums[:, at, None] - self.sums[:, starts]
         square = self.squares[:, at, None] - self.squares[:, starts]
-        lengths = np.maximum(0, square - (total**2).sum(axis=2) / (at - starts))
+        lengths = xp.maximum(0, square - (total**2).sum(axis=2) / (at - starts))
         # An edge leaves from inside the stretch, and does not pass the column's end.
-        lengths[(starts >= self.size[:, None]) | (at > self.end[:, None])] = np.inf
-        return starts, lengths
+        return starts, xp.where((starts >= self.size[:, None]) | (at > self.end[:, None]), np.inf, lengths)
 
-    def _paths(self, entries: Host, keep: bool) -> tuple[Host, Host]:
+    def _paths(self, entries: Array, keep: bool) -> tuple[Array, Array]:
         """(reach + 1, stretches, entries) shortest path to each node, and the steps of its last edge when kept."""
+        xp = self.xp
         stretches, count = entries.shape
-        path = np.full((self.reach + 1, stretches, count), np.inf)
-        np.put_along_axis(path, entries[None], 0, axis=0)
-        steps = np.zeros(path.shape if keep else (0,), dtype=np.int16)
+        path = xp.full((self.reach + 1, stretches, count), np.inf)
+        path[entries, xp.arange(stretches)[:, None], xp.arange(count)] = 0
+        steps = xp.zeros(path.shape if keep else (0,), dtype=np.int64)
         for at in range(self.k, self.reach):
             starts, lengths = self._edges(at)
             through = path[starts] + lengths.T[:, :, None]
-            step = through.argmin(axis=0)
-            shortest = np.take_along_axis(through, step[None], axis=0)[0]
-            open_ = shortest < path[at]
-            path[at][open_] = shortest[open_]
             if keep:
-                steps[at][open_] = step[open_] + self.k
+                steps[at] = through.argmin(axis=0) + self.k  # of a node that is an entry no step is ever asked for
+            path[at] = xp.minimum(path[at], through.min(axis=0))
         return path, steps
 
-    def path_lengths(self, entries: int) -> Host:
+    def path_lengths(self, entries: int) -> Array:
         """(stretches, entries, entries) length of the shortest path from each entry to each entry of the next one."""
-        stretch, entry = np.arange(len(self.size)), np.arange(entries)
-        path, _ = self._paths(np.broadcast_to(entry, (len(stretch), entries)), keep=False)
+        xp = self.xp
+        stretch, entry = xp.arange(len(self.size)), xp.arange(entries)
+        path, _ = self._paths(xp.broadcast_to(entry, (len(stretch), entries)), keep=False)
         leave = self.size[:, None] + entry
         return path[leave[:, None, :], stretch[:, None, None], entry[None, :, None]]
 
-    def cuts(self, entry: Host, leave: Host) -> Host:
+    def cuts(self, entry: Array, leave: Array) -> Array:
         """Nodes of the shortest paths that enter each stretch at `entry` and the next one at `leave`."""
+        xp = self.xp
         _, steps = self._paths(entry[:, None], keep=True)
         at = self.size + leave
         found = []
-        while len(here := np.flatnonzero(at > entry)):
+        while len(here := xp.flatnonzero(at > entry)):
             at[here] -= steps[at[here], here, 0]
             found.append(self.begin[here] + at[here])
-        return np.concatenate(found)
+        return xp.concatenate(found)

@@ -3,6 +3,7 @@
 // Counter of a record's w-th word: (record's low half, its high half, w / 4, the stream's tweak).  One thread a number: the
 // four words of a counter are computed anew for each of them, which costs less than writing with gaps would.
 // No parameter is a `real`: a draw is the same whatever the table's type.
+#include "normal_quantile.cuh"
 
 struct Words {
     unsigned int w0, w1, w2, w3;
@@ -106,5 +107,5 @@ normal(const long long* __restrict__ records, long long n, int count, unsigned i
     const long long i = (long long)blockIdx.x * 256 + threadIdx.x;
     if (i >= n * count) return;
     const long long row = i / count;
-    out[i] = normcdfinv(unit_of(records[row], (int)(i - row * count), k0, k1, tweak));
+    out[i] = normal_quantile(unit_of(records[row], (int)(i - row * count), k0, k1, tweak));
 }

@@ -25,6 +25,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.arrays.kernels import launch
+from gpuanon.arrays.normal_quantile import normal_quantile
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 
@@ -160,10 +161,8 @@ class Draws:
         return self._drawn("uniform", count, np.float64, 2, _units)
 
     def normal(self, count: int = 1) -> Array:
-        """(n, count) standard normal float64, by the inverse distribution function."""
-        from scipy.special import ndtri
-
-        return self._drawn("normal", count, np.float64, 2, lambda four: [ndtri(unit) for unit in _units(four)])
+        """(n, count) standard normal float64, by the inverse distribution function; the same bits on every device."""
+        return self._drawn("normal", count, np.float64, 2, lambda four: [normal_quantile(u) for u in _units(four)])
 
     def _drawn(
         self, kernel: str, count: int, dtype: Any, yields: int, numbers: Callable[[list[Host]], Sequence[Host]]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from gpuanon.arrays.kernels import folder
+from gpuanon.arrays.normal_quantile import normal_quantile
 from gpuanon.arrays.rng import Key, philox
+from tests.cuda.support.interpreter import Module
 from tests.test_rng import KNOWN, SECRET, words
 
+PROBES = Path(__file__).parent / "probes"
 RECORDS = np.concatenate([np.arange(5), [2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**53, 2**62]]).astype(np.int64)
 
 
@@ -40,12 +45,26 @@ def test_permutation_keys_are_bit_equal_to_the_hosts(cp: Any) -> None:
     assert np.array_equal(device.keys().get(), host.keys())
 
 
-def test_normals_follow_the_same_inverse_to_some_units_in_the_last_place(cp: Any) -> None:
-    """Bit-equal uniforms, and two implementations of one function: CUDA states 5 units for its own."""
-    records = np.arange(400)
+def test_normals_are_bit_equal_to_the_hosts(cp: Any) -> None:
+    records = np.arange(2000)
     host, device = Key(SECRET).draws(records, "n"), Key(SECRET).draws(cp.asarray(records), "n")
-    expected, found = host.normal(3), device.normal(3).get()
-    assert (np.abs(found - expected) <= 8 * np.spacing(np.abs(expected))).all()
+    expected = host.normal(3)
+    assert (np.abs(host.uniform(3) - 0.5) > 0.425).sum() > 500  # tails too
+    np.testing.assert_array_equal(device.normal(3).get(), expected)
+
+
+def test_the_quantile_function_is_bit_equal_to_the_hosts_everywhere() -> None:
+    rng = np.random.default_rng(0)
+    small = 2.0 ** -rng.uniform(1, 1020, 1000)
+    edges = [0.075, 0.925, 0.5, np.exp(-25.0), 2.0**-53, 2.0**-1022, np.sqrt(0.5), 0.25, 1 / 32]
+    near = np.concatenate([np.nextafter(edges, 0), edges, np.nextafter(edges, 1)])
+    p = np.concatenate([rng.random(1000), small, 1 - 2.0 ** -rng.uniform(1, 53, 500), near])
+    p = p[(p >= np.finfo(float).tiny) & (p < 1)]
+    header = (folder() / "normal_quantile.cuh").read_text()
+    module = Module.from_source(header + (PROBES / "normal_quantile.cu").read_text())
+    found = np.empty_like(p)
+    module.launch("quantiles", grid=(-(-len(p) // 256),), block=(256,), args=(p, found, np.int32(len(p))))
+    np.testing.assert_array_equal(found, normal_quantile(p))
 
 
 def test_no_records_launch_nothing(cp: Any) -> None:

@@ -57,7 +57,7 @@ def verify(plan: Plan, original: Table, masked: Masked, release: Table) -> Guara
         text = f"every value of {names} is shared by at least {k} released records"
         if len(plan.columns) > 1:
             text = f"in each of {names} by itself, every value is shared by at least {k} released records"
-            text += " (their combinations may be rarer)"
+            text += " (their combinations may be unique)"
         return Guarantee(text, k, True, figures)
     if masked.source is not None:
         _check_moves(plan, original, masked, release, own_group=promise == "members")

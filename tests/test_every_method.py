@@ -116,7 +116,7 @@ def test_a_promise_of_shared_values_holds_in_each_column_of_the_release(mask):
     release = protect(registry(), mask)
     for name in masked_columns(mask):
         assert release.data[name].to_pandas().value_counts(dropna=False).loc[lambda n: n > 0].min() >= MASKS[mask]["k"]
-    assert "combinations may be rarer" in release.manifest["guarantee"]["statement"]
+    assert "combinations may be unique" in release.manifest["guarantee"]["statement"]
 
 
 @every_method

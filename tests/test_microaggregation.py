@@ -165,7 +165,7 @@ def test_the_statement_says_what_holds_and_no_more():
     guarantee = release.manifest["guarantee"]
     assert guarantee["statement"] == (
         "in each of x, y by itself, every value is shared by at least 5 released records"
-        " (their combinations may be rarer)"
+        " (their combinations may be unique)"
     )
     frame = release.data.to_pandas()
     assert frame.groupby(["x", "y"]).size().min() == 1  # the release is not k-anonymous on both

@@ -13,19 +13,16 @@ import pytest
 
 import gpuanon
 from gpuanon import cli
-from gpuanon.arrays.backend import choose
 from gpuanon.arrays.rng import Key
 from gpuanon.catalogue.methods import MICRO_GROUPS, Microaggregation
-from gpuanon.engine.plan import Plan
 from gpuanon.errors import GpuanonError, GuaranteeError, RecipeError
 from gpuanon.groups.univariate import optimal_univariate
 from gpuanon.recipe import Recipe
-from gpuanon.tables.schema import Schema
-from gpuanon.tables.table import Table
 from gpuanon.verify import verify
 from tests.every import recipe, registry
 from tests.test_groups_mdav import census, loss
 from tests.test_parts import protected, written
+from tests.test_verify import masked, with_cell
 
 KEY = Key(b"a key for tests, of sixteen bytes or more")
 NUMBERS = {"columns": {name: {"role": "quasi"} for name in "xy"}}
@@ -175,19 +172,12 @@ def test_the_statement_says_what_holds_and_no_more():
 
 
 def test_one_value_that_differs_breaks_the_promise():
-    before = Table.of(registry(120))
-    schema = Schema.resolve(before, Recipe.load(recipe("permute")).columns)
-    plan = Plan.fit(Microaggregation(k=5, groups="univariate").combination(), before, schema, "indicator")
-    masked = plan.apply(before, KEY.draws(np.arange(120)), choose("numpy"))
-    verify(plan, before, masked, masked.table)
-    arrow = masked.table.to_arrow()
-    ages = arrow["age"].to_pylist()
-    ages[7] = 99
-    broken = arrow.set_column(arrow.column_names.index("age"), "age", pa.array(ages, arrow.schema.field("age").type))
+    plan, before, result = masked(Microaggregation(k=5, groups="univariate"))
+    verify(plan, before, result, result.table)
     with pytest.raises(GuaranteeError, match="a value of age is shared by 1 released records, fewer than k = 5"):
-        verify(plan, before, masked, Table.of(broken))
+        verify(plan, before, result, with_cell(result.table, "age", 7, 99))
     with pytest.raises(GuaranteeError, match="a group has 4 records"):
-        verify(plan, before, replace(masked, smallest=4), masked.table)
+        verify(plan, before, replace(result, smallest=4), result.table)
 
 
 def test_nulls_and_rare_levels_are_shared_by_k_or_vanish():

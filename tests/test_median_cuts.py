@@ -139,10 +139,16 @@ def test_recipes_name_median_cuts():
 
 
 @pytest.mark.parametrize("columns", ["widest", "all"])
-def test_they_run_where_the_array_lives(columns, xp):
-    X = np.random.default_rng(6).normal(size=(90, 2))
+@pytest.mark.parametrize("values", [1000, 4, 1], ids=["distinct", "ties", "equal"])
+def test_they_run_where_the_array_lives(columns, values, xp):
+    rng = np.random.default_rng(6)
+    X = rng.integers(0, values, size=(190, 3)) + (rng.random((190, 3)) if values == 1000 else 0.0)
+    X[::7] = X[0]
     cuts = widest_cuts if columns == "widest" else all_cuts
     moved = xp.asarray(X)
-    p = cuts(moved, Partition.whole(90, moved), 3)
-    assert isinstance(p.order, xp.ndarray)
-    np.testing.assert_array_equal(host(p.labels()), cuts(X, Partition.whole(90), 3).labels())
+    for parts in (Partition.whole(190), Partition.from_labels(rng.integers(0, 5, 190))):
+        p = cuts(moved, Partition(xp.asarray(parts.order), xp.asarray(parts.starts)), 3)
+        assert isinstance(p.order, xp.ndarray)
+        expected = cuts(X, parts, 3)
+        np.testing.assert_array_equal(host(p.order), expected.order)
+        np.testing.assert_array_equal(host(p.starts), expected.starts)

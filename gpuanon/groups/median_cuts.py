@@ -15,20 +15,20 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.progress import stage
 from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
 from gpuanon.errors import GuaranteeError, InputError
+from gpuanon.groups.device_cuts import all_cuts_cuda, widest_cuts_cuda
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
-from gpuanon.numerics.equal_rows import equal_rows
+from gpuanon.numerics.equal_rows import equal_rows, packed
 from gpuanon.numerics.lockstep import Affine, even_batches, gather
 from gpuanon.numerics.svd import principal_axes
 from gpuanon.parts import Groups
 
 _CELLS = 1 << 16
-_BITS = 63
 
 
 def widest_cuts(X: Array, within: Partition, k: int) -> Partition:
@@ -41,13 +41,15 @@ def widest_cuts(X: Array, within: Partition, k: int) -> Partition:
     Cost      : O(n (d + log n) log(n / k)), all parts of a level in lock step.
     """
     _require(within, k)
+    if on_device(X):
+        return widest_cuts_cuda(X, within, k)
     level = within
-    open_parts = to_host(level.sizes) > 2 * k
+    open_parts = level.sizes > 2 * k
     while open_parts.any():
         finer = cut_in_two(X, level, level.sizes // 2, open_parts)
         # Children come in the order of their parents, one for a part that stayed whole.
-        halves = np.bincount(to_host(level.labels()[finer.order[finer.starts[:-1]]]), minlength=level.parts)
-        open_parts = np.repeat(halves > 1, halves) & (to_host(finer.sizes) > 2 * k)
+        halves = np.bincount(level.labels()[finer.order[finer.starts[:-1]]], minlength=level.parts)
+        open_parts = np.repeat(halves > 1, halves) & (finer.sizes > 2 * k)
         level = finer
     return level
 
@@ -82,38 +84,29 @@ def all_cuts(X: Array, within: Partition, k: int) -> Partition:
     2^d: in high dimension nearly every record ends alone, which no parameter cures.  No size is promised; see
     `MedianCuts`, which refuses such groups.
     """
-    xp = namespace(X)
+    if on_device(X):
+        return all_cuts_cuda(X, within, k)
     level = within
-    open_parts = to_host(level.sizes) > 2 * k
+    open_parts = level.sizes > 2 * k
     while open_parts.any():
-        above = xp.zeros(X.shape, dtype=bool)
+        above = np.zeros(X.shape, dtype=bool)
 
         def mark(batch: Batch, above: Array = above) -> None:
             Z = gather(X, batch)
             m = batch.valid.sum(axis=1)[:, None, None]
-            ordered = xp.sort(xp.where(batch.valid[:, :, None], Z, np.inf), axis=1)
-            low = xp.take_along_axis(ordered, (m - 1) // 2 + xp.zeros((1, 1, Z.shape[2]), dtype=np.int64), axis=1)
-            high = xp.take_along_axis(ordered, m // 2 + xp.zeros((1, 1, Z.shape[2]), dtype=np.int64), axis=1)
+            ordered = np.sort(np.where(batch.valid[:, :, None], Z, np.inf), axis=1)
+            low = np.take_along_axis(ordered, (m - 1) // 2 + np.zeros((1, 1, Z.shape[2]), dtype=np.int64), axis=1)
+            high = np.take_along_axis(ordered, m // 2 + np.zeros((1, 1, Z.shape[2]), dtype=np.int64), axis=1)
             marks = 0.5 * (low + high) < Z
-            above[batch.rows] = xp.where(batch.valid[:, :, None], marks, marks[:, :1])
+            above[batch.rows] = np.where(batch.valid[:, :, None], marks, marks[:, :1])
 
         each(mark, even_batches(level, np.flatnonzero(open_parts), _CELLS))
-        finer = Partition.from_labels(equal_rows(_packed(above), level.labels()))
+        finer = Partition.from_labels(equal_rows(packed(above), level.labels()))
         # A part with one pattern cannot be cut further: it is recognised by its unchanged size.
-        sizes, parent = to_host(finer.sizes), to_host(level.labels()[finer.order[finer.starts[:-1]]])
-        open_parts = (sizes > 2 * k) & (sizes < to_host(level.sizes)[parent])
+        parents = level.labels()[finer.order[finer.starts[:-1]]]
+        open_parts = (finer.sizes > 2 * k) & (finer.sizes < level.sizes[parents])
         level = finer
     return level
-
-
-def _packed(bits: Array) -> Array:
-    """(n, words) int64 that hold the `bits` (n, d) of each row."""
-    xp = namespace(bits)
-    words = []
-    for at in range(0, bits.shape[1], _BITS):
-        piece = bits[:, at : at + _BITS]
-        words.append((piece.astype(np.int64) << xp.arange(piece.shape[1], dtype=np.int64)).sum(axis=1))
-    return xp.stack(words, axis=1)
 
 
 def _require(within: Partition, k: int) -> None:
@@ -127,8 +120,8 @@ def _require(within: Partition, k: int) -> None:
 
 def small_share(groups: Partition, k: int) -> float:
     """Share of the rows that are in a group of fewer than `k` rows."""
-    sizes = to_host(groups.sizes)
-    return float(sizes[sizes < k].sum() / max(groups.n, 1))
+    sizes = groups.sizes
+    return float(sizes[sizes < k].sum()) / max(groups.n, 1)
 
 
 class MedianCuts(Groups):

@@ -8,6 +8,8 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, to_host
 
+_BITS = 63
+
 
 def equal_rows(X: Array, within: Array | None = None) -> Array:
     """(n,) int64 class of each row of `X` (n, d), from 0: rows that are equal (and equal in `within`) share a class.
@@ -40,6 +42,16 @@ def equal_rows(X: Array, within: Array | None = None) -> Array:
     labels = xp.empty(n, dtype=np.int64)
     labels[order] = xp.cumsum(new) - 1
     return labels
+
+
+def packed(bits: Array) -> Array:
+    """(n, words) int64 that hold the `bits` (n, d) of each row, 63 of them a word: rows are equal when these are."""
+    xp = namespace(bits)
+    words = []
+    for at in range(0, bits.shape[1], _BITS):
+        piece = bits[:, at : at + _BITS]
+        words.append((piece.astype(np.int64) << xp.arange(piece.shape[1], dtype=np.int64)).sum(axis=1))
+    return xp.stack(words, axis=1)
 
 
 def _small_numbers(X: Array) -> Array | None:

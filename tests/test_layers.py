@@ -13,7 +13,10 @@ LAYERS = (
     ("gpuanon.arrays",),
     ("gpuanon.numerics",),
     ("gpuanon.tables",),
-    ("gpuanon.parts", "gpuanon.groups", "gpuanon.bases", "gpuanon.operations", "gpuanon.catalogue.methods"),
+    (
+        "gpuanon.parts", "gpuanon.groups", "gpuanon.bases", "gpuanon.operations", "gpuanon.catalogue.combination",
+        "gpuanon.catalogue.microaggregation", "gpuanon.catalogue.methods",
+    ),
     (
         "gpuanon.measure", "gpuanon.risk", "gpuanon.utility", "gpuanon.workloads", "gpuanon.comparison",
         "gpuanon.catalogue.measures", "gpuanon.catalogue.__init__",

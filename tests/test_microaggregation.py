@@ -14,7 +14,7 @@ import pytest
 import gpuanon
 from gpuanon import cli
 from gpuanon.arrays.rng import Key
-from gpuanon.catalogue.methods import MICRO_GROUPS, Microaggregation
+from gpuanon.catalogue.microaggregation import MICRO_GROUPS, Microaggregation
 from gpuanon.errors import GpuanonError, GuaranteeError, RecipeError
 from gpuanon.groups.univariate import optimal_univariate
 from gpuanon.recipe import Recipe

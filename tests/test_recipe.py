@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gpuanon.catalogue.methods import Microaggregation
+from gpuanon.catalogue.microaggregation import Microaggregation
 from gpuanon.errors import RecipeError
 from gpuanon.recipe import Recipe
 

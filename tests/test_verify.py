@@ -11,7 +11,8 @@ import pytest
 import gpuanon
 from gpuanon.arrays.backend import choose
 from gpuanon.arrays.rng import Key
-from gpuanon.catalogue.methods import DistributionPreserving, Microaggregation
+from gpuanon.catalogue.methods import DistributionPreserving
+from gpuanon.catalogue.microaggregation import Microaggregation
 from gpuanon.engine.plan import Plan
 from gpuanon.errors import GuaranteeError
 from gpuanon.operations.centroid import Centroid

@@ -6,30 +6,17 @@ A recipe may also hold a `Combination` itself.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
-from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
+from pydantic import Discriminator, Field, Tag
 
-from gpuanon.bases import AnyBasis, Ica, Identity, Svd
+from gpuanon.bases import Ica, Svd
+from gpuanon.catalogue.combination import Combination, K, Method
+from gpuanon.catalogue.microaggregation import Microaggregation
 from gpuanon.errors import RecipeError
-from gpuanon.groups import (
-    AnyGroups,
-    FirstAxis,
-    Fuzzy,
-    KMember,
-    Mdav,
-    MedianCuts,
-    OptimalUnivariate,
-    SpanningTree,
-    Spectral,
-    Univariate,
-    Whole,
-)
-from gpuanon.operations import AnyOperation, Centroid, Dither, Noise, Permute, Resample, Swap
-from gpuanon.parts import Part, Promise
+from gpuanon.groups import KMember, MedianCuts, Spectral, Whole
+from gpuanon.operations import Centroid, Dither, Noise, Permute, Resample, Swap
 
-ColumnChoice: TypeAlias = Literal["quasi", "all"] | tuple[str, ...]
-K = Annotated[int, Field(ge=2, description="records of a group, at least")]
 Block = Annotated[int, Field(ge=0, description="rows of a spatial block; 0: the whole table at once, as published")]
 
 
@@ -44,136 +31,6 @@ def _settled(target: int | Literal["auto"]) -> int:
     if target == "auto":
         raise RecipeError('target: "auto" needs a reference sample to settle it')
     return target
-
-
-class Combination(Part):
-    """groups × basis × operation, freely combined."""
-
-    groups: AnyGroups
-    basis: AnyBasis = Identity()
-    operation: AnyOperation
-    columns: ColumnChoice = Field(default="quasi", description='"quasi", "all" or a list of names')
-    metric: Literal["euclidean", "gower"] = Field(default="euclidean", description="how the groups measure distance")
-    response_weight: float = Field(
-        default=0.0, ge=0, description="weight of the sensitive columns in the grouping; they are not changed"
-    )
-
-    @model_validator(mode="after")
-    def _fit_together(self) -> Self:
-        """Refuse a metric that the groups do not know, and what cannot be done with groups of single columns."""
-        groups = self.groups
-        if self.metric not in groups.metrics:
-            raise ValueError(f"metric: {groups.use} groups know {', '.join(groups.metrics)} only, got {self.metric}")
-        if groups.per_column and (self.basis.use, self.operation.use) != ("identity", "centroid"):
-            raise ValueError(
-                f"{groups.use} groups are those of each column by itself: basis identity and operation centroid are"
-                f" allowed, got {self.basis.use} and {self.operation.use}"
-            )
-        if groups.per_column and self.response_weight:
-            raise ValueError(
-                f"response_weight: does not apply to {groups.use} groups, in which one column at a time takes part"
-            )
-        return self
-
-    @property
-    def promise(self) -> Promise:
-        """What is verified on the release."""
-        return "values" if self.groups.per_column else self.operation.promise
-
-    @property
-    def k(self) -> int | None:
-        """The smallest group that the groups promise, or None."""
-        return getattr(self.groups, "k", None)
-
-    def combination(self) -> Combination:
-        """Itself: a named method has the same function."""
-        return self
-
-
-class Method(Part):
-    """A published method."""
-
-    source: ClassVar[str]
-
-    columns: ColumnChoice = Field(default="quasi", description='"quasi", "all" or a list of names')
-
-    def combination(self) -> Combination:
-        """The method's groups, basis and operation."""
-        raise NotImplementedError
-
-
-MicroGroups: TypeAlias = type[Mdav | KMember | Univariate | OptimalUnivariate | FirstAxis | Fuzzy | SpanningTree]
-MICRO_GROUPS: dict[str, MicroGroups] = {
-    "mdav": Mdav,
-    "k-member": KMember,
-    "univariate": Univariate,
-    "optimal-univariate": OptimalUnivariate,
-    "first-axis": FirstAxis,
-    "fuzzy": Fuzzy,
-    "spanning-tree": SpanningTree,
-}
-"""The groupings of `Microaggregation`."""
-
-
-class Microaggregation(Method):
-    """Groups of at least k similar records; each record receives its group's centre."""
-
-    source: ClassVar[str] = "Domingo-Ferrer and Torra 2005; Byun et al. 2007; Lasko 2007, ch. 2"
-
-    method: Literal["microaggregation"] = "microaggregation"
-    k: K
-    groups: Literal["mdav", "k-member", "univariate", "optimal-univariate", "first-axis", "fuzzy", "spanning-tree"] = (
-        Field(
-            default="mdav",
-            description="how similar records are found",
-            json_schema_extra={"values": {name: (m.__doc__ or "").split("\n")[0] for name, m in MICRO_GROUPS.items()}},
-        )
-    )
-    refine: bool | None = Field(
-        default=None,
-        description="exchange records between neighbouring groups while the loss falls; not for fuzzy, univariate",
-        json_schema_extra={"default": True},
-    )
-    block: int | None = Field(
-        default=None,
-        ge=0,
-        description="rows of a spatial block; 0: the whole table at once, as published; not for univariate, first-axis",
-        json_schema_extra={"default": 1024},
-    )
-    centre: Literal["mean", "median"] = Field(default="mean", description="of numbers; categories have their mode")
-    metric: Literal["euclidean", "gower"] = "euclidean"
-
-    @model_validator(mode="before")
-    @classmethod
-    def _defaults_of_the_groups(cls, data: Any) -> Any:
-        """`refine` and `block` where the groups have them: a manifest says what was done."""
-        model = MICRO_GROUPS.get(str(data.get("groups", "mdav"))) if isinstance(data, dict) else None
-        if model is None:
-            return data
-        usual = {name: model.model_fields[name].default for name in ("refine", "block") if name in model.model_fields}
-        return {**usual, **{name: value for name, value in data.items() if value is not None or name not in usual}}
-
-    @field_validator("refine", "block", "metric")
-    @classmethod
-    def _applies(cls, value: Any, info: ValidationInfo) -> Any:
-        """Refuse what the chosen groups have no use for."""
-        use = info.data.get("groups")
-        if use is None or value is None:
-            return value
-        model = MICRO_GROUPS[use]
-        if info.field_name == "metric" and value not in model.metrics:
-            raise ValueError(f"{use} groups know {', '.join(model.metrics)} only")
-        if info.field_name != "metric" and info.field_name not in model.model_fields:
-            having = [name for name, other in MICRO_GROUPS.items() if info.field_name in other.model_fields]
-            raise ValueError(f"does not apply to {use} groups, only to {', '.join(having)}")
-        return value
-
-    def combination(self) -> Combination:
-        given = {"refine": self.refine, "block": self.block}
-        groups = MICRO_GROUPS[self.groups](k=self.k, **{n: v for n, v in given.items() if v is not None})
-        return Combination(
-            groups=groups, operation=Centroid(centre=self.centre), columns=self.columns, metric=self.metric
-        )
 
 
 class DistributionPreserving(Method):

@@ -15,7 +15,7 @@ from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Array, Backend, namespace, to_host
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
-from gpuanon.catalogue.methods import Combination
+from gpuanon.catalogue.combination import Combination
 from gpuanon.errors import BackendError, RecipeError
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 from gpuanon.parts import Changed, Moved, Outcome, Records

@@ -7,8 +7,10 @@ TOML, YAML and JSON hold the same structure (a `dict` in Python).  A bad recipe 
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -113,12 +115,24 @@ def _faults(error: ValidationError) -> list[str]:
     lines = []
     for fault in error.errors(include_url=False):
         where = ".".join(str(part) for part in _path(fault["loc"])) or "recipe"
-        message = fault["msg"].removeprefix("Value error, ")
-        message = message[:1].lower() + message[1:]
         came = fault.get("input")
         shown = f", got {came!r}" if isinstance(came, (str, int, float, bool)) and fault["type"] != "missing" else ""
-        lines.append(f"{where}: {message}{shown}")
+        lines.append(f"{where}: {_message(fault)}{shown}")
     return lines
+
+
+def _message(fault: Any) -> str:
+    """What is wrong, in the recipe's own terms."""
+    if fault["type"] == "union_tag_invalid":
+        tag, known = fault["ctx"]["tag"], re.findall("'([^']+)'", fault["ctx"]["expected_tags"])
+        near = get_close_matches(tag, known, n=1)
+        there = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+        name = fault["ctx"]["discriminator"].strip("'")
+        return f"{name} {tag!r} does not exist; {there}"
+    if fault["type"] == "extra_forbidden":
+        return "there is no such setting"
+    message: str = fault["msg"].removeprefix("Value error, ")
+    return message[:1].lower() + message[1:]
 
 
 def _path(location: tuple[int | str, ...]) -> list[int | str]:

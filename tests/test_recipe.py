@@ -91,9 +91,11 @@ def test_a_bad_mask_is_named(mask, place):
         Recipe.load(DATA | {"mask": [mask]})
 
 
-def test_an_unknown_method_lists_what_there_is():
-    with pytest.raises(RecipeError, match="distribution-preserving"):
+def test_an_unknown_method_is_answered_with_the_nearest_or_with_all():
+    with pytest.raises(RecipeError, match="'microagregation' does not exist; did you mean 'microaggregation'"):
         Recipe.load(DATA | {"mask": [{"method": "microagregation", "k": 3}]})
+    with pytest.raises(RecipeError, match="'zzz' does not exist; there are microaggregation, distribution-preserving"):
+        Recipe.load(DATA | {"mask": [{"method": "zzz", "k": 3}]})
 
 
 @pytest.mark.parametrize("missing", ["columns", "mask"])

@@ -88,7 +88,17 @@ def kernel(rows: int, repeat: int) -> dict[str, Any]:
 
 def others(rows: int, repeat: int) -> list[dict[str, Any]]:
     """The cheap measures, each once."""
-    from gpuanon.utility import bias, cells, confidence, differences, information_loss, ks, propensity
+    from gpuanon.utility import (
+        bias,
+        cells,
+        clusters,
+        confidence,
+        differences,
+        information_loss,
+        ks,
+        propensity,
+        propensity_forest,
+    )
 
     X, Y = tables(rows)
     codes = cells.binned(X, Y)
@@ -99,6 +109,8 @@ def others(rows: int, repeat: int) -> list[dict[str, Any]]:
         confidence: ("confidence_overlap", "estimator_mse"),
         bias: ("mean_bias", "correlation_bias", "regression_drift"),
         propensity: ("pmse_logit", "pmse_cart", "propensity_ks", "propensity_wilcoxon"),
+        propensity_forest: ("pmse_forest",),
+        clusters: ("cluster_balance",),
         cells: ("vw", "jsd", "kl", "cell_ks"),
     }
     found = []

@@ -55,6 +55,9 @@ ON_A_COPY = {
     "propensity_ks": 0.0,
     "propensity_wilcoxon": 0.0,
     "pmse_logit": 0.0,
+    "pmse_cart": 0.0,
+    "pmse_forest": 0.0,
+    "cluster_balance": 0.0,
 }
 # Everything in one class, far from where it was: nobody is found, everything is lost.
 WORSE_AFTER_SHUFFLING = {
@@ -70,6 +73,8 @@ WORSE_AFTER_SHUFFLING = {
     "vw",
     "cell_ks",
     "kernel_pca",
+    "pmse_forest",
+    "cluster_balance",
     "regression_drift",
 }
 

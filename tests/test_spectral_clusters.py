@@ -125,10 +125,10 @@ def test_kmeans_seeds_are_drawn_by_squared_distance():
     X = np.tile([[0.0], [1.0], [3.0]], (1, 1))[None]
     uniforms = np.random.default_rng(3).uniform(size=(20_000, 3, 2))
     uniforms[:, 0, 0], uniforms[:, 1:, 0] = 0.999, 0.5  # least −log u: the first row starts
-    from gpuanon.numerics.kmeans import _seeds
+    from gpuanon.numerics.kmeans import seeds
 
-    seeds = _seeds(np.repeat(X, 20_000, axis=0), uniforms)
-    assert abs((seeds[:, 1, 0] == 3).mean() - 0.9) < 0.01
+    centres = seeds(np.repeat(X, 20_000, axis=0), uniforms)
+    assert abs((centres[:, 1, 0] == 3).mean() - 0.9) < 0.01
 
 
 def test_clusters_that_are_there_are_found():

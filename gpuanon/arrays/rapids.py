@@ -1,4 +1,4 @@
-"""k-means and nearest neighbours from the library of the array's own device: cuML on a GPU, scikit-learn on the host.
+"""k-means, nearest neighbours and forests from the library of the array's own device: cuML or scikit-learn.
 
 cuML imports without a GPU and does not fall back by itself, so it counts only when it has answered a small problem.
 A device array never goes to the host behind the caller's back: without cuML these functions raise.
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.threads import thread_count
 from gpuanon.errors import BackendError
 
 
@@ -57,6 +58,30 @@ def neighbours(X: Array, Y: Array, k: int) -> Array:
     options: dict[str, Any] = {"output_type": "cupy"} if on_device(X) else {}
     found = neighbors.NearestNeighbors(n_neighbors=k, algorithm="brute", **options).fit(Y)
     return namespace(X).asarray(found.kneighbors(X, return_distance=False), dtype=np.int64)
+
+
+def forest(X: Array, y: Array, new: Array, trees: int = 100, smallest: int = 10, depth: int = 16) -> Array:
+    """(m,) float64 probability of class 1 for the rows of `new` (m, d), by a random forest fitted to `X` (n, d).
+
+    Every tree sees all rows and chooses each split among √d random columns, so rows that occur once in either class
+    have the probability ½ whatever the trees.  Fitted in float32 by either library; cuML splits at 128 quantiles.
+
+    y : (n,) 0 or 1, both of which occur
+    smallest, depth : rows of a leaf, at least, and splits above it, at most
+    """
+    ensemble = _library("forests", "ensemble", X)
+    xp = namespace(X)
+    # One stream: with several, a seed does not make cuML's trees repeatable.
+    options: dict[str, Any] = {"output_type": "cupy", "n_streams": 1} if on_device(X) else {"n_jobs": thread_count()}
+    model = ensemble.RandomForestClassifier(
+        n_estimators=trees, max_depth=depth, min_samples_leaf=smallest, max_features="sqrt", bootstrap=False,
+        random_state=0, **options,
+    )  # fmt: skip
+    model.fit(xp.ascontiguousarray(X, dtype=np.float32), y.astype(np.int32))
+    if not on_device(X):
+        model.set_params(n_jobs=1)  # several threads would add the trees up in any order
+    shares = model.predict_proba(xp.ascontiguousarray(new, dtype=np.float32))
+    return xp.asarray(shares, dtype=np.float64)[:, 1]
 
 
 def _library(what: str, module: str, X: Array) -> ModuleType:

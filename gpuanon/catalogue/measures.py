@@ -11,7 +11,17 @@ from gpuanon.measure import Measured
 from gpuanon.risk import diversity, individual_risk, k_anonymity, match_auc, noise_stripping, prediction
 from gpuanon.risk import reference_standard as standard
 from gpuanon.risk import reidentification as attack
-from gpuanon.utility import bias, cells, confidence, differences, histogram_intersection, information_loss, propensity
+from gpuanon.utility import (
+    bias,
+    cells,
+    clusters,
+    confidence,
+    differences,
+    histogram_intersection,
+    information_loss,
+    propensity,
+    propensity_forest,
+)
 from gpuanon.utility import kernel_pca as components
 from gpuanon.utility import ks as distances
 
@@ -26,6 +36,7 @@ SAMARATI = "Samarati and Sweeney 1998"
 SNOKE = "Snoke et al. 2018; synthpop"
 TORRA = "Domingo-Ferrer and Torra 2005"
 WEI = "Wei, Ramamurthy and Varshney 2018"
+WOO = "Woo, Reiter, Oganian and Karr 2009"
 
 
 @dataclass(frozen=True)
@@ -131,10 +142,14 @@ MEASURES: tuple[Measure, ...] = (
           lambda c: propensity.pmse_logit(*c.values, categorical=c.categorical)),
     _loss("pmse_cart", SNOKE, "mean squared propensity score error, classification tree",
           lambda c: propensity.pmse_cart(*c.values, categorical=c.categorical)),
+    _loss("pmse_forest", SNOKE, "mean squared propensity score error, random forest, on held-out records",
+          lambda c: propensity_forest.pmse_forest(*c.values, categorical=c.categorical)),
     _loss("propensity_ks", KULIK, "Kolmogorov–Smirnov distance of the propensity scores",
           lambda c: propensity.propensity_ks(*c.values, categorical=c.categorical)),
     _loss("propensity_wilcoxon", KULIK, "distance of the propensity scores' rank sums",
           lambda c: propensity.propensity_wilcoxon(*c.values, categorical=c.categorical)),
+    _loss("cluster_balance", WOO, "mean squared deviation of a cluster's share of original records",
+          lambda c: clusters.cluster_balance(*c.encoded)),
     _loss("kernel_pca", LASKO, "mean Kolmogorov–Smirnov distance along kernel principal components",
           lambda c: components.kernel_pca(*c.encoded)),
     _loss("regression_drift", FRIED, "mean shift of the coefficients that explain the last column by the others",

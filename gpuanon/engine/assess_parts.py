@@ -37,7 +37,7 @@ SAMPLE_ROWS = 200_000
 _PUBLIC = Key(b"the sample of a measure is no secret")
 _SAMPLED = (
     "rank_correlations", "correlation_bias", "ks", "kl", "jsd", "cell_ks", "histogram_intersection",
-    "pmse_logit", "pmse_cart", "propensity_ks", "propensity_wilcoxon", "kernel_pca",
+    "pmse_logit", "pmse_cart", "pmse_forest", "propensity_ks", "propensity_wilcoxon", "cluster_balance", "kernel_pca",
 )  # fmt: skip
 """Measures whose value does not depend on the number of rows, but for sampling error."""
 

@@ -22,7 +22,7 @@ def kmeans(Y: Array, uniforms: Array, iterations: int = 50) -> tuple[Array, Arra
     loses all its rows keeps its centre.
     """
     xp = namespace(Y)
-    centres = _seeds(Y, uniforms)
+    centres = seeds(Y, uniforms)
     labels = xp.full(Y.shape[:2], -1, dtype=np.int64)
     for _ in range(iterations):
         distances = _distances(Y, centres)
@@ -38,7 +38,7 @@ def kmeans(Y: Array, uniforms: Array, iterations: int = 50) -> tuple[Array, Arra
     return labels, xp.take_along_axis(distances, labels[:, :, None], axis=2)[:, :, 0].sum(axis=1)
 
 
-def _seeds(Y: Array, uniforms: Array) -> Array:
+def seeds(Y: Array, uniforms: Array) -> Array:
     """(b, q, d) starting centres."""
     xp = namespace(Y)
     race = -xp.log(uniforms)

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
 from gpuanon.measure import Figure, Measured
@@ -73,7 +73,7 @@ def pmse_logit(original: Array, release: Array, *, categorical: Sequence[bool] |
     details: dict[str, Figure] = {"df": found.df, "expected": expected, "share_released": c}
     if expected > 0:
         details |= {"ratio": found.pmse / expected, "independent_ratio": 1 / (1 - c)}
-    return Measured(found.pmse, details, _join(DEPENDENT, found.note))
+    return Measured(found.pmse, details, join(DEPENDENT, found.note))
 
 
 def one_way_ratio(before: Array, after: Array) -> float:
@@ -108,17 +108,23 @@ def pmse_cart(
     details: dict[str, Figure] = {"share_released": float(found.released.mean())}
     note = DEPENDENT
     if permutations:
-        X, flags, released, _ = stacked(original, release, categorical, CART_ROWS)
+        X, flags, released, _ = stacked(to_host(original), to_host(release), categorical, CART_ROWS)
         null = [
             float(((class_shares(X, labels, flags) - labels.mean()) ** 2).mean())
-            for labels in _permuted(released, len(original), link, permutations)
+            for labels in permuted(released, len(original), link, permutations)
         ]
-        details |= {
-            "permuted_mean": float(np.mean(null)),
-            "ratio": found.pmse / float(np.mean(null)) if np.mean(null) > 0 else None,
-            "permuted_share": (1 + sum(value >= found.pmse for value in null)) / (1 + permutations),
-        }
-    return Measured(found.pmse, details, _join(note, found.note))
+        details |= against_chance(found.pmse, null)
+    return Measured(found.pmse, details, join(note, found.note))
+
+
+def against_chance(value: float, null: Sequence[float]) -> dict[str, Figure]:
+    """`value` beside those of permuted labels: the ratio to their mean, and the share that reach it."""
+    mean = float(np.mean(null))
+    return {
+        "permuted_mean": mean,
+        "ratio": value / mean if mean > 0 else None,
+        "permuted_share": (1 + sum(other >= value for other in null)) / (1 + len(null)),
+    }
 
 
 def propensity_ks(
@@ -128,7 +134,7 @@ def propensity_ks(
     found = propensity(original, release, model, categorical)
     released = found.released > 0
     return Measured(
-        ks_distance(found.scores[~released], found.scores[released]), {"model": model}, _join(DEPENDENT, found.note)
+        ks_distance(found.scores[~released], found.scores[released]), {"model": model}, join(DEPENDENT, found.note)
     )
 
 
@@ -142,7 +148,7 @@ def propensity_wilcoxon(
     released = found.released > 0
     n, m = int((~released).sum()), int(released.sum())
     u = float(rankdata(found.scores)[~released].sum()) - n * (n + 1) / 2
-    return Measured(abs(2 * u / (n * m) - 1), {"U": u, "model": model}, _join(DEPENDENT, found.note))
+    return Measured(abs(2 * u / (n * m) - 1), {"U": u, "model": model}, join(DEPENDENT, found.note))
 
 
 def propensity(original: Array, release: Array, model: Model, categorical: Sequence[bool] | None = None) -> Scores:
@@ -152,7 +158,7 @@ def propensity(original: Array, release: Array, model: Model, categorical: Seque
     categorical       : one flag a column; None for no categorical column
     """
     rows = LOGIT_ROWS if model == "logit" else CART_ROWS
-    X, flags, released, note = stacked(original, release, categorical, rows)
+    X, flags, released, note = stacked(to_host(original), to_host(release), categorical, rows)
     if model == "cart":
         return Scores(class_shares(X, released, flags), released, None, note)
     scores, df = _logit(_dummies(X, flags), released)
@@ -161,32 +167,35 @@ def propensity(original: Array, release: Array, model: Model, categorical: Seque
 
 def stacked(
     original: Array, release: Array, categorical: Sequence[bool] | None, rows: int
-) -> tuple[Floats, tuple[bool, ...], Floats, str | None]:
+) -> tuple[Array, tuple[bool, ...], Floats, str | None]:
     """Both tables in one, without gaps: the matrix, its flags, which rows are released, and whether a sample was taken.
 
     A missing number becomes 0 and a further column says that it was missing; a missing category is a category.
+    The matrix stays where the tables are; what is known of its rows is on the host.
     """
     require_comparable(original, release)
     flags = (False,) * original.shape[1] if categorical is None else tuple(categorical)
     if len(flags) != original.shape[1]:
         raise ParameterError(f"categorical: one flag a column is needed ({original.shape[1]}), got {len(flags)}")
-    parts = [to_host(table)[sample_rows(len(table), rows, "propensity")].astype(float) for table in (original, release)]
-    X, columns, out_flags = np.concatenate(parts), [], []
+    xp = namespace(original)
+    chosen = [like(sample_rows(len(table), rows, "propensity"), table) for table in (original, release)]
+    parts = [table[at].astype(np.float64) for table, at in zip((original, release), chosen, strict=True)]
+    X, columns, out_flags = xp.concatenate(parts), [], []
     for j, flag in enumerate(flags):
-        missing = np.isnan(X[:, j])
+        missing = xp.isnan(X[:, j])
         if flag:
-            columns.append(np.unique(X[:, j], return_inverse=True)[1].reshape(-1).astype(float))
+            columns.append(xp.unique(X[:, j], return_inverse=True)[1].reshape(-1).astype(np.float64))
             out_flags.append(True)
             continue
-        columns.append(np.where(missing, 0.0, X[:, j]))
+        columns.append(xp.where(missing, 0.0, X[:, j]))
         out_flags.append(False)
-        if missing.any():
-            columns.append(missing.astype(float))
+        if bool(missing.any()):
+            columns.append(missing.astype(np.float64))
             out_flags.append(True)
     released = np.concatenate([np.zeros(len(parts[0])), np.ones(len(parts[1]))])
     taken = max(len(original), len(release)) > rows
     note = f"fitted to a random sample of {len(parts[0])} original and {len(parts[1])} released rows" if taken else None
-    return np.column_stack(columns), tuple(out_flags), released, note
+    return xp.stack(columns, axis=1), tuple(out_flags), released, note
 
 
 def _dummies(X: Floats, categorical: tuple[bool, ...]) -> Floats:
@@ -220,7 +229,7 @@ def _logit(X: Floats, y: Floats) -> tuple[Floats, int]:
     return expit(X @ beta), int(rank) - 1
 
 
-def _permuted(released: Floats, originals: int, link: Array | None, rounds: int) -> list[Floats]:
+def permuted(released: Floats, originals: int, link: Array | None, rounds: int) -> list[Floats]:
     """Labels permuted at random, or exchanged within pairs when the link is known."""
     n = len(released)
     draws = _PUBLIC.draws(np.arange(n))
@@ -241,6 +250,6 @@ def _permuted(released: Floats, originals: int, link: Array | None, rounds: int)
     return labels
 
 
-def _join(*notes: str | None) -> str:
+def join(*notes: str | None) -> str:
     """The notes that there are, one after the other."""
     return "; ".join(note for note in notes if note)

@@ -14,10 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans as ReferenceKMeans
+from sklearn.ensemble import RandomForestClassifier as ReferenceForest
 
 from gpuanon.arrays import rapids
 from gpuanon.errors import BackendError
 from gpuanon.numerics.distance import Metric, k_nearest
+from gpuanon.utility.clusters import cluster_balance
+from gpuanon.utility.propensity_forest import pmse_forest
 
 
 class _KMeans:
@@ -26,7 +29,8 @@ class _KMeans:
     def __init__(
         self, *, n_clusters: int = 8, max_iter: int = 300, tol: float = 1e-4, verbose: bool = False,
         random_state: int | None = None, init: Any = "scalable-k-means++", n_init: Any = "auto",
-        oversampling_factor: float = 2.0, max_samples_per_batch: int = 1 << 15, output_type: str | None = None,
+        oversampling_factor: float = 2.0, max_samples_per_batch: int = 1 << 15, device_buffer_samples: int = 0,
+        init_size: int = 0, output_type: str | None = None,
     ) -> None:  # fmt: skip
         assert output_type == "cupy"
         self.centres, self.iterations = init, max_iter
@@ -66,11 +70,43 @@ class _NearestNeighbors:
         return sys.modules["cupy"].asarray(found)
 
 
+class _RandomForestClassifier:
+    """Scikit-learn's trees with cuML's arguments (release 26.10)."""
+
+    def __init__(
+        self, *, n_estimators: int = 100, split_criterion: str = "gini", bootstrap: bool = True,
+        max_samples: float = 1.0, max_depth: int | None = None, max_leaves: int = -1, max_features: Any = "sqrt",
+        n_bins: int = 128, min_samples_leaf: int = 1, min_samples_split: int = 2, min_impurity_decrease: float = 0.0,
+        max_batch_size: int = 4096, random_state: int | None = None, n_streams: int = 4, oob_score: bool = False,
+        class_weight: Any = None, verbose: bool = False, output_type: str | None = None,
+    ) -> None:  # fmt: skip
+        assert output_type == "cupy"
+        assert n_streams == 1
+        self.model = ReferenceForest(
+            n_estimators, max_depth=max_depth, min_samples_leaf=min_samples_leaf, max_features=max_features,
+            bootstrap=bootstrap, random_state=random_state,
+        )  # fmt: skip
+
+    def fit(self, X: Any, y: Any, *, convert_dtype: bool = True) -> _RandomForestClassifier:
+        assert isinstance(X, sys.modules["cupy"].ndarray)
+        assert (X.dtype, y.dtype) == (np.float32, np.int32)  # else cuML makes copies of its own
+        self.model.fit(X.get(), y.get())
+        return self
+
+    def predict_proba(
+        self, X: Any, *, convert_dtype: bool = True, layout: str = "depth_first", default_chunk_size: Any = None,
+        align_bytes: Any = None,
+    ) -> Any:  # fmt: skip
+        assert X.dtype == np.float32
+        return sys.modules["cupy"].asarray(self.model.predict_proba(X.get()).astype(np.float32))
+
+
 @pytest.fixture
 def cuml(cp: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """What stands in for cuML, importable."""
-    modules = {name: ModuleType(name) for name in ("cuml", "cuml.cluster", "cuml.neighbors")}
+    modules = {name: ModuleType(name) for name in ("cuml", "cuml.cluster", "cuml.ensemble", "cuml.neighbors")}
     modules["cuml.cluster"].KMeans = _KMeans  # type: ignore[attr-defined]
+    modules["cuml.ensemble"].RandomForestClassifier = _RandomForestClassifier  # type: ignore[attr-defined]
     modules["cuml.neighbors"].NearestNeighbors = _NearestNeighbors  # type: ignore[attr-defined]
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
@@ -111,6 +147,37 @@ def test_device_arrays_go_to_cuml_and_stay_on_the_device(cp: Any, cuml: ModuleTy
     assert np.array_equal(found.get(), rapids.neighbours(X, X, 4))
 
 
+@pytest.mark.usefixtures("cuml")
+def test_forests_on_a_device_are_cumls_and_their_answers_stay_there(cp: Any) -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(200, 3))
+    y = (X[:, 0] + rng.normal(size=200) > 0).astype(float)
+    uploads = len(cp.transfers.uploads)
+    device = [cp.asarray(array) for array in (X, y)]
+    shares = rapids.forest(*device, device[0])
+    assert isinstance(shares, cp.ndarray)
+    assert shares.dtype == np.float64
+    np.testing.assert_allclose(shares.get(), rapids.forest(X, y, X), rtol=1e-6)
+    assert len(cp.transfers.uploads) == uploads + 3  # the table, its classes, and what stands in for cuML
+
+
+@pytest.mark.usefixtures("cuml")
+@pytest.mark.parametrize("measure", [cluster_balance, pmse_forest])
+def test_measures_by_cuml_equal_those_by_scikit_learn(cp: Any, measure: Any) -> None:
+    X, Y = np.random.default_rng(2).normal(size=(2, 120, 3))
+    for after in (Y, X, X + 30):
+        found, expected = measure(cp.asarray(X), cp.asarray(after)), measure(X, after)
+        assert found.value == pytest.approx(expected.value, rel=1e-6)
+        assert set(found.details) == set(expected.details)
+
+
+def test_measures_without_cuml_are_refused_not_moved(cp: Any) -> None:
+    X, Y = (cp.asarray(table) for table in np.random.default_rng(2).normal(size=(2, 120, 3)))
+    for measure, what in ((cluster_balance, "k-means"), (pmse_forest, "forests")):
+        with pytest.raises(BackendError, match=f"{what} on a device: cuML is not installed"):
+            measure(X, Y)
+
+
 @pytest.mark.parametrize("metric", [Metric(), Metric(weights=(0.5, 3.0))])
 @pytest.mark.usefixtures("cuml")
 def test_more_neighbours_than_our_kernel_keeps_come_from_cuml_and_are_measured_by_us(cp: Any, metric: Metric) -> None:
@@ -129,6 +196,8 @@ def test_without_cuml_a_device_array_is_refused_not_moved(cp: Any) -> None:
         rapids.kmeans(cp.asarray(X), cp.asarray(start))
     with pytest.raises(BackendError, match="nearest neighbours on a device"):
         rapids.neighbours(cp.asarray(X), cp.asarray(X), 3)
+    with pytest.raises(BackendError, match="forests on a device"):
+        rapids.forest(cp.asarray(X), cp.arange(60) % 2, cp.asarray(X))
     assert len(cp.transfers.downloads) == downloads
 
 

@@ -41,7 +41,7 @@ def examine(architectures: tuple[int, ...] = ARCHITECTURES) -> dict[str, Any]:
     Returns
     -------
     Plain values only: ``device`` (None without a GPU, with the reason in ``reason``), ``versions``, ``checks`` (kernels
-    against their twins) or ``compiled`` (without a GPU), and ``healthy``.
+    against their twins) and ``cuml`` (whether it answers, and its checks) or ``compiled`` (without a GPU), ``healthy``.
     """
     backend = choose("auto")
     report: dict[str, Any] = {
@@ -53,7 +53,8 @@ def examine(architectures: tuple[int, ...] = ARCHITECTURES) -> dict[str, Any]:
     if backend.name == "cupy":
         report["device"] = _device(backend.xp)
         report["checks"] = _checks(backend.xp)
-        report["healthy"] = all(check["passed"] for check in report["checks"])
+        report["cuml"] = _cuml(backend.xp, installed=report["versions"]["cuml"] is not None)
+        report["healthy"] = all(check["passed"] for check in report["checks"]) and report["cuml"]["healthy"]
     else:
         report["compiled"] = _compiled(architectures)
         report["healthy"] = all(not file["error"] for file in report["compiled"]["files"])
@@ -120,6 +121,25 @@ def _check(cupy: ModuleType, check: Any, dtype: Any) -> dict[str, Any]:
     return result
 
 
+def _cuml(cupy: ModuleType, installed: bool) -> dict[str, Any]:
+    """Whether cuML answers, and its answers against scikit-learn's; without it all but a few measures run."""
+    from gpuanon.arrays.rapids import cuml_problem
+    from gpuanon.library_checks import CHECKS, agrees
+
+    problem = cuml_problem()
+    checks = []
+    with stage("checking cuML"):
+        for name in CHECKS if problem is None else ():
+            error = None
+            try:
+                passed = agrees(name, cupy)
+            except Exception as raised:  # as above
+                passed, error = False, f"{type(raised).__name__}: {str(raised)[:2000]}"
+            checks.append({"name": name, "passed": passed, "error": error})
+    healthy = all(check["passed"] for check in checks) and (problem is None or not installed)
+    return {"problem": problem, "checks": checks, "healthy": healthy}
+
+
 def _compiled(architectures: tuple[int, ...]) -> dict[str, Any]:
     """Compile every kernel file for each architecture, as CuPy would, where NVRTC is installed."""
     problem = _compiler_problem()
@@ -149,21 +169,23 @@ def _compiler_problem() -> str | None:
 
 
 def _compile_file(file: Path, architectures: tuple[int, ...]) -> dict[str, Any]:
-    """Whether one file compiles in both types for all architectures, and the compiler's message if not."""
+    """Whether one file compiles in both types and all its variants for all architectures; the message if not."""
     begin = time.perf_counter()
     error = None
-    for real in ("float", "double"):
-        for architecture in architectures:
-            error = error or _compile(kernels.source(file.stem), real, architecture)
+    for constants in kernels.variants(file.stem):
+        options = tuple(f"-D{name}={value}" for name, value in constants.items())
+        for real in ("float", "double"):
+            for architecture in architectures:
+                error = error or _compile(kernels.source(file.stem), real, architecture, options)
     return {"file": file.name, "error": error, "seconds": time.perf_counter() - begin}
 
 
-def _compile(source: str, real: str, architecture: int) -> str | None:
+def _compile(source: str, real: str, architecture: int, constants: tuple[str, ...] = ()) -> str | None:
     """Compile with the options that CuPy adds to a `RawModule`; the compiler's message, or None."""
     from cupy._core import core
     from cupy.cuda import compiler
 
-    wanted = ("-std=c++17", f"-DREAL={real}", f"-arch=sm_{architecture}")
+    wanted = ("-std=c++17", f"-DREAL={real}", f"-arch=sm_{architecture}", *constants)
     options = (*core.assemble_cupy_compiler_options(wanted), "-ftz=true", "--device-as-default-execution-space")
     try:
         compiler._NVRTCProgram(source, "kernel.cu", method="cubin").compile(options)
@@ -190,6 +212,7 @@ def rendered(report: dict[str, Any]) -> str:
             f"{device['name']}, compute capability {device['compute_capability']}, driver {device['driver']}, "
             f"{free:.1f} of {total:.1f} GiB free",
             *(_rendered_check(check) for check in report["checks"]),
+            *_rendered_cuml(report["cuml"]),
         ]
     lines.append("All is well." if report["healthy"] else "Something is wrong: please send this report with --json.")
     return "\n".join(lines)
@@ -204,6 +227,16 @@ def _rendered_compilation(compiled: dict[str, Any]) -> list[str]:
         lines.append(f"  {file['file']:<24}{'ok' if file['error'] is None else 'FAILED'}")
         if file["error"]:
             lines += [f"    {line}" for line in file["error"].splitlines()[:20]]
+    return lines
+
+
+def _rendered_cuml(cuml: dict[str, Any]) -> list[str]:
+    if cuml["problem"] is not None:
+        return [f"{cuml['problem']}: pmse_forest, cluster_balance and more than 32 neighbours need --backend numpy."]
+    lines = []
+    for check in cuml["checks"]:
+        why = "" if check["error"] is None else f"  {check['error'].splitlines()[0]}"
+        lines.append(f"  {'ok' if check['passed'] else 'FAILED':<7}{check['name']}{why}")
     return lines
 
 

@@ -24,7 +24,7 @@ LAYERS = (
     ("gpuanon.recipe", "gpuanon.engine", "gpuanon.verify"),
     (
         "gpuanon.cli", "gpuanon.demo", "gpuanon.report", "gpuanon.progress_bar", "gpuanon.anonymizer",
-        "gpuanon.doctor", "gpuanon.device_checks",
+        "gpuanon.doctor", "gpuanon.device_checks", "gpuanon.library_checks",
     ),
 )  # fmt: skip
 FILES = sorted(set(PACKAGE.rglob("*.py")) - {PACKAGE / "__init__.py"})  # the package's own face loads every public name

@@ -1,5 +1,5 @@
 """Fixtures of the GPU tests."""
 
-from tests.cuda.fixtures import cp, xp
+from tests.cuda.fixtures import cp, cuml, xp
 
-__all__ = ["cp", "xp"]
+__all__ = ["cp", "cuml", "xp"]

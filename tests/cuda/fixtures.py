@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,20 @@ def cp() -> Iterator[Any]:
 
     with fake_cupy(races=True) as module:
         yield module
+
+
+@pytest.fixture
+def cuml(cp: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """What stands in for cuML, importable beside the stand-in for CuPy; its clustering module."""
+    from gpuanon.arrays import rapids
+    from tests.cuda.support import fake_cuml
+
+    modules = fake_cuml.modules()
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    rapids._problem.cache_clear()
+    yield modules["cuml.cluster"]
+    rapids._problem.cache_clear()
 
 
 @pytest.fixture(params=["numpy", "stand-in", pytest.param("cupy", marks=pytest.mark.gpu)])

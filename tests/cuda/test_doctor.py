@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuanon import device_checks, doctor
-from gpuanon.arrays import kernels
+from gpuanon import device_checks, doctor, library_checks
+from gpuanon.arrays import kernels, rapids
 from gpuanon.device_checks import Check
 from tests.cuda.fixtures import device_problem
 from tests.cuda.support.fake_cupy import fake_cupy
@@ -70,8 +70,8 @@ def test_a_kernel_that_does_not_compile_is_reported_with_the_compilers_message(m
 
 @pytest.mark.skipif(device_problem() is None, reason="this machine has a GPU")
 def test_without_a_device_it_says_so_and_compiles_the_kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    for name in ("segment", "random"):
-        (tmp_path / f"{name}.cu").write_text((kernels.folder() / f"{name}.cu").read_text())
+    for name in ("segment.cu", "random.cu", "normal_quantile.cuh"):
+        (tmp_path / name).write_text((kernels.folder() / name).read_text())
     monkeypatch.setattr(kernels, "folder", lambda: tmp_path)
     report = doctor.examine()
     assert report["device"] is None
@@ -100,3 +100,39 @@ def test_without_cupy_it_says_that_nothing_can_be_compiled(monkeypatch: pytest.M
     assert not report["compiled"]["possible"]
     assert "not compiled either: CuPy is not installed" in doctor.rendered(report)
     assert report["versions"]["numpy"] == np.__version__
+
+
+def test_every_variant_of_a_file_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    text = '// variants: KIND=0 KIND=1\nextern "C" __global__ void some() {\n#if KIND\nmissing();\n#endif\n}\n'
+    (tmp_path / "variants_of_a_test.cu").write_text(text)
+    monkeypatch.setattr(kernels, "folder", lambda: tmp_path)
+    assert "missing" in doctor._compiled((80,))["files"][0]["error"]
+
+
+@pytest.mark.usefixtures("few", "cuml")
+def test_a_cuml_that_answers_is_checked_against_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = doctor.examine()
+    assert report["cuml"] == {
+        "problem": None,
+        "checks": [{"name": name, "passed": True, "error": None} for name in library_checks.CHECKS],
+        "healthy": True,
+    }
+    assert "ok     cuML forest" in doctor.rendered(report)
+    true = rapids.neighbours
+    monkeypatch.setattr(rapids, "neighbours", lambda X, Y, k: true(X, Y, k) + (not isinstance(X, np.ndarray)))
+    sick = doctor.examine()
+    assert [check["passed"] for check in sick["cuml"]["checks"]] == [True, False, True]
+    assert not sick["healthy"]
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_missing_cuml_is_no_illness_and_a_silent_one_is(monkeypatch: pytest.MonkeyPatch, installed: bool) -> None:
+    rapids._problem.cache_clear()
+    versions = doctor._versions() | {"cuml": "26.10" if installed else None}
+    monkeypatch.setattr(doctor, "_versions", lambda: versions)
+    with fake_cupy():
+        report = doctor.examine()
+    assert report["cuml"]["problem"] == "cuML is not installed"
+    assert report["healthy"] is not installed
+    assert "cuML is not installed: pmse_forest, cluster_balance" in doctor.rendered(report)

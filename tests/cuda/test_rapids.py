@@ -1,118 +1,22 @@
 """cuML and scikit-learn by our own detection: never one for the other in silence.
 
-cuML cannot be installed where there is no GPU.  What stands in for it here takes the arguments that cuML's
-documentation names, refuses others, and wants device arrays.
+What stands in for cuML is in ``tests/cuda/support/fake_cuml.py``.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.cluster import KMeans as ReferenceKMeans
-from sklearn.ensemble import RandomForestClassifier as ReferenceForest
 
 from gpuanon.arrays import rapids
 from gpuanon.errors import BackendError
 from gpuanon.numerics.distance import Metric, k_nearest
 from gpuanon.utility.clusters import cluster_balance
 from gpuanon.utility.propensity_forest import pmse_forest
-
-
-class _KMeans:
-    """Lloyd's iterations with cuML's arguments."""
-
-    def __init__(
-        self, *, n_clusters: int = 8, max_iter: int = 300, tol: float = 1e-4, verbose: bool = False,
-        random_state: int | None = None, init: Any = "scalable-k-means++", n_init: Any = "auto",
-        oversampling_factor: float = 2.0, max_samples_per_batch: int = 1 << 15, device_buffer_samples: int = 0,
-        init_size: int = 0, output_type: str | None = None,
-    ) -> None:  # fmt: skip
-        assert output_type == "cupy"
-        self.centres, self.iterations = init, max_iter
-
-    def fit(self, X: Any) -> _KMeans:
-        cupy = sys.modules["cupy"]
-        assert isinstance(X, cupy.ndarray)
-        centres = self.centres.get()
-        assert len(centres)
-        fitted = ReferenceKMeans(len(centres), init=centres, n_init=1, max_iter=self.iterations).fit(X.get())
-        self.labels_ = cupy.asarray(fitted.labels_.astype(np.int32))
-        self.cluster_centers_ = cupy.asarray(fitted.cluster_centers_)
-        return self
-
-
-class _NearestNeighbors:
-    """All pairs, with cuML's arguments."""
-
-    def __init__(
-        self, *, n_neighbors: int = 5, radius: float = 1.0, algorithm: str = "auto", metric: str = "euclidean",
-        p: int = 2, algo_params: Any = None, metric_params: Any = None, n_jobs: Any = None, verbose: bool = False,
-        output_type: str | None = None,
-    ) -> None:  # fmt: skip
-        assert output_type == "cupy"
-        assert algorithm == "brute"
-        self.k = n_neighbors
-
-    def fit(self, Y: Any) -> _NearestNeighbors:
-        assert isinstance(Y, sys.modules["cupy"].ndarray)
-        self.Y = Y.get()
-        return self
-
-    def kneighbors(self, X: Any, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
-        D = ((X.get()[:, None] - self.Y) ** 2).sum(axis=2)
-        found = np.argsort(D, axis=1, kind="stable")[:, : self.k].astype(np.int64)
-        assert not return_distance
-        return sys.modules["cupy"].asarray(found)
-
-
-class _RandomForestClassifier:
-    """Scikit-learn's trees with cuML's arguments (release 26.10)."""
-
-    def __init__(
-        self, *, n_estimators: int = 100, split_criterion: str = "gini", bootstrap: bool = True,
-        max_samples: float = 1.0, max_depth: int | None = None, max_leaves: int = -1, max_features: Any = "sqrt",
-        n_bins: int = 128, min_samples_leaf: int = 1, min_samples_split: int = 2, min_impurity_decrease: float = 0.0,
-        max_batch_size: int = 4096, random_state: int | None = None, n_streams: int = 4, oob_score: bool = False,
-        class_weight: Any = None, verbose: bool = False, output_type: str | None = None,
-    ) -> None:  # fmt: skip
-        assert output_type == "cupy"
-        assert n_streams == 1
-        self.model = ReferenceForest(
-            n_estimators, max_depth=max_depth, min_samples_leaf=min_samples_leaf, max_features=max_features,
-            bootstrap=bootstrap, random_state=random_state,
-        )  # fmt: skip
-
-    def fit(self, X: Any, y: Any, *, convert_dtype: bool = True) -> _RandomForestClassifier:
-        assert isinstance(X, sys.modules["cupy"].ndarray)
-        assert (X.dtype, y.dtype) == (np.float32, np.int32)  # else cuML makes copies of its own
-        self.model.fit(X.get(), y.get())
-        return self
-
-    def predict_proba(
-        self, X: Any, *, convert_dtype: bool = True, layout: str = "depth_first", default_chunk_size: Any = None,
-        align_bytes: Any = None,
-    ) -> Any:  # fmt: skip
-        assert X.dtype == np.float32
-        return sys.modules["cupy"].asarray(self.model.predict_proba(X.get()).astype(np.float32))
-
-
-@pytest.fixture
-def cuml(cp: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """What stands in for cuML, importable."""
-    modules = {name: ModuleType(name) for name in ("cuml", "cuml.cluster", "cuml.ensemble", "cuml.neighbors")}
-    modules["cuml.cluster"].KMeans = _KMeans  # type: ignore[attr-defined]
-    modules["cuml.ensemble"].RandomForestClassifier = _RandomForestClassifier  # type: ignore[attr-defined]
-    modules["cuml.neighbors"].NearestNeighbors = _NearestNeighbors  # type: ignore[attr-defined]
-    for name, module in modules.items():
-        monkeypatch.setitem(sys.modules, name, module)
-    rapids._problem.cache_clear()
-    yield modules["cuml.cluster"]
-    rapids._problem.cache_clear()
+from tests.cuda.support.fake_cuml import KMeans
 
 
 @pytest.fixture(autouse=True)
@@ -212,8 +116,8 @@ def test_a_cuml_that_imports_but_does_not_answer_does_not_count(
 
 
 def test_a_cuml_that_computes_wrongly_does_not_count(cuml: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Wrong(_KMeans):
-        def fit(self, X: Any) -> _KMeans:
+    class Wrong(KMeans):
+        def fit(self, X: Any) -> KMeans:
             super().fit(X)
             self.labels_ = self.labels_ * 0
             return self

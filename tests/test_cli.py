@@ -301,8 +301,8 @@ def start(folder, *arguments):
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_run_that_is_stopped_leaves_no_release(folder, number):
-    pq.write_table(registry(100_000), folder / "registry.parquet")
-    whole_table = RECIPE + 'groups = "k-member"\nblock = 0\n'  # quadratic: it takes far longer than is waited
+    pq.write_table(registry(60_000), folder / "registry.parquet")
+    whole_table = RECIPE + 'groups = "k-member"\nblock = 0\n'  # quadratic: it takes longer than is waited
     (folder / "recipe.toml").write_text(whole_table)
     process = start(folder, *protect_arguments())
     time.sleep(2.0)

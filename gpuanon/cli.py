@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from gpuanon import __version__
+from gpuanon.arrays import interruption
 from gpuanon.errors import GpuanonError
 
 app = typer.Typer(
@@ -205,7 +206,8 @@ class Terminated(BaseException):
 
 def main() -> None:
     """Run the command line; every failure is one clear message and an exit code."""
-    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGTERM, lambda number, frame: interruption.interrupt(Terminated()))
+    signal.signal(signal.SIGINT, lambda number, frame: interruption.interrupt(KeyboardInterrupt()))
     try:
         app()
     except GpuanonError as error:
@@ -229,10 +231,6 @@ def main() -> None:
             "Hint: GPUANON_DEBUG=1 shows the whole traceback, which may quote cell values",
             2,
         )
-
-
-def _terminate(number: int, frame: Any) -> None:
-    raise Terminated
 
 
 def _fail(message: str, code: int) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
+from gpuanon.arrays import interruption
+
 Listener: TypeAlias = Callable[[str, float], None]
 """Called with the stage's name and the share of it that is done, 0 to 1."""
 
@@ -42,6 +44,7 @@ def stage(name: str) -> Iterator[None]:
 
 
 def report(done: float) -> None:
-    """Say what share of the current stage is done."""
+    """Say what share of the current stage is done; a run that is to stop stops here."""
+    interruption.check()
     if _listener is not None and _stage:
         _listener(_stage, done)

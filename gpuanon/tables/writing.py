@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING
 
+from gpuanon.arrays import interruption
 from gpuanon.errors import OutputError
 from gpuanon.tables.formats import ALLOWED, Format, format_of, suffix_of
 from gpuanon.tables.table import Table
@@ -140,6 +141,7 @@ class Writing:
                 for staged in self._staged:
                     with _told(staged.final):
                         _flush(staged.hidden)
+                interruption.check()
                 _commit(sorted(self._staged, key=lambda staged: staged.table), self._force)
         finally:
             for staged in self._staged:

@@ -143,17 +143,18 @@ class EuclideanTable(Table):
 
     totals  : (g, d) sum of each group's rows
     squares : (g,) sum of their squares
-    kept    : (g, k, d + 2) y, u, 1 of the groups of k rows
+    left    : (g, k, d + 2) y, u, 1 of the groups of k rows
+    right   : (g, d + 2, k) y, 1, u of them, turned: a product of two small matrices is slow when one is to be turned
     """
 
     def __init__(self, x: Host, sizes: Host, k: int) -> None:
         g, w, d = x.shape
-        rows = np.ones((g, w, d + 2))  # coordinates, their squares, and room for `kept`
+        rows = np.empty((g, w, d + 1))  # coordinates, and their squares
         rows[:, :, :d] = x
         rows[:, :, d] = np.einsum("gwd,gwd->gw", x, x)
         super().__init__(rows, sizes, k)
         self.totals, self.squares = np.empty((g, d)), np.empty(g)
-        self.kept = np.empty((g, k, d + 2))
+        self.left, self.right = np.ones((g, k, d + 2)), np.ones((g, d + 2, k))
         self.keep = np.vstack([2 * np.eye(k) - 1, np.ones(k)])
         self.load(np.arange(g))
 
@@ -170,16 +171,18 @@ class EuclideanTable(Table):
         kept = np.matmul(self.keep, self.rows.take(self.members[lines, :k], axis=0))
         square = self._load_sums(lines, kept[:, k], k)
         y = kept[:, :k, :d]
-        kept[:, :k, d] = (square[:, None] - np.einsum("gkd,gkd->gk", y, y)) / 2
-        kept[:, :k, d + 1] = 1
-        self.kept[lines] = kept[:, :k]
+        u = (square[:, None] - np.einsum("gkd,gkd->gk", y, y)) / 2
+        self.left[lines, :, :d] = y
+        self.left[lines, :, d] = u
+        self.right[lines, :d] = y.transpose(0, 2, 1)
+        self.right[lines, d + 1] = u
 
     def _load_sums(self, lines: Host, sums: Host, sizes: Host | int) -> Host:
-        """Keep the sums (g, d + 2) of the groups' rows; return (g,) the square of the total."""
-        total = sums[:, :-2]
+        """Keep the sums (g, d + 1) of the groups' rows; return (g,) the square of the total."""
+        total = sums[:, :-1]
         square = np.einsum("gd,gd->g", total, total)
-        self.totals[lines], self.squares[lines] = total, sums[:, -2]
-        self.distortion[lines] = (sizes * sums[:, -2] - square) / sizes
+        self.totals[lines], self.squares[lines] = total, sums[:, -1]
+        self.distortion[lines] = (sizes * sums[:, -1] - square) / sizes
         return square
 
     def weigh(self, a: Host, b: Host) -> tuple[Host, Host]:
@@ -194,10 +197,7 @@ class EuclideanTable(Table):
 
     def _weigh_tight(self, a: Host, b: Host) -> tuple[Host, Host]:
         """Swaps between groups of k rows."""
-        left, right = self.kept.take(a, axis=0), self.kept.take(b, axis=0)
-        right[:, :, -1] = right[:, :, -2]
-        right[:, :, -2] = 1
-        changes = np.matmul(left, right.transpose(0, 2, 1)).reshape(len(a), -1)
+        changes = np.matmul(self.left.take(a, axis=0), self.right.take(b, axis=0)).reshape(len(a), -1)
         code = changes.argmin(axis=1)
         change = changes[np.arange(len(a)), code]
         change -= np.einsum("pd,pd->p", self.totals.take(a, axis=0), self.totals.take(b, axis=0))
@@ -208,16 +208,16 @@ class EuclideanTable(Table):
 
     def sums(self, a: Host, b: Host) -> tuple[Host, Host, Host, Host, Host]:
         x_a, x_b = self.rows.take(self.members[a], axis=0), self.rows.take(self.members[b], axis=0)
-        apart = -2 * np.matmul(x_a[:, :, :-2], x_b[:, :, :-2].transpose(0, 2, 1))
-        apart += x_a[:, :, -2, None]
-        apart += x_b[:, None, :, -2]
+        apart = np.matmul(-2 * x_a[:, :, :-1], np.ascontiguousarray(x_b[:, :, :-1].transpose(0, 2, 1)))
+        apart += x_a[:, :, -1, None]
+        apart += x_b[:, None, :, -1]
         over = self._over
         return apart, over(x_a, a), over(x_a, b), over(x_b, b), over(x_b, a)
 
     def _over(self, x: Host, lines: Host) -> Host:
-        """(p, w) sums of the squared distances of the rows x (p, w, d + 2) from those of these groups."""
-        sums = np.matmul(x[:, :, :-2], -2 * self.totals[lines][:, :, None])[:, :, 0]
-        sums += self.sizes[lines][:, None] * x[:, :, -2]
+        """(p, w) sums of the squared distances of the rows x (p, w, d + 1) from those of these groups."""
+        sums = np.matmul(x[:, :, :-1], -2 * self.totals[lines][:, :, None])[:, :, 0]
+        sums += self.sizes[lines][:, None] * x[:, :, -1]
         sums += self.squares[lines][:, None]
         return sums
 

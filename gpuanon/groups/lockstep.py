@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gpuanon.arrays.backend import namespace
+from gpuanon.arrays.backend import namespace, on_device
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.threads import each
@@ -80,6 +80,12 @@ def group_batches(within: Partition, group: Callable[[Batch], Host], counts: Hos
     with one_blas_thread():
         each(run, equal_batches(within, cells))
     return Partition.from_labels(labels)
+
+
+def stretches(array: Host, rows: int) -> list[slice]:
+    """Stretches of the array's lines: `rows` of them on the host, for its threads and caches, all at once elsewhere."""
+    step = max(1, len(array) if on_device(array) else rows)
+    return [slice(at, at + step) for at in range(0, len(array), step)]
 
 
 def widest(variance: Host) -> Host:

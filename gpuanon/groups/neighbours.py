@@ -11,8 +11,8 @@ from gpuanon.arrays.threads import each
 from gpuanon.groups.lockstep import Host, equal_batches
 
 _THREADS = 128
-_BATCH = 1 << 10  # groups worked on at once: their distances stay in a core's cache
-_NOBODY = np.int32(2**31 - 1)
+_BATCH = 1 << 12  # groups worked on at once
+_INFINITE = 0x7F800000  # as a float's bits
 
 
 def exact_bits(columns: int) -> int:
@@ -50,7 +50,7 @@ def _neighbours_numpy(places: Host, cells: Partition, count: int) -> Host:
         keys = _keys(places[cells.order[batch.rows]].astype(np.float64), batch.valid, mask)
         keys.sort(axis=2)
         keys = keys[:, :, :count]
-        found = np.where(keys < _NOBODY, batch.rows[:, :1, None] + (keys & mask), batch.rows[:, :, None])
+        found = np.where(keys < _INFINITE, batch.rows[:, :1, None] + (keys & mask), batch.rows[:, :, None])
         near[: keys.shape[2], batch.rows[batch.valid]] = found[batch.valid].T
 
     each(run, equal_batches(Partition(np.arange(cells.n), cells.starts), _BATCH))
@@ -65,13 +65,12 @@ def _keys(Z: Host, valid: Host, mask: Host) -> Host:
     squares = np.einsum("bld,bld->bl", Z, Z)[:, :, None]
     ones = np.ones_like(squares)
     left = np.concatenate([-2 * Z, squares, ones], axis=2)
-    right = np.concatenate([Z, ones, squares], axis=2)
+    right = np.concatenate([Z, ones, np.where(valid[:, :, None], squares, np.inf)], axis=2)
     position = np.arange(Z.shape[1], dtype=np.int32)
     keys = np.matmul(left, np.ascontiguousarray(right.transpose(0, 2, 1))).astype(np.float32).view(np.int32)
     keys &= ~mask
     keys |= position
-    keys[:, position, position] = _NOBODY
-    keys[np.broadcast_to(~valid[:, None, :], keys.shape)] = _NOBODY
+    keys[:, position, position] = _INFINITE
     return keys
 
 

@@ -16,12 +16,13 @@ from __future__ import annotations
 import numpy as np
 
 from gpuanon.arrays import progress
-from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.backend import Array, namespace
+from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.partition import Partition, segment_means
 from gpuanon.arrays.threads import each
 from gpuanon.groups.annealing import Schedule, anneal
 from gpuanon.groups.blocks import blocks
-from gpuanon.groups.lockstep import weighted
+from gpuanon.groups.lockstep import stretches, weighted
 from gpuanon.groups.neighbours import exact_bits, neighbours
 from gpuanon.groups.split import split_large
 from gpuanon.groups.whole_numbers import places_of, whole_numbers
@@ -30,13 +31,13 @@ from gpuanon.numerics.distance import EUCLIDEAN, Metric
 _HEAT = 0.5
 _NEIGHBOURS = 4
 _STEPS = 30
-_FEWEST_TURNS, _MOST_TURNS = 10, 30
+_FEWEST_TURNS, _MOST_TURNS = 10, 50
 _CELL = 256
 """Groups in a cell: all pairs of them are measured."""
 _COARSE = 1 << 13
 _TREES = 3
-_REFLECTIONS = 3
-_BATCH = 1 << 12  # groups whose rows the host brings together at once
+_REFLECTIONS = 5
+_BATCH = 1 << 14  # groups whose rows the host brings together at once
 
 
 def refine(X: Array, groups: Partition, k: int, metric: Metric = EUCLIDEAN, *, turns: int | None = None) -> Partition:
@@ -53,7 +54,7 @@ def refine(X: Array, groups: Partition, k: int, metric: Metric = EUCLIDEAN, *, t
     k : least rows in a group
     metric : how far rows are apart
     turns : how often cells are cut anew; more turns cool more slowly and end lower.  By default 10 for large tables,
-        up to 30 for small ones
+        up to 50 for small ones
 
     Notes
     -----
@@ -77,7 +78,7 @@ def refine(X: Array, groups: Partition, k: int, metric: Metric = EUCLIDEAN, *, t
     trees: list[Partition] = []
     changed = 0.0
     for turn in range(turns):
-        with progress.stage(""):  # the turns are what is reported, not the batches of each
+        with progress.stage(""), one_blas_thread():  # the turns are what is reported, not the batches of each
             centres = _centres(places, members, sizes)
             cells = _cells(centres, turn, trees)
             whole = namespace(X).rint(centres * finer).astype(np.int32)
@@ -91,7 +92,7 @@ def refine(X: Array, groups: Partition, k: int, metric: Metric = EUCLIDEAN, *, t
 
 def _usual_turns(groups: int) -> int:
     """Turns for so many groups: a small table can afford more of them, a tiny one has no use for them."""
-    return min(int(np.clip(12 * np.sqrt(20_000 / groups), _FEWEST_TURNS, _MOST_TURNS)), 4 + groups // 4)
+    return min(int(np.clip(12 * np.sqrt(20_000 / groups), _FEWEST_TURNS, _MOST_TURNS)), 4 + groups // 3)
 
 
 def _table(groups: Partition, k: int) -> tuple[Array, Array]:
@@ -131,8 +132,7 @@ def _centres(places: Array, members: Array, sizes: Array) -> Array:
             total += xp.where((slot < used)[:, None], places.take(held[:, slot], axis=0), 0)
         centres[lines] = total / used[:, None]
 
-    step = g if on_device(places) else _BATCH
-    each(work, [slice(at, at + step) for at in range(0, g, step)])
+    each(work, stretches(members, _BATCH))
     return centres
 
 
@@ -172,5 +172,10 @@ def _lower(X: Array, before: Partition, after: Partition, metric: Metric, change
 
 def _squares(X: Array, groups: Partition) -> float:
     """Sum of the squared distances of the rows from their groups' means."""
-    apart = X - segment_means(X, groups)[groups.labels()]
-    return float((apart * apart).sum())
+    means, labels = segment_means(X, groups), groups.labels()
+
+    def work(rows: slice) -> float:
+        apart = X[rows] - means[labels[rows]]
+        return float(namespace(X).vdot(apart, apart))
+
+    return sum(each(work, stretches(X, _BATCH)))

@@ -162,6 +162,14 @@ MUTATIONS = (
     Mutation("nine rounds", "random", "round < 10", "round < 9", "random words"),
     Mutation("keys swapped", "random", "k0 += 0x9E3779B9u", "k0 += 0xBB67AE85u", "random words"),
     Mutation("one bit too few", "random", "low >> 12", "low >> 13", "random words"),
+    Mutation("both tails above", "random", "q < 0.0 ? -x : x", "x", "normal numbers"),
+    Mutation(
+        "a product fused with its sum",
+        "random",
+        "rounded_sum(rounded_product(value, x), coefficients[i])",
+        "fma(value, x, coefficients[i])",
+        "normal numbers",
+    ),
     Mutation(
         "one number too many",
         "random",
@@ -239,6 +247,13 @@ MUTATIONS = (
         "empirical_inverse",
         "(double)(high - low))) - 1;",
         "(double)(high - low)));",
+        "empirical inverse",
+    ),
+    Mutation(
+        "weights counted from the start of the table",
+        "empirical_inverse",
+        "target = running[low] + ",
+        "target = ",
         "empirical inverse",
     ),
     Mutation(

@@ -14,7 +14,7 @@ from gpuanon.groups.exchange import EuclideanTable, GowerTable, Table
 from gpuanon.groups.lockstep import Host, equal_batches
 
 _WARP = 32
-_BATCH_ROWS = 1 << 15  # rows worked on at once, at most: changes the speed, not the result
+_BATCH_ROWS = 1 << 15  # rows worked on at once in a large table: changes the speed, not the result
 _NOISE = -np.log((np.arange(1 << 16) + 0.5) / (1 << 16))
 """Quantiles of the exponential distribution: what Metropolis' rule allows, in units of the temperature."""
 
@@ -94,7 +94,7 @@ def _anneal_numpy(
         return float(table.distortion.sum() - before)
 
     positions = Partition(np.arange(cells.n), cells.starts)
-    batch = min(_BATCH_ROWS, len(rows) // 8)  # small tables, too, have work for several threads
+    batch = min(_BATCH_ROWS, max(_BATCH_ROWS // 4, len(rows) // 8))  # small tables, too, have work for several threads
     return np.asarray(sum(each(run, equal_batches(positions, max(1, batch // k)))))
 
 

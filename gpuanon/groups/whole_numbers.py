@@ -31,7 +31,7 @@ def whole_numbers(X: Array, order: Array, metric: Metric, width: int) -> tuple[A
     xp, d = namespace(X), X.shape[1]
     euclidean = metric.kind == "euclidean"
     bits = int(51 - np.log2(width**2 * d)) // 2 if euclidean else int(49 - 2 * np.log2(width))
-    bits = min(bits, 29)
+    bits = min(max(bits, 1), 29)
     categorical = metric.categorical or (False,) * d
     weights = [float(np.sqrt(w)) if euclidean else float(w) for w in metric.weights or (1.0,) * d]
     low, scale = _low_and_scale(X, weights, categorical, euclidean, bits)

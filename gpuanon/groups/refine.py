@@ -92,7 +92,7 @@ def refine(X: Array, groups: Partition, k: int, metric: Metric = EUCLIDEAN, *, t
 
 def _usual_turns(groups: int) -> int:
     """Turns for so many groups: a small table can afford more of them, a tiny one has no use for them."""
-    return min(int(np.clip(12 * np.sqrt(20_000 / groups), _FEWEST_TURNS, _MOST_TURNS)), 4 + groups // 3)
+    return min(int(np.clip(13 * np.sqrt(20_000 / groups), _FEWEST_TURNS, _MOST_TURNS)), 4 + groups // 3)
 
 
 def _table(groups: Partition, k: int) -> tuple[Array, Array]:

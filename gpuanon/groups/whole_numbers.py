@@ -32,7 +32,7 @@ def whole_numbers(X: Array, order: Array, metric: Metric, width: int) -> tuple[A
     euclidean = metric.kind == "euclidean"
     bits = int(51 - np.log2(width**2 * d)) // 2 if euclidean else int(49 - 2 * np.log2(width))
     bits = min(max(bits, 1), 29)
-    categorical = metric.categorical or (False,) * d
+    categorical = (None if euclidean else metric.categorical) or (False,) * d
     weights = [float(np.sqrt(w)) if euclidean else float(w) for w in metric.weights or (1.0,) * d]
     low, scale = _low_and_scale(X, weights, categorical, euclidean, bits)
     middle = 1 << (bits - 1) if euclidean else 0

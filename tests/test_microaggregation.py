@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 import gpuanon
 from gpuanon import cli
@@ -57,7 +58,7 @@ def test_every_grouping_is_named_and_said_in_a_line():
 
 
 def test_the_command_line_says_what_each_grouping_is(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(cli, "out", Console(width=200))
     cli.methods(json_=False)
     text = capsys.readouterr().out
     for name, model in MICRO_GROUPS.items():

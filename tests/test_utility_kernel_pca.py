@@ -114,4 +114,6 @@ def test_pair_plot_has_a_panel_a_pair(tables: tuple[np.ndarray, ...]) -> None:
 
 def test_pair_plot_of_a_constant_component_does_not_fail() -> None:
     scores = np.column_stack([np.arange(50.0), np.zeros(50)])
-    pair_plot(scores, scores, ["a", "b"]).canvas.draw()
+    figure = pair_plot(scores, scores, ["a", "b"])
+    figure.canvas.draw()
+    assert len(figure.axes) == 4

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gpuanon.arrays.rng import Key
-from gpuanon.engine.part_files import protect_in_parts
 from gpuanon.recipe import Recipe
+from gpuanon.running.part_files import protect_in_parts
 
 KEY = Key(b"a benchmark's key is no secret")
 

@@ -43,10 +43,10 @@ def encoded_registry(rows: int) -> np.ndarray:
 def through_arrays(rows: int, k: int, repeat: int) -> dict:
     """Clustering and Gaussian dither on the encoded matrix."""
     from gpuanon.arrays.rng import Key
-    from gpuanon.groups import KMember
-    from gpuanon.operations.dither import Dither
-    from gpuanon.parts import Records
-    from gpuanon.risk.reidentification import reidentification
+    from gpuanon.assessing.risk.reidentification import reidentification
+    from gpuanon.masking.contract import Records
+    from gpuanon.masking.groups import KMember
+    from gpuanon.masking.operations.dither import Dither
 
     X = encoded_registry(rows)
     draws = Key.fresh().draws(np.arange(rows))

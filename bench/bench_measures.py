@@ -54,7 +54,7 @@ def best_of(repeat: int, work: Callable[[], Any]) -> tuple[dict[str, float], Any
 
 def prediction(rows: int, repeat: int) -> dict[str, Any]:
     """The three prediction measures, every original compared with every released record."""
-    from gpuanon.risk.prediction import predict
+    from gpuanon.assessing.risk.prediction import predict
 
     X, Y = tables(rows)
     seconds, found = best_of(repeat, lambda: predict(X, Y, limit=max(rows, 1)))
@@ -70,7 +70,7 @@ def prediction(rows: int, repeat: int) -> dict[str, Any]:
 
 def kernel(rows: int, repeat: int) -> dict[str, Any]:
     """Kernel-PCA utility by 1000 landmarks; beside it how far its distances are from exact ones on 3000 rows."""
-    from gpuanon.utility.kernel_pca import components_of, kernel_pca, projected
+    from gpuanon.assessing.utility.kernel_pca import components_of, kernel_pca, projected
 
     X, Y = tables(rows)
     seconds, found = best_of(repeat, lambda: kernel_pca(X, Y))
@@ -88,7 +88,7 @@ def kernel(rows: int, repeat: int) -> dict[str, Any]:
 
 def others(rows: int, repeat: int) -> list[dict[str, Any]]:
     """The cheap measures, each once."""
-    from gpuanon.utility import (
+    from gpuanon.assessing.utility import (
         bias,
         cells,
         clusters,

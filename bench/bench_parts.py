@@ -31,11 +31,11 @@ from distributed import Client, LocalCluster
 
 import gpuanon
 from gpuanon.arrays.rng import Key
-from gpuanon.engine.dask import LOOPBACK, OnWorkers, worker_environment, worker_settings
-from gpuanon.engine.part_files import protect_in_parts, work_path
-from gpuanon.engine.parts import CELL_ROWS, in_turn
 from gpuanon.recipe import Recipe
-from gpuanon.tables import io
+from gpuanon.running.dask import LOOPBACK, OnWorkers, worker_environment, worker_settings
+from gpuanon.running.part_files import protect_in_parts, work_path
+from gpuanon.running.parts import CELL_ROWS, in_turn
+from gpuanon.tables.files import io
 
 KEY = Key(b"a benchmark's key is no secret")
 METHODS: dict[str, dict[str, Any]] = {
@@ -181,7 +181,7 @@ def in_process(source: Path, method: str, rows: int, arguments: argparse.Namespa
 
 def _imported() -> None:
     """Load what the tasks need, so that imports are not timed."""
-    import gpuanon.engine.stages  # noqa: F401
+    import gpuanon.running.stages  # noqa: F401
 
 
 def parsed(line: str) -> dict[str, str]:

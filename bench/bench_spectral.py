@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.rng import Draws, Key
-from gpuanon.bases import Ica, Identity, Svd
-from gpuanon.groups import MedianCuts, Spectral, Whole
+from gpuanon.masking.contract import Basis, Groups, Operation, Records
+from gpuanon.masking.groups import MedianCuts, Spectral, Whole
+from gpuanon.masking.operations import Centroid, Swap, TreeSwap
+from gpuanon.masking.views import Ica, Identity, Svd
 from gpuanon.numerics.ks import ks_distance
-from gpuanon.operations import Centroid, Swap, TreeSwap
-from gpuanon.parts import Basis, Groups, Operation, Records
 
 METHODS: dict[str, tuple[Groups, Basis, Operation]] = {
     "svd-swap": (Whole(), Svd(), Swap(tol=0.05)),

@@ -19,10 +19,10 @@ from bench.static_loops import ptx_class
 from gpuanon.arrays.partition import Partition, segment_covariances, segment_sums
 from gpuanon.arrays.rng import Key, philox
 from gpuanon.arrays.segments import extremes
-from gpuanon.groups.annealing import Schedule, anneal
-from gpuanon.groups.kmember import kmember
-from gpuanon.groups.mdav import mdav
-from gpuanon.groups.neighbours import neighbours
+from gpuanon.masking.groups.annealing import Schedule, anneal
+from gpuanon.masking.groups.kmember import kmember
+from gpuanon.masking.groups.mdav import mdav
+from gpuanon.masking.groups.neighbours import neighbours
 from gpuanon.numerics import affinity, distance, empirical, kernel_pca, rosenblatt
 from tests.cuda.support.fake_cupy import fake_cupy
 

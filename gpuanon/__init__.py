@@ -17,25 +17,25 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from gpuanon.anonymizer import Anonymizer
     from gpuanon.arrays.rng import Key
-    from gpuanon.catalogue.measures import catalogue as measures
-    from gpuanon.catalogue.methods import catalogue as methods
-    from gpuanon.engine.assess import assess
-    from gpuanon.engine.compare import compare
-    from gpuanon.engine.memory import protect
+    from gpuanon.assessing.measures import catalogue as measures
     from gpuanon.errors import GpuanonError
+    from gpuanon.faces.anonymizer import Anonymizer
+    from gpuanon.masking.methods.catalogue import catalogue as methods
     from gpuanon.recipe import Recipe
-    from gpuanon.tables.io import read
+    from gpuanon.running.assess import assess
+    from gpuanon.running.compare import compare
+    from gpuanon.running.memory import protect
+    from gpuanon.tables.files.io import read
 
 _PUBLIC = {
-    "Anonymizer": ("gpuanon.anonymizer", "Anonymizer"),
-    "read": ("gpuanon.tables.io", "read"),
-    "protect": ("gpuanon.engine.memory", "protect"),
-    "assess": ("gpuanon.engine.assess", "assess"),
-    "compare": ("gpuanon.engine.compare", "compare"),
-    "methods": ("gpuanon.catalogue.methods", "catalogue"),
-    "measures": ("gpuanon.catalogue.measures", "catalogue"),
+    "Anonymizer": ("gpuanon.faces.anonymizer", "Anonymizer"),
+    "read": ("gpuanon.tables.files.io", "read"),
+    "protect": ("gpuanon.running.memory", "protect"),
+    "assess": ("gpuanon.running.assess", "assess"),
+    "compare": ("gpuanon.running.compare", "compare"),
+    "methods": ("gpuanon.masking.methods.catalogue", "catalogue"),
+    "measures": ("gpuanon.assessing.measures", "catalogue"),
     "Key": ("gpuanon.arrays.rng", "Key"),
     "Recipe": ("gpuanon.recipe", "Recipe"),
     "GpuanonError": ("gpuanon.errors", "GpuanonError"),

@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from gpuanon.catalogue.methods import AnyMask
 from gpuanon.errors import RecipeError
-from gpuanon.parts import Part
+from gpuanon.masking.contract import Part
+from gpuanon.masking.methods.catalogue import AnyMask
 from gpuanon.tables.schema import ColumnSpec
 
 NullPolicy = Literal["refuse", "category", "indicator", "wildcard"]
@@ -56,7 +56,7 @@ class Recipe(Part):
     @field_validator("limits")
     @classmethod
     def _known_measures(cls, limits: dict[str, float]) -> dict[str, float]:
-        from gpuanon.catalogue.measures import MEASURES
+        from gpuanon.assessing.measures import MEASURES
 
         unknown = sorted(set(limits) - {measure.name for measure in MEASURES})
         if unknown:

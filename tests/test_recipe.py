@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from gpuanon.catalogue.microaggregation import Microaggregation
 from gpuanon.errors import RecipeError
+from gpuanon.masking.methods.microaggregation import Microaggregation
 from gpuanon.recipe import Recipe
 
 TOML = """

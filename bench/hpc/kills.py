@@ -27,11 +27,11 @@ import pyarrow.parquet as pq
 from distributed import Client
 
 from gpuanon.arrays.rng import Key
-from gpuanon.engine.dask import OnWorkers, cluster
-from gpuanon.engine.part_files import protect_in_parts, work_path
-from gpuanon.engine.parts import in_turn
 from gpuanon.errors import GpuanonError
 from gpuanon.recipe import Recipe
+from gpuanon.running.dask import OnWorkers, cluster
+from gpuanon.running.part_files import protect_in_parts, work_path
+from gpuanon.running.parts import in_turn
 from gpuanon.tables.registry import make_registry, registry_recipe
 
 KEY = Key(b"a key that is no secret, for a registry that nobody is in")

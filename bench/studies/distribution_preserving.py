@@ -28,10 +28,15 @@ import numpy as np
 
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.rng import Key
-from gpuanon.operations.centroid import centroid
-from gpuanon.risk.reidentification import class_means, hit_probabilities, permuted_probabilities, unmasked_probabilities
-from gpuanon.utility.histogram_intersection import independent_sample, intersection
-from gpuanon.workloads import assess_market
+from gpuanon.assessing.risk.reidentification import (
+    class_means,
+    hit_probabilities,
+    permuted_probabilities,
+    unmasked_probabilities,
+)
+from gpuanon.assessing.utility.histogram_intersection import independent_sample, intersection
+from gpuanon.assessing.workloads import assess_market
+from gpuanon.masking.operations.centroid import centroid
 
 KEY = Key(b"the study repeats; a release never has a key that is written down")
 SHIFTS = ("none", "logistic", "nonparametric")

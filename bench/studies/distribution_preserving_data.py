@@ -11,11 +11,11 @@ import numpy as np
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
-from gpuanon.groups import KMember
-from gpuanon.operations import Centroid, Dither, Permute, Resample
-from gpuanon.parts import Moved, Records
+from gpuanon.assessing.workloads import Market, simulate_market
+from gpuanon.masking.contract import Moved, Records
+from gpuanon.masking.groups import KMember
+from gpuanon.masking.operations import Centroid, Dither, Permute, Resample
 from gpuanon.tables.registry import make_registry
-from gpuanon.workloads import Market, simulate_market
 
 COLUMNS = ("sex", "age", "education", "income")
 RELEASES = ("centroid", "resample", "permute", "gaussian")

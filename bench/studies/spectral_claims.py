@@ -8,7 +8,7 @@ import numpy as np
 from spectral_releases import FRONTIER, RHS_K
 from spectral_runs import Run
 
-from gpuanon.risk.match_auc import auc_of
+from gpuanon.assessing.risk.match_auc import auc_of
 
 MEASURES = ("distance", "ambiguity", "uncertainty")
 

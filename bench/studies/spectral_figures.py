@@ -12,10 +12,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from gpuanon.arrays.backend import to_host
-from gpuanon.report.pair_plot import pair_plot
-from gpuanon.risk.match_auc import Matches, auc_of
-from gpuanon.risk.prediction import Prediction
-from gpuanon.utility.kernel_pca import Projected
+from gpuanon.assessing.risk.match_auc import Matches, auc_of
+from gpuanon.assessing.risk.prediction import Prediction
+from gpuanon.assessing.utility.kernel_pca import Projected
+from gpuanon.faces.report.pair_plot import pair_plot
 
 Floats = np.ndarray[Any, Any]
 

@@ -25,15 +25,15 @@ from spectral_figures import write
 from spectral_releases import combine
 
 from gpuanon.arrays.rng import Key
-from gpuanon.bases import Ica, KernelBasis, Svd
-from gpuanon.groups import MedianCuts, Spectral, Whole
-from gpuanon.groups.models import Mdav
-from gpuanon.operations import Swap, TreeSwap
-from gpuanon.parts import Basis, Groups, Operation
-from gpuanon.risk.prediction import predict
-from gpuanon.risk.reference_standard import verdict
-from gpuanon.utility.differences import correlations, means, rank_correlations, variances
-from gpuanon.utility.kernel_pca import components_of, projected
+from gpuanon.assessing.risk.prediction import predict
+from gpuanon.assessing.risk.reference_standard import verdict
+from gpuanon.assessing.utility.differences import correlations, means, rank_correlations, variances
+from gpuanon.assessing.utility.kernel_pca import components_of, projected
+from gpuanon.masking.contract import Basis, Groups, Operation
+from gpuanon.masking.groups import MedianCuts, Spectral, Whole
+from gpuanon.masking.groups.models import Mdav
+from gpuanon.masking.operations import Swap, TreeSwap
+from gpuanon.masking.views import Ica, KernelBasis, Svd
 
 RAREST = 9
 """The column of the fourth ethnicity, 3 % of the records."""

@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.rng import Draws, Key
-from gpuanon.bases import Ica, Svd
-from gpuanon.groups import Spectral, Whole
+from gpuanon.assessing.risk.prediction import predict
+from gpuanon.assessing.risk.reference_standard import verdict
+from gpuanon.masking.contract import Basis, Groups, Operation, Records
+from gpuanon.masking.groups import Spectral, Whole
+from gpuanon.masking.operations import Swap
+from gpuanon.masking.views import Ica, Svd
 from gpuanon.numerics.hierarchy import decode_paths, encode_paths, path_matrix
-from gpuanon.operations import Swap
-from gpuanon.parts import Basis, Groups, Operation, Records
-from gpuanon.risk.prediction import predict
-from gpuanon.risk.reference_standard import verdict
 
 Floats = np.ndarray[Any, Any]
 

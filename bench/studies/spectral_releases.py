@@ -11,17 +11,17 @@ from spectral_data import Samples, decode
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
-from gpuanon.bases.ica import Ica
-from gpuanon.bases.identity import Identity
-from gpuanon.bases.svd import Svd
-from gpuanon.groups.median_cuts import MedianCuts, all_cuts, small_share
-from gpuanon.groups.models import Mdav, Whole
-from gpuanon.groups.spectral import Spectral
-from gpuanon.operations.centroid import Centroid
-from gpuanon.operations.noise import Noise
-from gpuanon.operations.swap import Swap
-from gpuanon.parts import Basis, Groups, Operation, Records
-from gpuanon.risk.auto_target import Choice, auto_target
+from gpuanon.assessing.risk.auto_target import Choice, auto_target
+from gpuanon.masking.contract import Basis, Groups, Operation, Records
+from gpuanon.masking.groups.median_cuts import MedianCuts, all_cuts, small_share
+from gpuanon.masking.groups.models import Mdav, Whole
+from gpuanon.masking.groups.spectral import Spectral
+from gpuanon.masking.operations.centroid import Centroid
+from gpuanon.masking.operations.noise import Noise
+from gpuanon.masking.operations.swap import Swap
+from gpuanon.masking.views.ica import Ica
+from gpuanon.masking.views.identity import Identity
+from gpuanon.masking.views.svd import Svd
 
 Floats = np.ndarray[Any, Any]
 

@@ -10,13 +10,13 @@ from spectral_data import Samples, decode_by_sign, impossible
 from spectral_releases import Releases, make
 
 from gpuanon.arrays.partition import Partition
-from gpuanon.bases.ica import ica_coordinates
+from gpuanon.assessing.risk.match_auc import Matches, match
+from gpuanon.assessing.risk.prediction import Prediction, predict
+from gpuanon.assessing.risk.reference_standard import Verdict, verdict
+from gpuanon.assessing.utility.differences import correlations, means, rank_correlations, variances
+from gpuanon.assessing.utility.kernel_pca import Projected, components_of, projected
+from gpuanon.masking.views.ica import ica_coordinates
 from gpuanon.numerics.svd import principal_axes
-from gpuanon.risk.match_auc import Matches, match
-from gpuanon.risk.prediction import Prediction, predict
-from gpuanon.risk.reference_standard import Verdict, verdict
-from gpuanon.utility.differences import correlations, means, rank_correlations, variances
-from gpuanon.utility.kernel_pca import Projected, components_of, projected
 
 Floats = np.ndarray[Any, Any]
 

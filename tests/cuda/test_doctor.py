@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuanon import device_checks, doctor, library_checks
 from gpuanon.arrays import kernels, rapids
-from gpuanon.device_checks import Check
+from gpuanon.faces import device_checks, doctor, library_checks
+from gpuanon.faces.device_checks import Check
 from tests.cuda.fixtures import device_problem
 from tests.cuda.support.fake_cupy import fake_cupy
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from gpuanon.arrays import kernels
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import BackendError, InputError
-from gpuanon.groups.blocks import blocks
-from gpuanon.groups.kmember import kmember
-from gpuanon.groups.mdav import mdav
+from gpuanon.masking.groups.blocks import blocks
+from gpuanon.masking.groups.kmember import kmember
+from gpuanon.masking.groups.mdav import mdav
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 from tests.cuda.fixtures import host
 from tests.cuda.support.fake_cupy import fake_cupy

@@ -10,15 +10,15 @@ import pytest
 
 from gpuanon.arrays import kernels
 from gpuanon.arrays.partition import Partition
-from gpuanon.groups.annealing import Schedule, anneal, random_words
-from gpuanon.groups.mdav import mdav
-from gpuanon.groups.neighbours import neighbours
-from gpuanon.groups.refine import refine
+from gpuanon.masking.groups.annealing import Schedule, anneal, random_words
+from gpuanon.masking.groups.mdav import mdav
+from gpuanon.masking.groups.neighbours import neighbours
+from gpuanon.masking.groups.refine import refine
 from gpuanon.numerics.distance import Metric
-from tests import naive_refine as naive
 from tests.cuda.fixtures import host
 from tests.cuda.support.fake_cupy import fake_cupy
-from tests.test_groups_refine import MANY, table
+from tests.masking.groups.test_refine import MANY, table
+from tests.support import naive_refine as naive
 
 Array = np.ndarray[Any, Any]
 COLD = Schedule(turn=0, steps=1, first=0, every=1, heat=0.0)
@@ -33,7 +33,7 @@ def _limits_of_each_device() -> None:
 @pytest.fixture
 def brief_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few steps, in small cells: kernels are interpreted."""
-    module = sys.modules["gpuanon.groups.refine"]
+    module = sys.modules["gpuanon.masking.groups.refine"]
     monkeypatch.setattr(module, "_CELL", 8)
     monkeypatch.setattr(module, "_STEPS", 6)
 

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 from gpuanon.arrays.rng import Key
-from gpuanon.measure import Measured
+from gpuanon.assessing.figures import Measured
+from gpuanon.assessing.risk.auto_target import auto_target
+from gpuanon.assessing.risk.match_auc import match_auc
+from gpuanon.assessing.risk.noise_stripping import noise_stripping
+from gpuanon.assessing.risk.prediction import prediction_ambiguity, prediction_distance, prediction_uncertainty
+from gpuanon.assessing.risk.reference_standard import reference_standard, split_reference
+from gpuanon.assessing.utility.bias import correlation_bias, mean_bias
+from gpuanon.assessing.utility.cells import binned, jsd
+from gpuanon.assessing.utility.differences import correlations, means, rank_correlations, variances
+from gpuanon.assessing.utility.information_loss import il1s, information_loss, mse, r2, records_changed
+from gpuanon.assessing.utility.kernel_pca import kernel_pca
+from gpuanon.assessing.utility.ks import ks
 from gpuanon.numerics.ks import ks_distance, ks_excess
-from gpuanon.risk.auto_target import auto_target
-from gpuanon.risk.match_auc import match_auc
-from gpuanon.risk.noise_stripping import noise_stripping
-from gpuanon.risk.prediction import prediction_ambiguity, prediction_distance, prediction_uncertainty
-from gpuanon.risk.reference_standard import reference_standard, split_reference
-from gpuanon.utility.bias import correlation_bias, mean_bias
-from gpuanon.utility.cells import binned, jsd
-from gpuanon.utility.differences import correlations, means, rank_correlations, variances
-from gpuanon.utility.information_loss import il1s, information_loss, mse, r2, records_changed
-from gpuanon.utility.kernel_pca import kernel_pca
-from gpuanon.utility.ks import ks
 from tests.cuda.fixtures import host
 
 ROWS = 48
@@ -90,7 +90,7 @@ def test_reference_standard_on_either_device(xp: Any) -> None:
 
 def test_auto_target_on_either_device(xp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     # So few records differ more by chance than the standard allows: here the limit lies between the two candidates.
-    monkeypatch.setattr("gpuanon.risk.auto_target.limit_of", lambda name: 0.9)
+    monkeypatch.setattr("gpuanon.assessing.risk.auto_target.limit_of", lambda name: 0.9)
     X, _, R = (xp.asarray(table) for table in _tables())
     noise = xp.asarray(np.random.default_rng(2).normal(size=(ROWS, 3)))
     choice = auto_target(X, R, lambda target: X + noise * (target - 1), [1, 2], k=3)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from gpuanon.arrays import kernels
-from gpuanon.device_checks import CHECKS
 from gpuanon.errors import BackendError
+from gpuanon.faces.device_checks import CHECKS
 from tests.cuda.huge import PROBLEMS
 from tests.cuda.mutations import MUTATIONS, Mutation
 from tests.cuda.support import nvrtc

@@ -14,7 +14,7 @@ import gpuanon
 from gpuanon.errors import BackendError
 from gpuanon.recipe import Recipe
 from tests.cuda.support.fake_cupy import fake_cupy
-from tests.every import MASKS, recipe, registry
+from tests.support.every import MASKS, recipe, registry
 
 
 def assert_same_release(found: pa.Table, expected: pa.Table) -> None:
@@ -49,7 +49,7 @@ def rows_for(name: str) -> int:
 @pytest.fixture
 def brief_refinement(monkeypatch: pytest.MonkeyPatch) -> None:
     """One short turn on either device: the usual ones are too many to interpret."""
-    module = sys.modules["gpuanon.groups.refine"]
+    module = sys.modules["gpuanon.masking.groups.refine"]
     monkeypatch.setattr(module, "_STEPS", 6)
     monkeypatch.setattr(module, "_usual_turns", lambda groups: 1)
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from gpuanon.arrays import rapids
+from gpuanon.assessing.utility.clusters import cluster_balance
+from gpuanon.assessing.utility.propensity_forest import pmse_forest
 from gpuanon.errors import BackendError
 from gpuanon.numerics.distance import Metric, k_nearest
-from gpuanon.utility.clusters import cluster_balance
-from gpuanon.utility.propensity_forest import pmse_forest
 from tests.cuda.support.fake_cuml import KMeans
 
 

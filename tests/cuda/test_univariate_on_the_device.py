@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuanon.groups import univariate as module
+from gpuanon.masking.groups import univariate as module
 from tests.cuda.support.fake_cupy import fake_cupy
 
 

@@ -1,0 +1,117 @@
+"""ℓ-diversity and t-closeness: what membership of a class of equal records gives away about a sensitive column.
+
+References
+----------
+.. [1] A. Machanavajjhala, D. Kifer, J. Gehrke, M. Venkitasubramaniam (2007), l-Diversity, ACM TKDD 1(1).
+.. [2] N. Li, T. Li, S. Venkatasubramanian (2007), t-Closeness, ICDE '07: earth mover's distance, equal and ordered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, to_host
+from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.errors import ParameterError
+from gpuanon.numerics.equal_rows import equal_rows
+
+Ints = np.ndarray[Any, Any]
+Floats = np.ndarray[Any, Any]
+
+
+def l_diversity(quasi: Array, sensitive: Array) -> Measured:
+    """Fewest different sensitive values in a class of records that are equal on the quasi-identifiers.
+
+    quasi, sensitive : (n, d) and (n, s) codes of the released records, equal where values are equal
+
+    Beside it entropy ℓ-diversity, exp of the smallest entropy, and the share of the commonest value at its largest.
+    """
+    classes, columns = _checked(quasi, sensitive)
+    counts = int(classes.max()) + 1
+    sizes = np.bincount(classes)
+    distinct, entropies, commonest = [], [], []
+    for values in columns:
+        of_class, _, count = _pairs(classes, values)
+        share = count / sizes[of_class]
+        distinct.append(int(np.bincount(of_class, minlength=counts).min()))
+        entropies.append(float(np.bincount(of_class, -share * np.log(share), minlength=counts).min()))
+        commonest.append(float(share.max()))
+    details: dict[str, Figure] = {
+        "classes": counts,
+        "columns": list(distinct),
+        "entropy": [float(np.exp(entropy)) for entropy in entropies],
+        "commonest_share": list(commonest),
+    }
+    return Measured(min(distinct), details)
+
+
+def t_closeness(quasi: Array, sensitive: Array, *, ordered: Sequence[bool] | None = None) -> Measured:
+    """Largest earth mover's distance of a class's sensitive values from those of the whole release, 0 to 1.
+
+    ordered : one flag a sensitive column: distance of ranks for ordered values (codes ascend with them), equal distance
+              between all values otherwise
+    """
+    classes, columns = _checked(quasi, sensitive)
+    flags = (False,) * len(columns) if ordered is None else tuple(ordered)
+    if len(flags) != len(columns):
+        raise ParameterError(f"ordered: one flag a sensitive column is needed ({len(columns)}), got {len(flags)}")
+    largest = [
+        float((_ordered_distance if flag else _equal_distance)(classes, values).max())
+        for flag, values in zip(flags, columns, strict=True)
+    ]
+    return Measured(max(largest), {"columns": list(largest), "classes": int(classes.max()) + 1})
+
+
+def _checked(quasi: Array, sensitive: Array) -> tuple[Ints, list[Ints]]:
+    """Class of each record, and codes from 0 up of each sensitive column."""
+    if sensitive.ndim != 2 or sensitive.shape[1] == 0:
+        raise ParameterError("sensitive: at least one column is needed")
+    if len(quasi) != len(sensitive) or len(quasi) == 0:
+        raise ParameterError("rows: quasi-identifiers and sensitive columns need the same ones, at least one")
+    host = to_host(sensitive)
+    columns = [np.unique(host[:, j], return_inverse=True)[1].reshape(-1) for j in range(host.shape[1])]
+    return equal_rows(to_host(quasi)), columns
+
+
+def _pairs(classes: Ints, values: Ints) -> tuple[Ints, Ints, Ints]:
+    """The (class, value) pairs that occur, ascending: class, value, records."""
+    levels = int(values.max()) + 1
+    pairs, count = np.unique(classes * levels + values, return_counts=True)
+    return pairs // levels, pairs % levels, count
+
+
+def _equal_distance(classes: Ints, values: Ints) -> Floats:
+    """(g,) ½ Σ |p − q|, summed over the values that a class has: those that it lacks add what the others are short."""
+    of_class, value, count = _pairs(classes, values)
+    p = count / np.bincount(classes)[of_class]
+    q = np.bincount(values)[value] / len(values)
+    return np.bincount(of_class, np.maximum(p - q, 0.0))
+
+
+def _ordered_distance(classes: Ints, values: Ints) -> Floats:
+    """(g,) Σ over ranks of |cumulated p − cumulated q| / (levels − 1), without a classes × levels table.
+
+    Between two values that a class has, its cumulated share stands still while the whole's Q rises: the sum of |P − Q|
+    there is a difference of prefix sums of Q, cut where Q passes P.
+    """
+    of_class, value, count = _pairs(classes, values)
+    levels = int(values.max()) + 1
+    if levels == 1:
+        return np.zeros(int(classes.max()) + 1)
+    Q = np.bincount(values, minlength=levels).cumsum() / len(values)
+    prefix = np.concatenate([[0.0], Q.cumsum()])
+    share = count / np.bincount(classes)[of_class]
+    total = share.cumsum()
+    first = np.concatenate([[True], of_class[1:] != of_class[:-1]])
+    P = total - np.repeat(total[first] - share[first], np.diff(np.append(np.flatnonzero(first), len(first))))
+    last = np.append(first[1:], True)
+    end = np.where(last, levels, np.append(value[1:], 0))  # P holds for the ranks value .. end − 1
+    P = np.where(last, 1.0, P)
+    cut = np.clip(np.searchsorted(Q, P, side="left"), value, end)  # from here on Q ≥ P
+    below = P * (cut - value) - (prefix[cut] - prefix[value])
+    above = (prefix[end] - prefix[cut]) - P * (end - cut)
+    head = np.where(first, prefix[value], 0.0)  # before the class's first value: P = 0
+    return np.bincount(of_class, below + above + head) / (levels - 1)

@@ -1,0 +1,63 @@
+"""Individual risk from sample weights: how likely a class in the sample stands for one person in the population.
+
+A record in a class of f sampled records that stand for F people (the sum of their weights) is reidentified with
+probability E[1 / F | f], where F given f is negative binomial with success probability p = f / F̂ [1].
+
+References
+----------
+.. [1] L. Franconi, S. Polettini (2004), Individual risk estimation in μ-Argus, PSD '04.
+.. [2] M. Templ, A. Kowarik, B. Meindl (2015), sdcMicro, J. Stat. Softw. 67(4): the same formulas and approximation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, to_host
+from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.errors import InputError, ParameterError
+from gpuanon.numerics.equal_rows import equal_rows
+
+Floats = np.ndarray[Any, Any]
+
+
+def individual_risk(codes: Array, weights: Array, *, threshold: float = 0.1) -> Measured:
+    """Expected share of records reidentified in the population, from sample weights; the value is the mean risk.
+
+    codes     : (n, d) codes of the quasi-identifiers, equal where values are equal
+    weights   : (n,) people that each record stands for, positive
+    threshold : records at a higher risk are counted
+    """
+    risk = risks(codes, weights)
+    details: dict[str, Figure] = {
+        "max": float(risk.max()),
+        "expected_reidentifications": float(risk.sum()),
+        "above_threshold": int((risk > threshold).sum()),
+        "threshold": threshold,
+    }
+    return Measured(float(risk.mean()), details)
+
+
+def risks(codes: Array, weights: Array) -> Floats:
+    """(n,) E[1 / F | f] of each record; classes of three records or more by the approximation p / (f − (1 − p))."""
+    weights = to_host(weights).astype(float)
+    if len(codes) != len(weights) or len(weights) == 0:
+        raise ParameterError(f"weights: one a record is needed ({len(codes)}), got {len(weights)}")
+    if not (np.isfinite(weights).all() and (weights > 0).all()):
+        raise InputError("weights: every weight must be a positive number")
+    classes = equal_rows(to_host(codes))
+    f = np.bincount(classes)
+    p = f / np.bincount(classes, weights)
+    return _expected_inverse(f, np.minimum(p, 1.0))[classes]
+
+
+def _expected_inverse(f: Floats, p: Floats) -> Floats:
+    """E[1 / F] of a negative binomial F ≥ f; 1 / f where the sample is the population (p = 1)."""
+    inner = np.where(p < 1, p, 0.5)
+    odds, log = inner / (1 - inner), np.log(1 / inner)
+    once, twice = odds * log, odds - odds**2 * log
+    more = inner / (f - (1 - inner))
+    found = np.select([f == 1, f == 2], [once, twice], more)
+    return np.where(p < 1, found, 1 / f)

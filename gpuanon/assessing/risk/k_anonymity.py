@@ -1,0 +1,46 @@
+"""k-anonymity and uniqueness: the classes of released records that are equal on the quasi-identifiers.
+
+References
+----------
+.. [1] P. Samarati and L. Sweeney (1998), Protecting privacy when disclosing information, SRI-CSL-98-04.
+"""
+
+from __future__ import annotations
+
+from gpuanon.arrays.backend import Array, namespace
+from gpuanon.assessing.figures import Measured
+from gpuanon.errors import ParameterError
+from gpuanon.numerics.equal_rows import equal_rows
+
+
+def k_anonymity(codes: Array) -> Measured:
+    """Records in the smallest class; `codes` (n, d) are equal where released values are equal."""
+    return smallest_of(_sizes(codes))
+
+
+def uniqueness(codes: Array) -> Measured:
+    """Share of records that are alone in their class."""
+    return alone_of(_sizes(codes))
+
+
+def smallest_of(sizes: Array) -> Measured:
+    """`k_anonymity` from the sizes of the classes."""
+    smallest = int(sizes.min())
+    details = {
+        "classes": len(sizes),
+        "mean_class": float(sizes.mean()),
+        "in_smallest": int(sizes[sizes == smallest].sum()),
+    }
+    return Measured(smallest, details)
+
+
+def alone_of(sizes: Array) -> Measured:
+    """`uniqueness` from the sizes of the classes."""
+    alone = int((sizes == 1).sum())
+    return Measured(alone / int(sizes.sum()), {"records": alone})
+
+
+def _sizes(codes: Array) -> Array:
+    if len(codes) == 0:
+        raise ParameterError("release: at least one record is needed")
+    return namespace(codes).bincount(equal_rows(codes))

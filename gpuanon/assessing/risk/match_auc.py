@@ -1,0 +1,163 @@
+"""The matching attack and how well the attacker can tell right matches from wrong ones.
+
+Each original record is matched with the nearest released one; among ties the attacker chooses at random, so a match
+is right with probability 1 / ties when the record's own is among them, and with probability 0 otherwise.  A rate of
+right matches says little by itself: the attacker must know *which* are right.  The area under the ROC curve (AUC) of a
+prediction measure, over right and wrong matches, says how well that measure tells them apart: 0.5 not at all, 1
+always [1].
+
+References
+----------
+.. [1] T. A. Lasko (2007), Spectral Anonymization of Data, PhD thesis, MIT, section 4.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, predict, standardised
+from gpuanon.errors import InputError, ParameterError
+from gpuanon.numerics.distance import nearest_with_ties, paired
+
+MEASURES = ("distance", "ambiguity", "uncertainty")
+TENTH = 0.1
+
+Floats = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """The matching attack, record by record.
+
+    prediction : the three prediction measures of the records matched
+    right      : (s,) probability that the match is right; NaN for a record that was not released
+    """
+
+    prediction: Prediction
+    right: Array
+
+
+def match(
+    original: Array,
+    release: Array,
+    link: Array,
+    *,
+    k: int = 5,
+    prediction: Prediction | None = None,
+    limit: int = EXACT_ROWS,
+) -> Matches:
+    """Match every original record (n, d) with its nearest released one (m, d).
+
+    link : (m,) original row of each released row, −1 for added rows; of several released copies of a record any counts
+    """
+    if len(link) != len(release):
+        raise ParameterError(f"link: one entry a released row is needed ({len(release)}), got {len(link)}")
+    prediction = predict(original, release, k, limit=limit) if prediction is None else prediction
+    rows = prediction.rows
+    squared, own = (found[rows] for found in _own(original, release, link))
+    xp = namespace(original)
+    right = xp.where(own == 0, xp.nan, xp.zeros(len(rows)))
+    # Only a record whose own is at the smallest distance can be matched rightly: for those the ties are counted.
+    hopeful = xp.flatnonzero((own > 0) & (squared <= prediction.squared))
+    if len(hopeful):
+        least, ties = nearest_with_ties(original[rows[hopeful]], release)
+        right[hopeful] = xp.where(squared[hopeful] == least, own[hopeful] / ties, 0.0)
+    return Matches(prediction, right)
+
+
+def match_auc(
+    original: Array,
+    release: Array,
+    link: Array,
+    *,
+    k: int = 5,
+    standardise: bool = True,
+    limit: int = EXACT_ROWS,
+) -> Measured:
+    """AUC with which the prediction measures tell right matches from wrong ones; the value is the largest of the three.
+
+    Not defined, and refused as such, when there are no wrong (or no right) matches: nothing is to be told apart.
+    """
+    if standardise:
+        original, release = standardised(original, release)
+    measured = auc_of([match(original, release, link, k=k, limit=limit)])
+    if np.isnan(measured.value):
+        raise InputError(f"match_auc: {measured.note} (share of right matches: {measured.details['rate']})")
+    return measured
+
+
+def auc_of(attacks: list[Matches]) -> Measured:
+    """AUC and success among the most confident tenth, pooled over several attacks (releases of the same kind).
+
+    The value is NaN, with a note, when there are no wrong or no right matches.
+    """
+    right = np.concatenate([to_host(attack.right) for attack in attacks])
+    known = ~np.isnan(right)
+    right = right[known]
+    if len(right) == 0:
+        raise ParameterError("link: no released row leads to an original record")
+    details: dict[str, Figure] = {"records": len(right), "rate": float(right.mean())}
+    areas = []
+    for name in MEASURES:
+        values = np.concatenate([to_host(getattr(attack.prediction, name)) for attack in attacks])[known]
+        area = roc_area(values, right)
+        areas.append(area)
+        details[name] = {
+            "auc": None if np.isnan(area) else area,
+            "most_confident_tenth": most_confident(values, right),
+        }
+    note = None
+    if np.isnan(areas[0]):
+        note = f"there are no {'wrong' if right.mean() > 0.5 else 'right'} matches: the AUC is not defined"
+    missing = int((~known).sum())
+    if missing:
+        text = f"{missing} original records were not released and are left out"
+        note = text if note is None else f"{note}; {text}"
+    return Measured(float(max(areas)), details, note)
+
+
+def roc_area(values: Floats, right: Floats) -> float:
+    """Probability that a right match has a smaller value than a wrong one, ties counting one half.
+
+    Each record is right with weight `right` and wrong with weight 1 − `right`.  NaN without right or wrong matches.
+    """
+    wrong = 1 - right
+    pairs = right.sum() * wrong.sum()
+    if pairs == 0:
+        return float("nan")
+    _, place = np.unique(values, return_inverse=True)
+    right_at, wrong_at = np.bincount(place, right), np.bincount(place, wrong)
+    larger = wrong_at[::-1].cumsum()[::-1] - wrong_at
+    return float((right_at * (larger + 0.5 * wrong_at)).sum() / pairs)
+
+
+def most_confident(values: Floats, right: Floats, share: float = TENTH) -> float:
+    """Share of right matches among the records with the smallest values; a tie at the border counts by its mean."""
+    size = max(1, round(share * len(values)))
+    border = np.partition(values, size - 1)[size - 1]
+    inside, tied = values < border, values == border
+    return float((right[inside].sum() + right[tied].mean() * (size - inside.sum())) / size)
+
+
+def _own(original: Array, release: Array, link: Array) -> tuple[Array, Array]:
+    """(n,) squared distance to the nearest released copy of each record itself, and how many are that near."""
+    xp = namespace(original)
+    n = len(original)
+    released = xp.flatnonzero((link >= 0) & (link < n))
+    owner = link[released]
+    squared = paired(original[owner], release, index=released)
+    order = xp.lexsort(xp.stack([squared, owner.astype(np.float64)]))
+    owner, squared = owner[order], squared[order]
+    first = xp.searchsorted(owner, xp.arange(n), side="left")
+    count = xp.searchsorted(owner, xp.arange(n), side="right") - first
+    least = xp.full(n, xp.inf, dtype=squared.dtype)
+    has = count > 0
+    least[has] = squared[first[has]]
+    near = (squared == least[owner]).astype(np.int64)
+    upto = xp.concatenate([xp.zeros(1, dtype=np.int64), xp.cumsum(near)])
+    return least, upto[first + count] - upto[first]

@@ -1,0 +1,184 @@
+"""Prediction distance, ambiguity and uncertainty: how well a release predicts the records it came from.
+
+For an original record a, with the released records ordered by ``s(a, b) = sqrt(mean_j (a_j − b_j)²)`` (eq. 3.1 of [1]):
+
+distance     s to the nearest released record: how close the best guess comes
+ambiguity    s to the nearest / s to the k-th nearest: 0 when the guess is exact, 1 when k guesses are equally good
+uncertainty  mean over columns of the variance among the k nearest: what choosing wrongly among them costs
+
+The three are distributions over the original records; small values mean risk.  What is small enough is a question
+for a reference sample (`gpuanon.assessing.risk.reference_standard`).
+
+References
+----------
+.. [1] T. A. Lasko (2007), Spectral Anonymization of Data, PhD thesis, MIT, section 3.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.errors import ParameterError
+from gpuanon.numerics.distance import k_nearest
+from gpuanon.numerics.sampling import sample_rows, share_error
+
+EXACT_ROWS = 100_000
+"""Up to this many rows every original is compared with every released record; beyond, a sample of the originals is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """The three distributions over original records (or over a sample of them).
+
+    rows        : (s,) original rows looked at
+    squared     : (s,) squared Euclidean distance to the nearest released record
+    distance    : (s,) s to it
+    ambiguity   : (s,) nearest over k-th nearest
+    uncertainty : (s,) mean column variance (divisor k − 1) of the k nearest
+    nearest     : (s,) the nearest released row; the lowest on a tie
+    copies      : records with at least k exact copies in the release, whose ambiguity 0/0 is set to 1
+    originals   : original rows of interest, of which `rows` are all or a sample
+    """
+
+    rows: Array
+    squared: Array
+    distance: Array
+    ambiguity: Array
+    uncertainty: Array
+    nearest: Array
+    copies: int
+    originals: int
+
+    @property
+    def share_error(self) -> float:
+        """95 % bound on the error of the three distribution functions from sampling; 0 when all records were used."""
+        return share_error(len(self.rows), self.originals)
+
+
+def predict(
+    original: Array, release: Array, k: int = 5, *, rows: Array | None = None, limit: int = EXACT_ROWS
+) -> Prediction:
+    """Compare original records (n, d) with all released ones (m, d), both encoded and standardised alike.
+
+    Parameters
+    ----------
+    original, release : matrices with the same columns; see `standardised`
+    k     : candidates that ambiguity and uncertainty look at, 2 or more
+    rows  : the original rows of interest; None for all
+    limit : tables of up to this many rows are compared in full; beyond, a repeatable random sample of
+            ``limit² / m`` of the original rows is, each with the whole release
+    """
+    if k < 2:
+        raise ParameterError(f"k: 2 or more are allowed, got {k}")
+    xp = namespace(original)
+    rows = xp.arange(len(original), dtype=np.int64) if rows is None else rows
+    n, m = len(rows), len(release)
+    if n == 0:
+        raise ParameterError("original: at least one record is needed")
+    if max(n, m) > limit:
+        rows = rows[like(sample_rows(n, max(1, limit**2 // m), "prediction"), original)]
+    squared, index = k_nearest(original[rows], release, k)
+    s = xp.sqrt(squared / original.shape[1])
+    all_exact = s[:, -1] == 0
+    ambiguity = xp.where(all_exact, 1.0, s[:, 0] / xp.where(all_exact, 1.0, s[:, -1]))
+    return Prediction(
+        rows=rows,
+        squared=squared[:, 0],
+        distance=s[:, 0],
+        ambiguity=ambiguity,
+        uncertainty=_uncertainty(release, index),
+        nearest=index[:, 0],
+        copies=int(all_exact.sum()),
+        originals=n,
+    )
+
+
+def standardised(original: Array, *others: Array) -> list[Array]:
+    """`original` and `others`, each column minus the original's mean, over the original's standard deviation.
+
+    A column that is constant in the original is centred only.
+    """
+    xp = namespace(original)
+    mean, deviation = original.mean(axis=0), original.std(axis=0)
+    deviation = xp.where(original.max(axis=0) > original.min(axis=0), deviation, 1.0)
+    return [(table - mean) / deviation for table in (original, *others)]
+
+
+def prediction_distance(
+    original: Array, release: Array, *, k: int = 5, standardise: bool = True, prediction: Prediction | None = None
+) -> Measured:
+    """Distance of each original record from the nearest released one, in deviations; the value is the median."""
+    return _measured("distance", original, release, k, standardise, prediction)
+
+
+def prediction_ambiguity(
+    original: Array, release: Array, *, k: int = 5, standardise: bool = True, prediction: Prediction | None = None
+) -> Measured:
+    """Nearest over k-th nearest distance of each original record, 0 clear match to 1 tie; the value is the median."""
+    return _measured("ambiguity", original, release, k, standardise, prediction)
+
+
+def prediction_uncertainty(
+    original: Array, release: Array, *, k: int = 5, standardise: bool = True, prediction: Prediction | None = None
+) -> Measured:
+    """Mean column variance of the k released records nearest to each original; the value is the median."""
+    return _measured("uncertainty", original, release, k, standardise, prediction)
+
+
+def quantiles(values: Array) -> dict[str, Figure]:
+    """Quantiles that tell a distribution, and its percentiles for plots."""
+    host = np.sort(to_host(values).astype(np.float64))
+    levels = np.linspace(0, 1, 101)
+    percentiles = np.quantile(host, levels)
+    named = {"min": 0, "q01": 1, "q05": 5, "q25": 25, "median": 50, "q75": 75, "q95": 95, "max": 100}
+    return {
+        **{name: float(percentiles[at]) for name, at in named.items()},
+        "mean": float(host.mean()),
+        "percentiles": [float(value) for value in percentiles],
+    }
+
+
+def _measured(
+    name: str, original: Array, release: Array, k: int, standardise: bool, prediction: Prediction | None
+) -> Measured:
+    """One of the three distributions as a figure; `prediction` spares the search when it is already there."""
+    if prediction is None:
+        if standardise:
+            original, release = standardised(original, release)
+        prediction = predict(original, release, k)
+    values = getattr(prediction, name)
+    details: dict[str, Figure] = {"k": k, "records": len(prediction.rows), **quantiles(values)}
+    details["exact_matches"] = int((prediction.distance == 0).sum())
+    if name == "ambiguity":
+        details["tied_copies"] = prediction.copies
+    return Measured(float(details["median"]), details, _note(name, prediction, details))  # type: ignore[arg-type]
+
+
+def _note(name: str, prediction: Prediction, details: dict[str, Figure]) -> str | None:
+    """What must be said: a sample was taken, 0/0 occurred."""
+    notes = []
+    if prediction.share_error:
+        details["share_error"] = prediction.share_error
+        notes.append(
+            f"a random sample of {len(prediction.rows)} of {prediction.originals} original records was compared with "
+            f"the whole release: each share of records is right to ±{prediction.share_error:.4f} (95 %)"
+        )
+    if name == "ambiguity" and prediction.copies:
+        notes.append(f"{prediction.copies} records have k exact copies in the release: their ambiguity 0/0 counts as 1")
+    return "; ".join(notes) or None
+
+
+def _uncertainty(release: Array, index: Array) -> Array:
+    """(s,) mean over columns of the variance (divisor k − 1) of the rows `index` (s, k), in slices that fit a cache."""
+    xp = namespace(release)
+    out = xp.empty(len(index), dtype=np.float64)
+    step = max(1, (1 << 20) // max(1, index.shape[1] * release.shape[1]))
+    for at in range(0, len(index), step):
+        candidates = release[index[at : at + step]].astype(np.float64)
+        candidates -= candidates[:, :1].copy()  # equal rows have variance 0, not what rounding leaves
+        out[at : at + step] = candidates.var(axis=1, ddof=1).mean(axis=1)
+    return out

@@ -1,0 +1,162 @@
+"""The reference standard: is the release any riskier to its subjects than a sample they are not in?
+
+A second, non-overlapping sample A* of the same population poses the risk that everybody bears, whether or not they
+took part.  A release is adequate when none of the three prediction measures is smaller under it than under A* (3.1
+of [1]).  The thesis tests that with one-sided Kolmogorov–Smirnov tests on random subsamples of 1296 points (distance)
+and 324 points (ambiguity, uncertainty), sized to see a shift of 5 % and 10 % of the records.  One such subsample is
+a lottery, so the one-sided distance D⁺ of **all** records is computed and given the p-value that the thesis's samples
+would have had at that distance:
+
+    p = exp(−2 n_e D⁺²),   n_e = 1296 · 1296 / (1296 + 1296) = 648, and 162
+
+Pass at p > 0.05, that is D⁺ ≤ 0.0481 and 0.0962.  High p is good.
+
+References
+----------
+.. [1] T. A. Lasko (2007), Spectral Anonymization of Data, PhD thesis, MIT, sections 3.1 and 5.2.1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gpuanon.arrays.backend import Array, like, namespace
+from gpuanon.arrays.rng import Draws
+from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, predict, standardised
+from gpuanon.errors import ParameterError
+from gpuanon.numerics.ks import ks_excess
+from gpuanon.numerics.sampling import sample_rows
+
+EFFECTIVE = {"distance": 648, "ambiguity": 162, "uncertainty": 162}
+"""n m / (n + m) of the thesis's subsamples, by measure."""
+
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One-sided distances of the three measures under the release from those under the reference, and their p.
+
+    excess : D⁺ = sup_v F_release(v) − F_reference(v), by measure: the share of records that moved towards risk
+    p      : exp(−2 n_e D⁺²), by measure
+    """
+
+    excess: dict[str, float]
+    p: dict[str, float]
+
+    @property
+    def passes(self) -> bool:
+        """Whether every measure is adequate."""
+        return all(p > LEVEL for p in self.p.values())
+
+    @property
+    def failed(self) -> list[str]:
+        """The measures that are not adequate."""
+        return [name for name, p in self.p.items() if p <= LEVEL]
+
+    def __str__(self) -> str:
+        if self.passes:
+            return "passes: predicts its subjects no better than a sample they are not in"
+        return f"fails on {', '.join(self.failed)}: predicts its subjects better than a sample they are not in"
+
+
+def verdict(release: Prediction, reference: Prediction) -> Verdict:
+    """Hold the three distributions under a release to those under a reference sample of the same size."""
+    excess = {name: ks_excess(getattr(release, name), getattr(reference, name)) for name in EFFECTIVE}
+    return Verdict(excess, {name: p_value(name, excess[name]) for name in EFFECTIVE})
+
+
+def p_value(name: str, excess: float) -> float:
+    """The p that the thesis's subsamples would have at this one-sided distance."""
+    return math.exp(-2 * EFFECTIVE[name] * excess**2)
+
+
+def reference_standard(
+    original: Array,
+    release: Array,
+    reference: Array,
+    *,
+    link: Array | None = None,
+    k: int = 5,
+    standardise: bool = True,
+    limit: int = EXACT_ROWS,
+) -> Measured:
+    """Whether the release predicts its subjects no better than an independent sample does; the value is the smallest p.
+
+    Parameters
+    ----------
+    original, release, reference : encoded matrices with the same columns; original and reference share no record
+    link  : (m,) original row of each released row, −1 for added rows; used when the reference is smaller than the
+            release, so that the originals looked at are those of the released records looked at
+    k     : candidates that ambiguity and uncertainty look at
+    standardise : scale the columns by the original's mean and standard deviation first
+    limit : see `gpuanon.assessing.risk.prediction.predict`
+    """
+    if len(reference) < k:
+        raise ParameterError(f"reference: at least k = {k} records are needed, got {len(reference)}")
+    if standardise:
+        original, release, reference = standardised(original, release, reference)
+    rows, release, reference, note = _same_size(len(original), release, reference, link)
+    under_release = predict(original, release, k, rows=rows, limit=limit)
+    under_reference = predict(original, reference, k, rows=under_release.rows, limit=limit)
+    result = verdict(under_release, under_reference)
+    details: dict[str, Figure] = {"passes": result.passes, "verdict": str(result), "k": k}
+    details["records"] = len(under_release.rows)
+    for name in EFFECTIVE:
+        details[name] = {"excess": result.excess[name], "p": result.p[name], "passes": result.p[name] > LEVEL}
+    notes = [] if note is None else [note]
+    if under_release.share_error:
+        details["share_error"] = under_release.share_error
+        notes.append(
+            f"a random sample of {len(under_release.rows)} of {under_release.originals} original records was looked "
+            f"at: each distance is right to ±{2 * under_release.share_error:.4f} (95 %)"
+        )
+    return Measured(min(result.p.values()), details, "; ".join(notes) or None)
+
+
+def split_reference(draws: Draws, share: float = 0.5) -> tuple[Array, Array]:
+    """Split rows into those to mask and release, and a reference sample to set aside *before* masking.
+
+    Parameters
+    ----------
+    draws : the records' random numbers
+    share : share of the records set aside
+
+    Returns
+    -------
+    Rows to mask and rows of the reference, both ascending.
+    """
+    if not 0 < share < 1:
+        raise ParameterError(f"share: a number between 0 and 1 is allowed, got {share}")
+    n = len(draws.records)
+    size = round(share * n)
+    if not 0 < size < n:
+        raise ParameterError(f"share: leaves no record on one side of a split of {n}")
+    xp = namespace(draws.records)
+    order = xp.argsort(draws.child("reference").uniform()[:, 0], kind="stable")
+    return xp.sort(order[size:]), xp.sort(order[:size])
+
+
+def _same_size(
+    n: int, release: Array, reference: Array, link: Array | None
+) -> tuple[Array | None, Array, Array, str | None]:
+    """Make release and reference equally large: the nearest of more records is nearer, whoever they are.
+
+    Returns the original rows to look at (None: no restriction), both tables, and what must be said.
+    """
+    m, r = len(release), len(reference)
+    if m == r:
+        return None, release, reference, None
+    if r > m:
+        note = f"{m} of {r} reference records were drawn, as many as were released"
+        return None, release, reference[like(sample_rows(r, m, "reference"), reference)], note
+    chosen = like(sample_rows(m, r, "reference"), release)
+    note = f"{r} of {m} released records were drawn, as many as the reference has"
+    if link is None:
+        note += "; without the link all originals were looked at, most of whose records were not drawn"
+        return None, release[chosen], reference, note
+    known = like(link, release)[chosen]
+    rows = namespace(release).unique(known[(known >= 0) & (known < n)])
+    return rows, release[chosen], reference, f"{note}, and their originals looked at"

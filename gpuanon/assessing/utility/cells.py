@@ -1,0 +1,149 @@
+"""Contingency tables of original and release: divergences between the counts of their cells.
+
+Columns hold codes, equal where values count as equal; `binned` makes codes of numbers.  A table of many columns is all
+ones, and says nothing: each measure goes through the tables of all columns (`ways` = 1) or all pairs of columns
+(`ways` = 2) and gives the mean.  These are distances for comparing releases with each other: on one release alone
+they depend on the grouping, and no test belongs to them, because original and release are dependent samples.
+
+References
+----------
+.. [1] R. Kulik (2025), MAT 4376 Foundations of Data Privacy, lectures 7–9.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.assessing.utility.pairs import require_comparable
+from gpuanon.errors import ParameterError
+
+Floats = np.ndarray[Any, Any]
+
+_DENSE = 1 << 22
+"""Tables of up to this many cells are counted in place; larger ones by sorting."""
+
+
+def vw(original: Array, release: Array, *, ways: int = 2) -> Measured:
+    """Variance-weighted difference Σ (t_d − t_a)² / t_a over the cells of each table; the value is the mean.
+
+    t_a are the release's counts, scaled to as many rows as the original has.  A cell that is empty in the release
+    counts as half a record in the denominator.
+    """
+    rule = "an empty cell of the release counts as half a record in the denominator"
+    return _over_tables(original, release, ways, variance_weighted, rule)
+
+
+def jsd(original: Array, release: Array, *, ways: int = 2) -> Measured:
+    """Jensen–Shannon divergence, natural logarithm, 0 to ln 2, of the cells of each table; the value is the mean."""
+    measured = _over_tables(original, release, ways, jensen_shannon, None)
+    return Measured(measured.value, {**measured.details, "bits": measured.value / math.log(2)}, measured.note)
+
+
+def kl(original: Array, release: Array, *, ways: int = 2) -> Measured:
+    """Kullback–Leibler divergence Σ p ln(p / q) of the release (q) from the original (p); the value is the mean."""
+    rule = "a cell that is empty in the release, and not in the original, counts as half a record there"
+    return _over_tables(original, release, ways, kullback_leibler, rule)
+
+
+def cell_ks(original: Array, release: Array, *, ways: int = 2) -> Measured:
+    """Largest difference between the shares of a cell, max |p − q|, of each table; the value is the mean."""
+    return _over_tables(original, release, ways, largest_difference, None)
+
+
+def variance_weighted(before: Floats, after: Floats) -> float:
+    """Σ (t_d − t_a)² / t_a, the counts `after` scaled to the total of `before`."""
+    expected = after * (before.sum() / after.sum())
+    return float(((before - expected) ** 2 / np.where(after > 0, expected, 0.5)).sum())
+
+
+def jensen_shannon(before: Floats, after: Floats) -> float:
+    """Mean of the divergences of both from their average."""
+    p, q = before / before.sum(), after / after.sum()
+    middle = (p + q) / 2
+    return max(0.0, 0.5 * _entropy_from(p, middle) + 0.5 * _entropy_from(q, middle))
+
+
+def kullback_leibler(before: Floats, after: Floats) -> float:
+    """Σ p ln(p / q), half a record in cells that only the original fills."""
+    filled = np.where((after == 0) & (before > 0), 0.5, after)
+    return max(0.0, _entropy_from(before / before.sum(), filled / filled.sum()))
+
+
+def largest_difference(before: Floats, after: Floats) -> float:
+    """max |p − q|."""
+    return float(np.abs(before / before.sum() - after / after.sum()).max())
+
+
+def binned(original: Array, release: Array, bins: int = 10) -> tuple[Array, Array]:
+    """Codes of numeric columns: bins of equal counts in the original, missing values a bin of their own."""
+    if bins < 1:
+        raise ParameterError(f"bins: 1 or more are allowed, got {bins}")
+    xp = namespace(original)
+    codes = [xp.empty(table.shape, dtype=np.int64) for table in (original, release)]
+    for j in range(original.shape[1]):
+        known = original[:, j][~xp.isnan(original[:, j])]
+        levels = xp.arange(1, bins) / bins
+        cuts = xp.unique(xp.quantile(known, levels)) if len(known) else xp.empty(0)
+        for table, out in zip((original, release), codes, strict=True):
+            column = table[:, j]
+            out[:, j] = xp.where(xp.isnan(column), bins, xp.searchsorted(cuts, column, side="left"))
+    return codes[0], codes[1]
+
+
+def tables(original: Array, release: Array, ways: int) -> Iterator[tuple[tuple[int, ...], Floats, Floats]]:
+    """Each set of `ways` columns, with the counts of its occupied cells in original and release."""
+    dense = [_dense(original[:, j], release[:, j]) for j in range(original.shape[1])]
+    for columns in combinations(range(original.shape[1]), min(ways, original.shape[1])):
+        before, after, levels = dense[columns[0]]
+        for j in columns[1:]:
+            next_before, next_after, next_levels = dense[j]
+            before, after = before * next_levels + next_before, after * next_levels + next_after
+            levels *= next_levels
+            if levels > _DENSE:
+                before, after, levels = _dense(before, after)
+        xp = namespace(before)
+        counts = [to_host(xp.bincount(cells, minlength=levels)) for cells in (before, after)]
+        occupied = (counts[0] > 0) | (counts[1] > 0)
+        yield columns, counts[0][occupied].astype(float), counts[1][occupied].astype(float)
+
+
+def _dense(before: Array, after: Array) -> tuple[Array, Array, int]:
+    """Codes from 0 up, the same in both."""
+    xp = namespace(before)
+    levels, places = xp.unique(xp.concatenate([before, after]), return_inverse=True)
+    places = places.reshape(-1)
+    return places[: len(before)], places[len(before) :], len(levels)
+
+
+def _over_tables(
+    original: Array, release: Array, ways: int, distance: Callable[[Floats, Floats], float], rule: str | None
+) -> Measured:
+    """Mean, maximum and the worst table of a distance."""
+    require_comparable(original, release)
+    if original.shape[1] == 0:
+        raise ParameterError("columns: original and release need the same ones, at least one")
+    if ways < 1:
+        raise ParameterError(f"ways: 1 or more are allowed, got {ways}")
+    every = list(tables(original, release, ways))
+    distances = [distance(before, after) for _, before, after in every]
+    worst = int(np.argmax(distances))
+    details: dict[str, Figure] = {
+        "ways": min(ways, original.shape[1]),
+        "tables": len(every),
+        "max": distances[worst],
+        "worst_table": list(every[worst][0]),
+    }
+    return Measured(float(np.mean(distances)), details, rule)
+
+
+def _entropy_from(p: Floats, q: Floats) -> float:
+    """Σ p ln(p / q) over the cells with p > 0."""
+    some = p > 0
+    return float((p[some] * np.log(p[some] / q[some])).sum())

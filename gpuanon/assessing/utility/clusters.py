@@ -1,0 +1,63 @@
+"""Cluster analysis: does every cluster of both tables together hold its fair share of original records?
+
+References
+----------
+.. [1] M.-J. Woo, J. P. Reiter, A. Oganian, A. F. Karr (2009), Global measures of data utility for microdata masked for
+   disclosure limitation, J. Privacy and Confidentiality 1(1): the cluster analysis measure.
+.. [2] D. Arthur, S. Vassilvitskii (2007), k-means++: the advantages of careful seeding, SODA: the start.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuanon.arrays import rapids
+from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.arrays.rng import Key
+from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.assessing.utility.pairs import require_comparable
+from gpuanon.errors import ParameterError
+from gpuanon.numerics.equal_rows import equal_rows
+from gpuanon.numerics.kmeans import seeds
+from gpuanon.numerics.sampling import sample_rows
+
+CLUSTERS = 20
+CLUSTER_ROWS = 50_000
+"""Rows of each table that are clustered at most; beyond, a repeatable random sample."""
+
+_PUBLIC = Key(b"the clusters of a measure are no secret")
+
+
+def cluster_balance(original: Array, release: Array, *, clusters: int = CLUSTERS) -> Measured:
+    """Mean squared difference between a cluster's share of original records and that of both tables together [1].
+
+    ``U = (1/G) Σ_j w_j (n_jo / n_j − c)²`` over the G clusters that k-means finds in both tables together, n_jo of the
+    n_j records of cluster j being original, and c the share of original records among all.  The weights w_j, which [1]
+    leaves open, are 1; ``by_size`` has ``G n_j / N`` instead: 0 nowhere to be told apart, c (1 − c) everywhere.
+
+    Parameters
+    ----------
+    original, release : encoded matrices with the same columns, (n, d) and (m, d)
+    clusters : G; fewer when there are fewer different records
+    """
+    require_comparable(original, release)
+    if clusters < 1:
+        raise ParameterError(f"clusters: a whole number from 1 up is allowed, got {clusters}")
+    xp = namespace(original)
+    parts = [table[like(sample_rows(len(table), CLUSTER_ROWS, "clusters"), table)] for table in (original, release)]
+    X = xp.concatenate(parts)
+    G = min(clusters, int(equal_rows(X).max()) + 1)
+    draws = _PUBLIC.draws(xp.arange(len(X), dtype=np.int64))
+    labels, _ = rapids.kmeans(X, seeds(X[None], draws.uniform(G)[None])[0], iterations=100)
+    own, all_of = (np.bincount(to_host(at), minlength=G) for at in (labels[: len(parts[0])], labels))
+    own, all_of = own[all_of > 0], all_of[all_of > 0]
+    c = len(parts[0]) / len(X)
+    squares = (own / all_of - c) ** 2
+    details: dict[str, Figure] = {
+        "clusters": len(all_of),
+        "by_size": float((all_of * squares).sum() / len(X)),
+        "share_original": c,
+    }
+    taken = max(len(original), len(release)) > CLUSTER_ROWS
+    note = f"on a random sample of {len(parts[0])} original and {len(parts[1])} released rows" if taken else None
+    return Measured(float(squares.mean()), details, note)

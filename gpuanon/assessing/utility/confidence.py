@@ -1,0 +1,131 @@
+"""Confidence intervals and errors of estimators: would an analyst of the release conclude the same?
+
+References
+----------
+.. [1] A. F. Karr, C. N. Kohnen, A. Oganian, J. P. Reiter, A. P. Sanil (2006), A framework for evaluating the utility of
+   data altered to protect confidentiality, Am. Stat. 60(3).
+.. [2] R. Kulik (2025), MAT 4376 Foundations of Data Privacy, lectures 7–9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.rng import Key
+from gpuanon.arrays.threads import each
+from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.assessing.utility.differences import varying
+from gpuanon.errors import InputError, ParameterError
+from gpuanon.numerics.sampling import sample_rows
+
+Floats = np.ndarray[Any, Any]
+
+_PUBLIC = Key(b"the resampling of a measure is no secret")
+_BOOTSTRAP_ROWS = 20_000
+ESTIMATORS: dict[str, Callable[..., Any]] = {"mean": np.mean, "median": np.median, "deviation": np.std}
+
+
+def confidence_overlap(original: Array, release: Array, *, level: float = 0.95) -> Measured:
+    """Overlap of the confidence intervals of means from original and release: 1 equal, 0 or less apart ([1]).
+
+    Beside it, by column: whether the released mean, and the released share of values up to the original's median,
+    fall into the original's interval ([2]).
+    """
+    if not 0 < level < 1:
+        raise ParameterError(f"level: a number between 0 and 1 is allowed, got {level}")
+    if original.shape[1] != release.shape[1] or min(len(original), len(release)) < 2:
+        raise ParameterError("tables: the same columns and at least two rows each are needed")
+    varies = varying(original)
+    if not varies.any():
+        raise InputError("confidence_overlap: not defined, every column of the original is constant")
+    z = float(ndtri((1 + level) / 2))
+    before, after = _interval(original, z)[:, varies], _interval(release, z)[:, varies]
+    common = np.minimum(before[1], after[1]) - np.maximum(before[0], after[0])
+    width_before, width_after = before[1] - before[0], after[1] - after[0]
+    # A released column without spread is a point: its own half of the overlap is whether it lies inside.
+    inside_point = np.where((after[0] >= before[0]) & (after[0] <= before[1]), 1.0, 0.0)
+    own = np.where(width_after > 0, common / np.where(width_after > 0, width_after, 1.0), inside_point)
+    overlap = (common / width_before + own) / 2
+    centre = after.mean(axis=0)
+    details: dict[str, Figure] = {
+        "min": float(overlap.min()),
+        "columns": _with_gaps(overlap, varies),
+        "mean_inside": float(((centre >= before[0]) & (centre <= before[1])).mean()),
+        "median_share_inside": _shares_inside(to_host(original)[:, varies], to_host(release)[:, varies], z),
+    }
+    constant = int((~varies).sum())
+    note = f"{constant} columns are constant in the original and left out" if constant else None
+    return Measured(float(overlap.mean()), details, note)
+
+
+def estimator_mse(original: Array, release: Array, *, rounds: int = 200) -> Measured:
+    """Mean squared error (variance + bias²) of estimates from the release over that from the original, by bootstrap.
+
+    For each column the mean, the median and the standard deviation are estimated; the error is measured from the
+    original's estimate.  The value is the median ratio over columns and estimators: 1 when nothing is lost.
+    """
+    if rounds < 2:
+        raise ParameterError(f"rounds: 2 or more are allowed, got {rounds}")
+    before, after = to_host(original).astype(float), to_host(release).astype(float)
+    varies = varying(before)
+    if not varies.any():
+        raise InputError("estimator_mse: not defined, every column of the original is constant")
+    before, after = before[:, varies], after[:, varies]
+    truth = {name: estimate(before, axis=0) for name, estimate in ESTIMATORS.items()}
+    spread_before, spread_after = _bootstrap_variance(before, rounds), _bootstrap_variance(after, rounds)
+    ratios: dict[str, Floats] = {}
+    for name, estimate in ESTIMATORS.items():
+        bias = estimate(after, axis=0) - truth[name]
+        usable = spread_before[name] > 0
+        ratios[name] = ((spread_after[name] + bias**2)[usable]) / spread_before[name][usable]
+    every = np.concatenate(list(ratios.values()))
+    details: dict[str, Figure] = {
+        "max": float(every.max()),
+        "rounds": rounds,
+        **{name: float(np.median(found)) for name, found in ratios.items() if len(found)},
+    }
+    rows = max(len(before), len(after))
+    note = None
+    if rows > _BOOTSTRAP_ROWS:
+        note = f"variances were resampled from {_BOOTSTRAP_ROWS} rows and scaled to the number of rows"
+    return Measured(float(np.median(every)), details, note)
+
+
+def _interval(X: Array, z: float) -> Floats:
+    """(2, d) normal confidence interval of the column means."""
+    mean, error = to_host(X.mean(axis=0)), to_host(X.std(axis=0, ddof=1)) / np.sqrt(len(X))
+    return np.stack([mean - z * error, mean + z * error])
+
+
+def _shares_inside(before: Floats, after: Floats, z: float) -> float:
+    """Share of columns whose released share of values up to the original's median lies in the original's interval."""
+    middle = np.median(before, axis=0)
+    share, released = (before <= middle).mean(axis=0), (after <= middle).mean(axis=0)
+    half = z * np.sqrt(share * (1 - share) / len(before))
+    return float((np.abs(released - share) <= half).mean())
+
+
+def _bootstrap_variance(X: Floats, rounds: int) -> dict[str, Floats]:
+    """(d,) variance of each estimator over resamples of the rows."""
+    n = len(X)
+    rows = sample_rows(n, min(n, _BOOTSTRAP_ROWS), "bootstrap")
+    X = X[rows]
+    draws = _PUBLIC.draws(np.arange(len(X)))
+
+    def one(number: int) -> list[Floats]:
+        chosen = (draws.child(str(number)).uniform()[:, 0] * len(X)).astype(np.int64)
+        return [estimate(X[chosen], axis=0) for estimate in ESTIMATORS.values()]
+
+    found = np.array(each(one, range(rounds)))
+    return {name: found[:, at].var(axis=0, ddof=1) * len(X) / n for at, name in enumerate(ESTIMATORS)}
+
+
+def _with_gaps(values: Floats, present: Floats) -> list[Figure]:
+    """Values at the columns that have one, None elsewhere."""
+    found = iter(values)
+    return [float(next(found)) if there else None for there in present]

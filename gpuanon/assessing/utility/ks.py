@@ -1,0 +1,92 @@
+"""Kolmogorov–Smirnov distance of each column's distribution from the original's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.rng import Key
+from gpuanon.arrays.threads import each
+from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.assessing.utility.information_loss import paired
+from gpuanon.errors import ParameterError
+from gpuanon.numerics.ks import ks_critical, ks_distances
+from gpuanon.numerics.sampling import sample_rows
+
+Floats = np.ndarray[Any, Any]
+
+DEPENDENT = (
+    "original and release are dependent samples: these are distances, not tests; the critical value is what two "
+    "independent samples of these sizes would exceed in 5 % of cases"
+)
+PAIRS = 20_000
+"""Pairs of a record and its release that are exchanged at most; beyond, a repeatable random sample."""
+
+_PUBLIC = Key(b"the exchanges of a measure are no secret")
+
+
+def ks(
+    original: Array,
+    release: Array,
+    *,
+    reference: Array | None = None,
+    link: Array | None = None,
+    permutations: int = 0,
+) -> Measured:
+    """Largest Kolmogorov–Smirnov distance between a released column and the original's.
+
+    Parameters
+    ----------
+    original, release : (n, d) and (m, d)
+    reference : an independent sample of the same population; its distances are the yardstick
+    permutations : how often to exchange, in a random half of the pairs, a record and its release: the share of
+        exchanges whose largest distance reaches the observed one is a valid p-value for dependent samples, of the
+        hypothesis that a record and its release are interchangeable
+    link : (m,) original row of each released row, for `permutations`; None for tables in the same order
+    """
+    columns = ks_distances(original, release)
+    details: dict[str, Figure] = {
+        "median": float(np.median(columns)),
+        "mean": float(columns.mean()),
+        "columns": [float(value) for value in columns],
+        "critical_if_independent": ks_critical(len(original), len(release)),
+    }
+    if reference is not None:
+        yardstick = ks_distances(original, reference)
+        details["reference"] = {
+            "max": float(yardstick.max()),
+            "median": float(np.median(yardstick)),
+            "columns": [float(value) for value in yardstick],
+        }
+    note = DEPENDENT
+    if permutations:
+        before, after, _ = paired(original, release, link)
+        rows = sample_rows(len(before), PAIRS, "pairs")
+        details["exchanged_share"] = exchanged_share(to_host(before)[rows], to_host(after)[rows], permutations)
+        note += f"; exchanged_share is valid for dependent samples ({len(rows)} pairs)"
+    return Measured(float(columns.max()), details, note)
+
+
+def exchanged_share(before: Floats, after: Floats, rounds: int) -> float:
+    """Share of random exchanges within pairs whose largest distance over columns reaches the observed one.
+
+    The observed pairing counts as one of the exchanges, so that the share is a valid p-value.
+    """
+    if rounds < 1:
+        raise ParameterError(f"permutations: 1 or more are allowed, got {rounds}")
+    n = len(before)
+    draws = _PUBLIC.draws(np.arange(n))
+    signs = [np.where(draws.child(str(r)).uniform()[:, 0] < 0.5, -1, 1) for r in range(rounds)]
+
+    def largest(j: int) -> Floats:
+        both = np.concatenate([before[:, j], after[:, j]])
+        order = np.argsort(both, kind="stable")
+        last = np.append(both[order][1:] != both[order][:-1], True)  # distribution functions step at distinct values
+        pair, step = order % n, np.where(order < n, 1, -1)
+        # n · (F − G) at every distinct value, for the observed pairing and for each exchange.
+        return np.array([np.abs(np.cumsum(step * sign[pair])[last]).max() for sign in (np.ones(n, int), *signs)])
+
+    distances = np.max(each(largest, range(before.shape[1])), axis=0)
+    return float((distances >= distances[0]).mean())

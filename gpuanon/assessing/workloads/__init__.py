@@ -1,0 +1,26 @@
+"""Work that analysts do with a release, and that needs the distribution of the quasi-identifiers kept.
+
+Covariate shift, transfer learning and the market-risk study of Wei, Ramamurthy and Varshney (2018): importance
+weights, weighted regression, relative bias and R² of predictions.  Everything here takes arrays of the original or
+of a release alike, so that the two can be compared.
+"""
+
+from gpuanon.assessing.workloads.importance import logistic_weights, nonparametric_weights
+from gpuanon.assessing.workloads.market import Market, MarketRisk, assess_market, simulate_market
+from gpuanon.assessing.workloads.regression import Fit, design, fit_weighted, r_squared, relative_bias
+from gpuanon.assessing.workloads.transfer import transfer_weights
+
+__all__ = [
+    "nonparametric_weights",
+    "logistic_weights",
+    "transfer_weights",
+    "design",
+    "fit_weighted",
+    "Fit",
+    "relative_bias",
+    "r_squared",
+    "Market",
+    "MarketRisk",
+    "simulate_market",
+    "assess_market",
+]

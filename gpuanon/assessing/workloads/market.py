@@ -1,0 +1,162 @@
+"""Market risk: what will the people cost who enrol in a new market, judged from the members of the existing one?
+
+Section 4.1 of [1].  M tells the new market (1) from the existing one (0), E = 1 who enrols.  Costs are known for the
+members, p(x | E = 1, M = 0); predictions are wanted for p(x | E = 1, M = 1), of whom nothing is known but the
+population of their market.  By Bayes' rule (eq. 15–16), with enrolment independent of the market given x,
+
+    p(x | E=1, M=1)  ∝  p(x | E=1, M=0) · p(x | M=1) / p(x | M=0)
+
+so members are weighted by ``w(x) = p(x | M = 1) / p(x | M = 0)``.
+
+References
+----------
+.. [1] D. Wei, K. N. Ramamurthy, K. R. Varshney (2018), Distribution-preserving k-anonymity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from gpuanon.assessing.utility.histogram_intersection import intersection
+from gpuanon.assessing.workloads.importance import logistic_weights, nonparametric_weights
+from gpuanon.assessing.workloads.regression import Coding, design, fit_weighted, r_squared, relative_bias
+from gpuanon.errors import ParameterError
+from gpuanon.numerics.equal_rows import equal_rows
+
+Floats = np.ndarray[Any, Any]
+Shift = Literal["none", "logistic", "nonparametric"]
+
+
+@dataclass(frozen=True, eq=False)
+class Market:
+    """Two populations and who of them enrols; rows are levels (whole numbers from 0) of discrete predictors.
+
+    existing       : (a, d) people of the existing market
+    members        : (m,) rows of `existing` that are enrolled: whose costs are known, and who need protection
+    member_weights : (m,) how many members each of them stands for
+    cost           : (a,) cost of each person of the existing market
+    new            : (b, d) people of the new market
+    new_weights    : (b,) how many people of the new market each row stands for
+    enrolment      : (b,) probability that each enrols
+    new_cost       : (b,) cost of each (the truth that predictions are held to)
+    levels         : (d,) number of levels of each column
+    """
+
+    existing: Floats
+    members: Floats
+    member_weights: Floats
+    cost: Floats
+    new: Floats
+    new_weights: Floats
+    enrolment: Floats
+    new_cost: Floats
+    levels: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class MarketRisk:
+    """How well the cost of the new members was predicted.
+
+    bias       : relative bias of the mean cost, per cent
+    r2         : R² of the cost of individuals
+    similarity : histogram intersection of the weighted training members and the true new members
+    shift      : relative difference of the mean cost of new members from that of the existing ones, per cent
+    """
+
+    bias: float
+    r2: float
+    similarity: float
+    shift: float
+
+
+def simulate_market(
+    x: Floats,
+    cost: Floats,
+    train: Floats,
+    *,
+    tilt: Floats,
+    enrolment: Floats,
+    levels: tuple[int, ...],
+    rng: np.random.Generator | None = None,
+) -> Market:
+    """Two markets out of one table (section 4.2 of [1]).
+
+    Parameters
+    ----------
+    x : (n, d) levels of the predictors
+    cost : (n,) cost of each person
+    train : (n,) True for the people of the existing market; the others make the new one
+    tilt : (n,) demography of the new market relative to the table: the weight of each person there
+    enrolment : (n,) probability of enrolling, a function of x only
+    levels : number of levels of each column
+    rng : draws who is enrolled in the existing market (not to be shared with the masking); None: as in [1], everybody
+        there is a member with the probability of enrolling as a weight
+    """
+    train = np.asarray(train, dtype=bool)
+    if train.all() or not train.any():
+        raise ParameterError("train: both markets need people")
+    chance = enrolment[train]
+    members = np.arange(len(chance)) if rng is None else np.flatnonzero(rng.random(len(chance)) < chance)
+    return Market(
+        existing=x[train],
+        members=members,
+        member_weights=chance if rng is None else np.ones(len(members)),
+        cost=cost[train],
+        new=x[~train],
+        new_weights=tilt[~train],
+        enrolment=enrolment[~train],
+        new_cost=cost[~train],
+        levels=levels,
+    )
+
+
+def assess_market(
+    market: Market, released: Floats | None = None, *, shift: Shift = "nonparametric", coding: Coding = "dummy"
+) -> MarketRisk:
+    """Predict the cost of the new market's members from the existing members, as released.
+
+    Parameters
+    ----------
+    market : the two populations
+    released : (m, d) predictors of the members as the mask left them, in the order of ``market.members``, whole
+        levels; None for the unmasked ones.  Costs are the members' own.
+    shift : how the weights w(x) are estimated: not at all, by logistic regression, or by the shares of cells.  A member
+        whose cell the existing market does not have gets the weight 0 (a centroid can invent such a cell).
+    coding : of the regression
+    """
+    x = market.existing[market.members] if released is None else np.asarray(released)
+    y = market.cost[market.members]
+    weights = market.member_weights * _weights(market, x, shift)
+    fit = fit_weighted(x, y, weights, coding=coding, levels=market.levels)
+    target = market.new_weights * market.enrolment
+    predicted = fit.predict(market.new)
+    mean = np.average(market.new_cost, weights=target)
+    return MarketRisk(
+        bias=relative_bias(predicted, market.new_cost, target),
+        r2=r_squared(predicted, market.new_cost, target),
+        similarity=_similarity(x, weights, market.new, target),
+        shift=float(100 * (mean / np.average(y, weights=market.member_weights) - 1)),
+    )
+
+
+def _weights(market: Market, x: Floats, shift: Shift) -> Floats:
+    """w(x) = p(x | M = 1) / p(x | M = 0) of each member."""
+    if shift == "none":
+        return np.ones(len(x))
+    if shift == "nonparametric":
+        return nonparametric_weights(x, market.existing, market.new, q_weights=market.new_weights)
+    if shift == "logistic":
+        rows = (design(table, "dummy", market.levels)[:, 1:] for table in (x, market.existing, market.new))
+        return logistic_weights(*rows, q_weights=market.new_weights)
+    raise ParameterError(f"shift: none, logistic or nonparametric is allowed, got {shift!r}")
+
+
+def _similarity(x: Floats, weights: Floats, new: Floats, target: Floats) -> float:
+    """Histogram intersection of two weighted samples."""
+    cells = equal_rows(np.concatenate([x, new]))
+    count = int(cells.max()) + 1
+    p, q = np.bincount(cells[: len(x)], weights, count), np.bincount(cells[len(x) :], target, count)
+    return intersection(p, q)

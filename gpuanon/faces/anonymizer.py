@@ -1,0 +1,58 @@
+"""The scikit-learn face."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from gpuanon.arrays.backend import BackendName
+from gpuanon.errors import GpuanonError
+from gpuanon.recipe import Recipe
+from gpuanon.running.memory import protect
+from gpuanon.running.release import Release
+
+
+class Anonymizer(BaseEstimator):  # type: ignore[misc]
+    """Masks a dataframe as a recipe says; the first step of a scikit-learn pipeline.
+
+    Only `fit_transform` masks: a release is verified as a whole, and a row that was not in it has no group to mix
+    with.  Rows come out in random order, so fit a target column inside the dataframe, not beside it.
+
+    Parameters
+    ----------
+    recipe : as for `gpuanon.protect`
+    backend : ``"auto"``, ``"numpy"`` or ``"cupy"``
+    rng : as for `gpuanon.protect`
+
+    Attributes
+    ----------
+    release_ : the `Release`, with its manifest and its private link
+    """
+
+    def __init__(
+        self, recipe: Recipe | Mapping[str, Any] | str | Path, backend: BackendName = "auto", rng: Any = None
+    ) -> None:
+        self.recipe = recipe
+        self.backend = backend
+        self.rng = rng
+
+    def fit(self, X: Any, y: None = None) -> Anonymizer:
+        """Mask `X` and keep the release."""
+        if y is not None:
+            raise GpuanonError("y: a release comes out in another order", hint="make the target a column of X")
+        self.release_: Release = protect(X, self.recipe, rng=self.rng, backend=self.backend)
+        return self
+
+    def fit_transform(self, X: Any, y: None = None) -> Any:
+        """Mask `X`: the same kind of dataframe, verified, in random order."""
+        return self.fit(X, y).release_.data
+
+    def transform(self, X: Any) -> Any:
+        """Refuse: rows that were not masked together cannot be masked alike."""
+        raise GpuanonError(
+            "transform: unseen rows have no group to mix with, so no guarantee could hold for them",
+            hint="mask all rows together with fit_transform",
+        )

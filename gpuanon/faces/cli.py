@@ -1,0 +1,352 @@
+"""The command line.  Results on stdout (``--json`` for machines), progress and log on stderr.
+
+Exit codes: 0 done; 1 a guarantee or limit was not met (nothing written); 2 bad usage, recipe or input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from gpuanon import __version__
+from gpuanon.arrays import interruption
+from gpuanon.errors import GpuanonError
+
+app = typer.Typer(
+    name="gpuanon",
+    help="Mask a registry, verify what the release promises, measure risk and utility.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,  # a pretty traceback shows local variables: cell values
+    add_completion=False,
+)
+out, err = Console(), Console(stderr=True)
+
+RecipePath = Annotated[Path, typer.Argument(help="recipe: .toml, .yaml or .json")]
+Json = Annotated[bool, typer.Option("--json", help="print one JSON object")]
+Force = Annotated[bool, typer.Option("--force", help="overwrite existing files")]
+BackendChoice = Annotated[Literal["auto", "numpy", "cupy"], typer.Option(help="where the arrays live")]
+
+
+@app.command()
+def protect(
+    input: Annotated[Path, typer.Argument(help="table: .parquet, .csv, .csv.gz, .arrow, or a folder of Parquet parts")],
+    recipe: RecipePath,
+    output: Annotated[Path, typer.Option("-o", "--output", help="release to write")],
+    backend: BackendChoice = "auto",
+    workers: Annotated[
+        int | None, typer.Option(min=0, help="mask in parts, on so many workers; 0: in parts, in this process")
+    ] = None,
+    cluster: Annotated[
+        Literal["none", "local", "cuda", "slurm", "mpi"], typer.Option(help="where the workers are")
+    ] = "none",
+    cell: Annotated[int | None, typer.Option(min=1000, help="in parts: rows that are masked together, about")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on with an interrupted run in parts")] = False,
+    dask_report: Annotated[Path | None, typer.Option(help="write Dask's performance report (HTML)")] = None,
+    key_file: Annotated[Path | None, typer.Option(help="file with the secret key of a reproducible run")] = None,
+    reference: Annotated[
+        Path | None, typer.Option(help="a second sample of the population, for limits that need one")
+    ] = None,
+    link: Annotated[
+        Path | None, typer.Option(help="PRIVATE: write the original row number of each released row")
+    ] = None,
+    force: Force = False,
+    json_: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress, no log")] = False,
+) -> None:
+    """Mask a table as a recipe says; write the release only if its guarantee was verified on it."""
+    from gpuanon.faces.progress_bar import shown
+    from gpuanon.running.files import protect_file
+    from gpuanon.running.part_files import InParts
+
+    how = InParts(workers, cluster, cell, resume, dask_report)
+    with shown(err, quiet=quiet):
+        result = protect_file(
+            input, recipe, output, backend=backend, key_file=key_file, reference=reference, link=link, force=force,
+            in_parts=None if how == InParts() else how,
+            log=(lambda text: None) if quiet else (lambda text: err.print(text, style="dim")),
+        )  # fmt: skip
+    if json_:
+        _print_json(result)
+    else:
+        _print_release(result)
+
+
+@app.command()
+def assess(
+    original: Annotated[Path, typer.Argument(help="the table as it was")],
+    release: Annotated[Path, typer.Argument(help="the table as it is released")],
+    recipe: Annotated[Path, typer.Option("--recipe", help="recipe that says what each column is")],
+    reference: Annotated[Path | None, typer.Option(help="a second, non-overlapping sample of the population")] = None,
+    link: Annotated[Path | None, typer.Option(help="the private link that protect wrote")] = None,
+    measures: Annotated[str | None, typer.Option(help="names, with commas between; default: all that apply")] = None,
+    sample_rows: Annotated[
+        int | None, typer.Option(min=100, help="piece by piece: rows sampled where not all can be looked at")
+    ] = None,
+    json_: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+) -> None:
+    """Measure the risk and the utility of a release."""
+    from gpuanon.faces.progress_bar import shown
+    from gpuanon.running.files import assess_files
+
+    names = None if measures is None else tuple(name.strip() for name in measures.split(",") if name.strip())
+    with shown(err, quiet=quiet):
+        result = assess_files(
+            original, release, recipe, reference=reference, link=link, names=names, sample_rows=sample_rows
+        )
+    if json_:
+        _print_json(result)
+    else:
+        _print_assessment(result)
+
+
+@app.command()
+def compare(
+    input: Annotated[Path, typer.Argument(help="table")],
+    recipes: Annotated[list[Path], typer.Argument(help="recipes; a list of values for a parameter is a grid")],
+    measures: Annotated[str | None, typer.Option(help="names, with commas between")] = None,
+    reference: Annotated[Path | None, typer.Option(help="a second, non-overlapping sample of the population")] = None,
+    backend: BackendChoice = "auto",
+    key_file: Annotated[Path | None, typer.Option(help="file with the secret key of a reproducible run")] = None,
+    json_: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+) -> None:
+    """Mask and measure a table by several recipes, and name the best that keeps its limits."""
+    from gpuanon.faces.progress_bar import shown
+    from gpuanon.running.files import compare_files
+
+    names = None if measures is None else tuple(name.strip() for name in measures.split(",") if name.strip())
+    with shown(err, quiet=quiet):
+        result = compare_files(input, recipes, names=names, reference=reference, backend=backend, key_file=key_file)
+    if json_:
+        _print_json(result)
+    else:
+        _print_trials(result)
+
+
+@app.command()
+def demo(
+    rows: Annotated[int, typer.Option(min=100, help="people in the registry")] = 100_000,
+    out_dir: Annotated[Path, typer.Option("--out", help="folder to write to")] = Path("demo-release"),
+) -> None:
+    """Make a registry, mask it, show what a steward needs to see."""
+    from gpuanon.faces.demo import run
+
+    run(rows, out_dir, out, err)
+
+
+@app.command()
+def check(
+    recipe: RecipePath,
+    input: Annotated[Path | None, typer.Argument(help="also check the recipe against this table")] = None,
+) -> None:
+    """Check a recipe, and whether it fits a table, without masking anything."""
+    from gpuanon.running.files import check_recipe
+
+    for line in check_recipe(recipe, input):
+        out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def methods(json_: Json = False) -> None:
+    """List the masking methods, with their parameters and sources."""
+    from gpuanon.masking.methods.catalogue import catalogue
+
+    _print_catalogue(catalogue(), json_)
+
+
+@app.command()
+def measures(json_: Json = False) -> None:
+    """List the measures of risk and utility."""
+    from gpuanon.assessing.measures import catalogue
+
+    _print_catalogue(catalogue(), json_)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a recipe."""
+    from gpuanon.recipe import Recipe
+
+    _print_json(Recipe.model_json_schema())
+
+
+@app.command()
+def doctor(json_: Json = False) -> None:
+    """Say what this machine has, and check every kernel on it."""
+    from gpuanon.faces.doctor import examine, rendered
+
+    findings = examine()
+    if json_:
+        _print_json(findings)
+    else:
+        out.print(rendered(findings), markup=False, highlight=False)
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="print the version")] = False) -> None:
+    """Mask a registry, verify what the release promises, measure risk and utility."""
+    if version:
+        print(f"gpuanon {__version__}")
+        raise typer.Exit
+
+
+class Terminated(BaseException):
+    """SIGTERM, which batch systems send: to be cleaned up after like an interrupt."""
+
+
+def main() -> None:
+    """Run the command line; every failure is one clear message and an exit code."""
+    signal.signal(signal.SIGTERM, lambda number, frame: interruption.interrupt(Terminated()))
+    signal.signal(signal.SIGINT, lambda number, frame: interruption.interrupt(KeyboardInterrupt()))
+    try:
+        app()
+    except GpuanonError as error:
+        _fail(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        _fail("interrupted; nothing was written", 130)
+    except Terminated:
+        _fail("terminated; nothing was written", 143)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except MemoryError:
+        _fail("out of memory; nothing was written\nHint: --workers spreads the work over parts that fit", 2)
+    except Exception as error:  # an unforeseen error's own text may quote a cell
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        if os.environ.get("GPUANON_DEBUG"):
+            raise
+        place = f"{Path(where.filename).name}:{where.lineno}"
+        _fail(
+            f"internal error: {type(error).__name__} at {place}; nothing was written\n"
+            "Hint: GPUANON_DEBUG=1 shows the whole traceback, which may quote cell values",
+            2,
+        )
+
+
+def _fail(message: str, code: int) -> None:
+    err.print(f"error: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
+    sys.exit(code)
+
+
+def _print_json(data: Any) -> None:
+    print(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=str))
+
+
+def _print_release(result: dict[str, Any]) -> None:
+    """A release in a few lines."""
+    table = RichTable(show_header=False, box=None, pad_edge=False)
+    rate = result["rows_in"] / max(result["seconds"], 1e-9)
+    rows = f"{result['rows_in']:,} in, {result['rows_out']:,} out"
+    for change in ("added", "dropped"):
+        if result[f"rows_{change}"]:
+            rows += f", {result[f'rows_{change}']:,} {change}"
+    table.add_row("rows", rows)
+    for mask in result["mask"]:
+        name = mask.get("method") or " × ".join(mask[part]["use"] for part in ("groups", "basis", "operation"))
+        table.add_row("mask", f"{name} on {', '.join(mask['columns'])}")
+        table.add_row("", f"{mask['groups_formed']:,} groups, the smallest of {mask['smallest_group']:,} records")
+    table.add_row("guarantee", result["guarantee"]["statement"])
+    table.add_row("", "verified on the release" if result["guarantee"]["k"] else "nothing to verify")
+    table.add_row("time", f"{result['seconds']:.1f} s on {result['backend']} ({rate:,.0f} rows/s)")
+    table.add_row("written", str(result["output"]))
+    out.print(table, highlight=False)
+
+
+_BESIDE = {
+    "unmasked": "unmasked",
+    "independent_sample": "a fresh sample would have",
+    "baseline": "without stripping",
+    "critical_if_independent": "5 % of fresh samples exceed",
+}
+"""Figures that stand beside a value on the terminal, and their names: a risk or a distance alone says little."""
+
+
+def _print_assessment(result: dict[str, Any]) -> None:
+    """Risk and utility as tables; what measures have to say besides comes below, once."""
+    from gpuanon.assessing.measures import by_name
+
+    known = by_name()
+    notes: dict[str, list[str]] = {}
+    for family in ("risk", "utility"):
+        if not result[family]:
+            continue
+        table = RichTable(title=family.capitalize(), title_justify="left", show_edge=False)
+        table.add_column("measure", no_wrap=True)
+        table.add_column("value", justify="right", no_wrap=True)
+        table.add_column("what it is (better: ↑ more, ↓ less)")
+        for name, figures in result[family].items():
+            value = f"{figures['value']:.4g}" if "value" in figures else "–"
+            arrow = "↑" if known[name].better == "higher" else "↓"
+            beside = [f"{text} {figures[key]:.4g}" for key, text in _BESIDE.items() if figures.get(key) is not None]
+            reading = "; ".join([figures.get("error") or known[name].summary, *beside])
+            table.add_row(name, value, f"{arrow} {reading}")
+            if "note" in figures:
+                notes.setdefault(figures["note"], []).append(name)
+        out.print(table, highlight=False)
+    for note, names in notes.items():
+        out.print(f"{', '.join(names)}: {note}", highlight=False, markup=False)
+    for note in result["notes"]:
+        out.print(f"Note: {note}", highlight=False, markup=False)
+
+
+def _print_trials(result: dict[str, Any]) -> None:
+    """Trials as a table, the best marked."""
+    names = list(dict.fromkeys(name for trial in result["trials"] for name in trial["measured"]))
+    table = RichTable(show_edge=False)
+    table.add_column("recipe")
+    for name in names:
+        table.add_column(name, justify="right")
+    for trial in result["trials"]:
+        figures = [f"{trial['measured'][name]:.4g}" if name in trial["measured"] else "–" for name in names]
+        mark = " ← best" if trial["name"] == result["best"] else " (refused)" if trial["refused"] else ""
+        table.add_row(trial["name"] + mark, *figures)
+    out.print(table, highlight=False)
+    for trial in result["trials"]:
+        if trial["refused"]:
+            out.print(f"{trial['name']}: {trial['refused']}", highlight=False, markup=False)
+
+
+def _print_catalogue(entries: list[dict[str, Any]], json_: bool) -> None:
+    """Methods or measures, one a row."""
+    if json_:
+        _print_json(entries)
+        return
+    table = RichTable(show_edge=False)
+    for heading in ("name", "what it does", "parameters", "source"):
+        table.add_column(heading, no_wrap=heading == "name")
+    for entry in entries:
+        parameters = ", ".join(
+            f"{name} = {details['default']}" if "default" in details else name
+            for name, details in entry["parameters"].items()
+        )
+        table.add_row(entry["name"], entry["summary"], parameters, entry["source"])
+    out.print(table, highlight=False)
+    for entry in entries:
+        for name, details in entry["parameters"].items():
+            if "values" in details:
+                _print_values(f"{entry['name']}, {name} =", details)
+
+
+def _print_values(heading: str, details: dict[str, Any]) -> None:
+    """What each value of a parameter means, a line each."""
+    table = RichTable(title=heading, title_justify="left", show_edge=False, show_header=False, box=None)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for value in details["enum"]:
+        table.add_row(value, details["values"][value])
+    out.print()
+    out.print(table, highlight=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Masks: groups × basis × operation, their contract, their claims, and the catalogue of published methods."""

@@ -1,0 +1,147 @@
+"""Annealed exchanges of rows between near groups: a kernel, and its twin on the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.kernels import launch, limits
+from gpuanon.arrays.partition import Batch, Partition
+from gpuanon.arrays.threads import each
+from gpuanon.masking.groups.exchange import EuclideanTable, GowerTable, Table
+from gpuanon.masking.groups.lockstep import Host, equal_batches
+
+_WARP = 32
+_BATCH_ROWS = 1 << 15  # rows worked on at once in a large table: changes the speed, not the result
+_NOISE = -np.log((np.arange(1 << 16) + 0.5) / (1 << 16))
+"""Quantiles of the exponential distribution: what Metropolis' rule allows, in units of the temperature."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Some steps of the annealing: step s of the turn has the heat ``heat · max(0, 1 − (first + s) / every)``."""
+
+    turn: int
+    steps: int
+    first: int
+    every: int
+    heat: float
+
+
+def anneal(
+    rows: Array,
+    mismatch: Array | None,
+    members: Array,
+    sizes: Array,
+    near: Array,
+    cells: Partition,
+    k: int,
+    schedule: Schedule,
+) -> Array:
+    """Exchange rows between near groups, in place; return what the distortion changed by.
+
+    In each step groups whose coin fell so ask their neighbour ``near[step % count]``; it takes the last that asks.
+    Of each such pair the best swap, or move while groups keep k rows, is carried out where it changes the distortion by
+    less than heat times an exponential random number, in units of the pair's distortion a row.  The random numbers are
+    a function of group, turn and step.
+
+    Parameters
+    ----------
+    rows : (n, d) int32 coordinates; with w slots a group, ``4 w²`` times the largest distance must be below 2^53
+    mismatch : (d,) int32 for Gower's distance, what two categories of a column are apart, −1 for numeric columns;
+        None for squared Euclidean distances
+    members : (g, w) places in `rows` of each group's rows, of which ``sizes`` (g,) count
+    near : (count, g) positions of near groups, see `neighbours`
+    cells : the groups that are near each other
+    k : rows that a group keeps
+    """
+    run = _anneal_cuda if on_device(rows) else _anneal_numpy
+    return run(rows, mismatch, members, sizes, near, cells, k, schedule)
+
+
+def random_words(numbers: Array, stream: int) -> Array:
+    """(g,) 64 random bits of each number in a stream: a fixed hash (SplitMix64), no secret."""
+    word = ((numbers.astype(np.uint64) << np.uint64(16)) + np.uint64(stream + 1)) * np.uint64(0x9E3779B97F4A7C15)
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+def _anneal_numpy(
+    rows: Host,
+    mismatch: Host | None,
+    members: Host,
+    sizes: Host,
+    near: Host,
+    cells: Partition,
+    k: int,
+    schedule: Schedule,
+) -> Host:
+    """Batches of cells, all pairs of a step at once."""
+
+    def run(batch: Batch) -> float:
+        at = batch.rows[batch.valid]
+        lines = cells.order[at]
+        held = members[lines]
+        x, counts = rows.take(held, axis=0).astype(np.float64), sizes[lines]
+        table: Table = EuclideanTable(x, counts, k) if mismatch is None else GowerTable(x, counts, k, mismatch)
+        before = table.distortion.sum()
+        _meet(table, near[:, at] + (np.arange(len(at)) - at), random_words(lines, schedule.turn), schedule)
+        sizes[lines] = table.sizes
+        members[lines] = held.reshape(-1)[table.members]
+        return float(table.distortion.sum() - before)
+
+    positions = Partition(np.arange(cells.n), cells.starts)
+    batch = min(_BATCH_ROWS, max(_BATCH_ROWS // 4, len(rows) // 8))  # small tables, too, have work for several threads
+    return np.asarray(sum(each(run, equal_batches(positions, max(1, batch // k)))))
+
+
+def _meet(table: Table, near: Host, word: Host, schedule: Schedule) -> None:
+    """Let each group meet its neighbours `near` (count, g) again and again, in disjoint pairs, while it cools."""
+    holder = np.empty(len(word), dtype=np.int64)
+    for step in range(schedule.steps):
+        coin = (word >> np.uint64(step % 64)) & np.uint64(1) == 1
+        a, b = disjoint_pairs(near[step % len(near)], coin, holder)
+        heat = schedule.heat * max(0.0, 1 - (schedule.first + step) / schedule.every)
+        table.visit(a, b, heat * _NOISE[(word[a] * np.uint64(2 * step + 1)) >> np.uint64(48)])
+
+
+def disjoint_pairs(mate: Host, coin: Host, holder: Host) -> tuple[Host, Host]:
+    """Pairs (a, b), no group in two of them: groups with a `coin` ask their `mate` (g,), which takes one of them.
+
+    holder : (g,) scratch
+    """
+    asking = np.flatnonzero(coin & ~coin[mate])
+    asked = mate[asking]
+    holder[asked] = asking  # of several that ask, the last stays
+    chosen = holder[asked] == asking
+    return asking[chosen], asked[chosen]
+
+
+def _anneal_cuda(
+    rows: Array,
+    mismatch: Array | None,
+    members: Array,
+    sizes: Array,
+    near: Array,
+    cells: Partition,
+    k: int,
+    schedule: Schedule,
+) -> Array:
+    """One cell a thread block, one warp a pair (``kernels/refine.cu``)."""
+    xp, d, (g, width) = namespace(rows), rows.shape[1], members.shape
+    largest, stride = int(cells.sizes.max()), 2 * width + 1
+    of_groups = 8 * largest + 4 * (largest + largest % 2)
+    of_warp = 2 * stride + (d * stride + 1) // 2  # numbers of 8 bytes
+    warps = next((w for w in (8, 4, 2, 1) if of_groups + 8 * w * of_warp <= limits().shared), 0)
+    in_shared, warps = warps > 0, warps or 8
+    scratch = None if in_shared else xp.empty((cells.parts, warps, of_warp), dtype=np.int64)
+    change = xp.empty((cells.parts, warps), dtype=np.float64)
+    s = schedule
+    table = (rows, d, mismatch, members, sizes, k, width, cells.order, cells.starts, near, g, len(near))
+    steps = (s.turn, s.steps, s.first, s.every, s.heat, largest, scratch, change)
+    shared = of_groups + (8 * warps * of_warp if in_shared else 0)
+    launch("refine", "anneal", *table, *steps, over=cells.parts, each=1, threads=_WARP * warps, shared=shared)
+    return change.sum()

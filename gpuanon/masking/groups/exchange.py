@@ -1,0 +1,254 @@
+"""Tables of groups between which rows are exchanged, and the best exchange between any two of them: the host's part.
+
+Rows are whole numbers, small enough for every sum here to be exact in float64.  So the order of a sum does not matter,
+ties are ties, and the changes are those of the kernel (``kernels/refine.cu``) to the last bit.
+
+Between the groups a and b three kinds of exchange are weighed, each with a code; w is the table's width:
+
+i · w + r  : slot i of a changes places with slot r of b
+w² + i     : slot i of a goes over to b
+w² + w + r : slot r of b goes over to a
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuanon.masking.groups.lockstep import Host
+
+_CELLS = 1 << 21
+"""Weighed swaps held at once: what groups of thousands of rows need is bounded by this."""
+
+
+class Table:
+    """Groups as lines of a table: the group a holds the rows ``members[a, :sizes[a]]``, at least `k` of them.
+
+    x          : (g, w, d) the rows' coordinates at the start; slots past a group's size hold anything
+    members    : (g, w) numbers of rows, counted through x line by line
+    sizes      : (g,) rows in each group
+    distortion : (g,) of each group
+    """
+
+    def __init__(self, x: Host, sizes: Host, k: int) -> None:
+        g, self.width, d = x.shape
+        self.rows = x.reshape(g * self.width, d)
+        self.members = np.arange(g * self.width).reshape(g, self.width)
+        self.sizes, self.k = sizes, k
+        self.distortion = np.empty(g)
+
+    def load(self, lines: Host) -> None:
+        """Compute anew what is kept of the groups `lines`."""
+        raise NotImplementedError
+
+    def sums(self, a: Host, b: Host) -> tuple[Host, Host, Host, Host, Host]:
+        """Distances (p, w, w) between the rows of a[p] and of b[p], and their sums (p, w).
+
+        The sums: of each row of a over its own group, over b; of each row of b over its own group, over a.
+        """
+        raise NotImplementedError
+
+    def visit(self, a: Host, b: Host, heat: Host) -> None:
+        """Carry out the best exchange of each pair where it lowers the distortion, or raises it by little.
+
+        No group may occur twice.  `heat` (p,) is what it may rise, in units of the pair's distortion a row.
+        """
+        step = max(1, _CELLS // self.width**2)
+        for at in range(0, len(a), step):
+            self._visit(a[at : at + step], b[at : at + step], heat[at : at + step])
+
+    def _visit(self, a: Host, b: Host, heat: Host) -> None:
+        change, code = self.weigh(a, b)
+        spread = (self.distortion[a] + self.distortion[b]) / (self.sizes[a] + self.sizes[b])
+        good = np.flatnonzero(change < spread * heat)
+        if len(good):
+            self.exchange(a[good], b[good], code[good])
+
+    def weigh(self, a: Host, b: Host) -> tuple[Host, Host]:
+        """(p,) change of the distortion by the best exchange between a[p] and b[p], and (p,) the exchange's code.
+
+        Of swaps, of moves from a and of moves from b the least is found in whole numbers, ties going to the lowest
+        code; then these three are compared.
+        """
+        apart, in_a, to_b, in_b, to_a = self.sums(a, b)
+        n_a, n_b = self.sizes[a][:, None].astype(np.float64), self.sizes[b][:, None].astype(np.float64)
+        swap = (n_a * to_b - n_b * in_a)[:, :, None] + (n_b * to_a - n_a * in_b)[:, None, :]
+        swap -= (n_a + n_b)[:, :, None] * apart
+        swap[~(self._filled(a)[:, :, None] & self._filled(b)[:, None, :])] = np.inf
+        swap = swap.reshape(len(a), -1)
+        code = swap.argmin(axis=1)
+        change = np.take_along_axis(swap, code[:, None], axis=1)[:, 0] / (n_a * n_b)[:, 0]
+        if self.width > self.k:
+            for source, target, own, other, first in ((a, b, in_a, to_b, 0), (b, a, in_b, to_a, self.width)):
+                moved, slot = self._weigh_moves(source, target, own, other)
+                better = moved < change
+                change = np.where(better, moved, change)
+                code = np.where(better, self.width**2 + first + slot, code)
+        return change, code
+
+    def _weigh_moves(self, source: Host, target: Host, own: Host, other: Host) -> tuple[Host, Host]:
+        """(p,) change by the best move of a row from a source to its target, and (p,) the row's slot.
+
+        own, other : (p, w) sums of the distances of a source's rows over the source and over the target
+
+        A group with distortion f that loses a row of sum s changes by (f − s)/(n − 1), one that gains it by
+        (s − f)/(n + 1).
+        """
+        n, m = self.sizes[source].astype(np.float64), self.sizes[target].astype(np.float64)
+        weight = (n - 1)[:, None] * other - (m + 1)[:, None] * own
+        weight[~self._filled(source)] = np.inf
+        slot = weight.argmin(axis=1)
+        own, other = (np.take_along_axis(s, slot[:, None], axis=1)[:, 0] for s in (own, other))
+        change = (self.distortion[source] - own) / np.maximum(n - 1, 1)
+        change += (other - self.distortion[target]) / (m + 1)
+        return np.where((n > self.k) & (m < self.width), change, np.inf), slot
+
+    def exchange(self, a: Host, b: Host, code: Host) -> None:
+        """Carry out one exchange for each pair of groups; no group occurs twice."""
+        if self.width > self.k:
+            moves = np.flatnonzero(code >= self.width**2)
+            backward, slot = np.divmod(code[moves] - self.width**2, self.width)
+            self._move(np.where(backward, b[moves], a[moves]), slot, np.where(backward, a[moves], b[moves]))
+            swaps = np.flatnonzero(code < self.width**2)
+            self._swap(a[swaps], b[swaps], code[swaps])
+        else:
+            self._swap(a, b, code)
+        self.load(np.concatenate([a, b]))
+
+    def _swap(self, a: Host, b: Host, code: Host) -> None:
+        i, r = np.divmod(code, self.width)
+        self.members[a, i], self.members[b, r] = self.members[b, r], self.members[a, i]
+
+    def _move(self, source: Host, slot: Host, target: Host) -> None:
+        """Let the row in `slot` of each source go over to the target; the source's last row fills the gap."""
+        self.sizes[source] -= 1
+        last = self.sizes[source]
+        moving = self.members[source, slot]
+        self.members[source, slot] = self.members[source, last]
+        # Slots past a group's size keep what fell out of use, so that no number is lost or doubled.
+        self.members[source, last] = self.members[target, self.sizes[target]]
+        self.members[target, self.sizes[target]] = moving
+        self.sizes[target] += 1
+
+    def _filled(self, lines: Host) -> Host:
+        """(g, w) True for the slots of these groups that hold a row."""
+        return np.arange(self.width) < self.sizes[lines][:, None]
+
+
+class EuclideanTable(Table):
+    """Sums of squared errors.
+
+    With s_a, s_b the sums of the rows of two groups of k rows, swapping x_i and x_r changes k times their distortion by
+    ``2 (s_b − s_a)·e − 2 |e|²``, ``e = x_r − x_i``.  With ``y_i = 2 x_i − s_a`` and ``u_i = (|s_a|² − |y_i|²) / 2``
+    this is ``u_i + u_r + y_i·y_r − s_a·s_b``: what each group keeps of itself, and one small product a pair.
+
+    totals  : (g, d) sum of each group's rows
+    squares : (g,) sum of their squares
+    left    : (g, k, d + 2) y, u, 1 of the groups of k rows
+    right   : (g, d + 2, k) y, 1, u of them, turned: a product of two small matrices is slow when one is to be turned
+    """
+
+    def __init__(self, x: Host, sizes: Host, k: int) -> None:
+        g, w, d = x.shape
+        rows = np.empty((g, w, d + 1))  # coordinates, and their squares
+        rows[:, :, :d] = x
+        rows[:, :, d] = np.einsum("gwd,gwd->gw", x, x)
+        super().__init__(rows, sizes, k)
+        self.totals, self.squares = np.empty((g, d)), np.empty(g)
+        self.left, self.right = np.ones((g, k, d + 2)), np.ones((g, d + 2, k))
+        self.keep = np.vstack([2 * np.eye(k) - 1, np.ones(k)])
+        self.load(np.arange(g))
+
+    def load(self, lines: Host) -> None:
+        d, k = self.totals.shape[1], self.k
+        if self.width > k:
+            tight = self.sizes[lines] == k
+            loose = lines[~tight]
+            if len(loose):
+                x = self.rows[self.members[loose]]
+                x[~self._filled(loose)] = 0
+                self._load_sums(loose, x.sum(axis=1), self.sizes[loose])
+            lines = lines[tight]
+        kept = np.matmul(self.keep, self.rows.take(self.members[lines, :k], axis=0))
+        square = self._load_sums(lines, kept[:, k], k)
+        y = kept[:, :k, :d]
+        u = (square[:, None] - np.einsum("gkd,gkd->gk", y, y)) / 2
+        self.left[lines, :, :d] = y
+        self.left[lines, :, d] = u
+        self.right[lines, :d] = y.transpose(0, 2, 1)
+        self.right[lines, d + 1] = u
+
+    def _load_sums(self, lines: Host, sums: Host, sizes: Host | int) -> Host:
+        """Keep the sums (g, d + 1) of the groups' rows; return (g,) the square of the total."""
+        total = sums[:, :-1]
+        square = np.einsum("gd,gd->g", total, total)
+        self.totals[lines], self.squares[lines] = total, sums[:, -1]
+        self.distortion[lines] = (sizes * sums[:, -1] - square) / sizes
+        return square
+
+    def weigh(self, a: Host, b: Host) -> tuple[Host, Host]:
+        if self.width == self.k:
+            return self._weigh_tight(a, b)
+        tight = (self.sizes[a] == self.k) & (self.sizes[b] == self.k)
+        change, code = np.empty(len(a)), np.empty(len(a), dtype=np.int64)
+        for choice, weigh in ((tight, self._weigh_tight), (~tight, super().weigh)):
+            if choice.any():
+                change[choice], code[choice] = weigh(a[choice], b[choice])
+        return change, code
+
+    def _weigh_tight(self, a: Host, b: Host) -> tuple[Host, Host]:
+        """Swaps between groups of k rows."""
+        changes = np.matmul(self.left.take(a, axis=0), self.right.take(b, axis=0)).reshape(len(a), -1)
+        code = changes.argmin(axis=1)
+        change = changes[np.arange(len(a)), code]
+        change -= np.einsum("pd,pd->p", self.totals.take(a, axis=0), self.totals.take(b, axis=0))
+        change /= self.k
+        if self.width > self.k:
+            code = code // self.k * self.width + code % self.k
+        return change, code
+
+    def sums(self, a: Host, b: Host) -> tuple[Host, Host, Host, Host, Host]:
+        x_a, x_b = self.rows.take(self.members[a], axis=0), self.rows.take(self.members[b], axis=0)
+        apart = np.matmul(-2 * x_a[:, :, :-1], np.ascontiguousarray(x_b[:, :, :-1].transpose(0, 2, 1)))
+        apart += x_a[:, :, -1, None]
+        apart += x_b[:, None, :, -1]
+        over = self._over
+        return apart, over(x_a, a), over(x_a, b), over(x_b, b), over(x_b, a)
+
+    def _over(self, x: Host, lines: Host) -> Host:
+        """(p, w) sums of the squared distances of the rows x (p, w, d + 1) from those of these groups."""
+        sums = np.matmul(x[:, :, :-1], -2 * self.totals[lines][:, :, None])[:, :, 0]
+        sums += self.sizes[lines][:, None] * x[:, :, -1]
+        sums += self.squares[lines][:, None]
+        return sums
+
+
+class GowerTable(Table):
+    """``Σ_{i<j} D(i, j) / n`` for Gower's D.  √D is a Euclidean distance, so this is a sum of squares too.
+
+    mismatch : (d,) what two categories of a column are apart; −1 for numeric columns
+    within   : (g, w) sum of each row's distances from the others of its group
+    """
+
+    def __init__(self, x: Host, sizes: Host, k: int, mismatch: Host) -> None:
+        super().__init__(x, sizes, k)
+        self.mismatch = mismatch
+        self.within = np.empty(self.members.shape)
+        self.load(np.arange(len(x)))
+
+    def load(self, lines: Host) -> None:
+        self.within[lines] = self._distances(lines, lines).sum(axis=2)
+        self.distortion[lines] = self.within[lines].sum(axis=1) / (2 * self.sizes[lines])
+
+    def _distances(self, a: Host, b: Host) -> Host:
+        """(p, w, w) distances of the rows of the groups a from those of the groups b; 0 for empty slots."""
+        x = np.moveaxis(self.rows[self.members[a]], 2, 0)[:, :, :, None]
+        y = np.moveaxis(self.rows[self.members[b]], 2, 0)[:, :, None, :]
+        distance = np.zeros(np.broadcast_shapes(x.shape[1:], y.shape[1:]))
+        for column, mismatch in enumerate(self.mismatch.tolist()):
+            distance += np.abs(x[column] - y[column]) if mismatch < 0 else mismatch * (x[column] != y[column])
+        distance[~(self._filled(a)[:, :, None] & self._filled(b)[:, None, :])] = 0
+        return distance
+
+    def sums(self, a: Host, b: Host) -> tuple[Host, Host, Host, Host, Host]:
+        apart = self._distances(a, b)
+        return apart, self.within[a], apart.sum(axis=2), self.within[b], apart.sum(axis=1)

@@ -1,0 +1,91 @@
+"""k-member groups: greedy clusters of k rows under Euclidean or Gower distortion."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, on_device
+from gpuanon.arrays.partition import Batch, Partition
+from gpuanon.masking.groups.device import kmember_cuda
+from gpuanon.masking.groups.leftovers import EuclideanRaises, PairwiseRaises
+from gpuanon.masking.groups.lockstep import BATCH_CELLS, Host, group_batches, require_k_rows, weighted
+from gpuanon.masking.groups.spaces import free_rows
+from gpuanon.numerics.distance import EUCLIDEAN, Metric
+
+
+def kmember(X: Array, within: Partition, k: int, metric: Metric = EUCLIDEAN, *, cells: int = BATCH_CELLS) -> Partition:
+    """Refine `within` by greedy k-member clustering [1]_, each part by itself.
+
+    A part of n rows gets ``n // k`` clusters.  Begin at the part's lowest row; then, again and again, the free row
+    furthest from the last seed is the seed of a new cluster, and k − 1 times the free row that raises the cluster's
+    distortion least joins it.  The fewer than k rows that remain join, in ascending order, the cluster whose
+    distortion they raise least.  The distortion of a cluster C is ``Σ_{i<j} D(i, j) / |C|``, which is its sum of
+    squared errors when D is the squared Euclidean distance.  Ties go to the lowest row, then to the oldest cluster.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    within : the parts to refine
+    k : rows in a cluster; the last ones of a part may make some of its clusters larger
+    metric : how far rows are apart
+    cells : (part, row) cells worked on at once; changes the speed, not the result
+
+    Notes
+    -----
+    Guarantee : no group smaller than k (a part with fewer than k rows is an error).
+    Cost      : O(n · S · d) for parts of S rows; memory O(n + cells · d), never S × S.
+
+    References
+    ----------
+    .. [1] J.-W. Byun, A. Kamra, E. Bertino, N. Li (2007), Efficient k-anonymization using clustering techniques,
+       DASFAA.
+    """
+    require_k_rows(within, k)
+    if on_device(X):
+        return kmember_cuda(X, within, k, metric)
+    X = weighted(X, metric)
+
+    def group(batch: Batch) -> Host:
+        Z = X[batch.rows]
+        labels = _clusters(Z, batch.valid, k, metric)
+        _place_leftovers(Z, batch.valid, labels, k, metric)
+        return labels
+
+    return group_batches(within, group, within.sizes // k, cells)
+
+
+def _clusters(Z: Host, valid: Host, k: int, metric: Metric) -> Host:
+    """(b, length) cluster of each row of the padded parts `Z`, −1 for the leftovers."""
+    free = free_rows(Z, valid, metric)
+    clusters = valid.sum(axis=1) // k
+    labels = np.full(valid.shape, -1, dtype=np.int64)
+    seed = free.at(np.zeros(len(Z), dtype=np.int64))
+    for number in range(int(clusters.max())):
+        new = free.furthest(seed)
+        seed = free.at(new)
+        members = [free.begin(new)]
+        for _ in range(k - 1):
+            members.append(free.join(free.wanted()))
+        going = np.flatnonzero(number < clusters)  # a part whose clusters are complete only keeps step
+        labels[going[:, None], np.stack(members, axis=1)[going]] = number
+        free.shrink(k)
+    return labels
+
+
+def _place_leftovers(Z: Host, valid: Host, labels: Host, k: int, metric: Metric) -> None:
+    """Let every row without a cluster join, in ascending order, the one whose distortion it raises least."""
+    waiting = (labels < 0) & valid
+    late = np.flatnonzero(waiting.any(axis=1))
+    if not len(late):
+        return
+    Z, waiting, mine = Z[late], waiting[late], labels[late]
+    batch = np.arange(len(late))
+    raises = EuclideanRaises(Z, mine) if metric.kind == "euclidean" else PairwiseRaises(Z, mine, k, metric)
+    for _ in range(int(waiting.sum(axis=1).max())):
+        chosen = waiting.argmax(axis=1)
+        here = np.flatnonzero(waiting[batch, chosen])
+        cluster = raises.of(chosen).argmin(axis=1)[here]
+        mine[here, chosen[here]] = cluster
+        raises.add(here, chosen[here], cluster)
+        waiting[here, chosen[here]] = False
+    labels[late] = mine

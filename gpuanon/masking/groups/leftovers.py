@@ -1,0 +1,83 @@
+"""What a late row adds to the distortion of each cluster of its part, for all parts of a batch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuanon.masking.groups.lockstep import Host
+from gpuanon.masking.groups.spaces import gower
+from gpuanon.numerics.distance import Metric
+
+
+class EuclideanRaises:
+    """Adding x to a cluster C raises its sum of squares by ``|C| / (|C| + 1) · |x − mean(C)|²``.
+
+    Z : (b, length, d) rows of the padded parts;  labels : (b, length) their clusters, −1 for none
+    """
+
+    def __init__(self, Z: Host, labels: Host) -> None:
+        self.Z = Z - Z[:, :1]
+        clusters = int(labels.max()) + 1
+        part, row = np.nonzero(labels >= 0)
+        cell = part * clusters + labels[part, row]
+        shape = (len(Z), clusters)
+        self.counts = np.bincount(cell, minlength=len(Z) * clusters).reshape(shape)
+        sums = [np.bincount(cell, column, len(Z) * clusters) for column in self.Z[part, row].T]
+        self.totals = np.stack(sums, axis=1).reshape(*shape, Z.shape[2])
+
+    def of(self, chosen: Host) -> Host:
+        """(b, clusters) what the row `chosen` (b,) of each part would add; infinite where there is no cluster."""
+        x = self.Z[np.arange(len(self.Z)), chosen]
+        # |C| x − Σ keeps whole numbers whole, so that ties stay ties.
+        apart = self.counts[:, :, None] * x[:, None, :] - self.totals
+        return _ratio(np.einsum("bcd,bcd->bc", apart, apart), self.counts)
+
+    def add(self, part: Host, row: Host, cluster: Host) -> None:
+        """Let the row join the cluster, in each of these parts."""
+        self.counts[part, cluster] += 1
+        self.totals[part, cluster] += self.Z[part, row]
+
+
+class PairwiseRaises:
+    """The same for any distance D: ``(|C| Σ_i D(x, i) − Σ_{i<j} D(i, j)) / (|C| (|C| + 1))``."""
+
+    def __init__(self, Z: Host, labels: Host, k: int, metric: Metric) -> None:
+        self.Z = np.ascontiguousarray(Z.transpose(2, 0, 1))
+        self.metric = metric
+        self.labels = labels.copy()
+        self.clusters = int(labels.max()) + 1
+        part, row = np.nonzero(labels >= 0)
+        cell = part * self.clusters + labels[part, row]
+        shape = (len(Z), self.clusters)
+        self.counts = np.bincount(cell, minlength=len(Z) * self.clusters).reshape(shape)
+        # Every cluster has k members so far: rows sorted by cluster fall into lines of k.
+        by_cluster = np.argsort(cell, kind="stable").reshape(-1, k)
+        members = self.Z[:, part[by_cluster], row[by_cluster]]
+        pairs = np.zeros(len(by_cluster), dtype=Z.dtype)
+        for first in range(k - 1):
+            pairs += gower(members[:, :, first + 1 :], members[:, :, first, None], metric).sum(axis=1)
+        self.pairs = np.zeros(len(Z) * self.clusters, dtype=Z.dtype)
+        self.pairs[cell[by_cluster[:, 0]]] = pairs
+        self.pairs = self.pairs.reshape(shape)
+
+    def of(self, chosen: Host) -> Host:
+        """(b, clusters) what the row `chosen` (b,) of each part would add; infinite where there is no cluster."""
+        x = self.Z[:, np.arange(self.Z.shape[1]), chosen]
+        distance = gower(self.Z, x[:, :, None], self.metric)
+        part, row = np.nonzero(self.labels >= 0)
+        cell = part * self.clusters + self.labels[part, row]
+        self.reach = np.bincount(cell, distance[part, row], self.counts.size).reshape(self.counts.shape)
+        return _ratio(self.counts * self.reach - self.pairs, self.counts)
+
+    def add(self, part: Host, row: Host, cluster: Host) -> None:
+        """Let the row join the cluster, in each of these parts."""
+        self.pairs[part, cluster] += self.reach[part, cluster]
+        self.counts[part, cluster] += 1
+        self.labels[part, row] = cluster
+
+
+def _ratio(numerator: Host, counts: Host) -> Host:
+    """``numerator / (counts (counts + 1))``, infinite where `counts` is 0."""
+    ratio = np.full(counts.shape, np.inf)
+    np.divide(numerator, counts * (counts + 1), out=ratio, where=counts > 0)
+    return ratio

@@ -1,0 +1,165 @@
+"""Median cuts: all columns at once (RHS), or the widest one at a time (SPECTRAL-RHS, Mondrian).
+
+References
+----------
+.. [1] S. Chawla, C. Dwork, F. McSherry, A. Smith, H. Wee (2005), Toward privacy in public databases, TCC: recursive
+   histogram sanitization.
+.. [2] T. A. Lasko (2007), Spectral Anonymization of Data, PhD thesis, MIT, section 4.1.2 and fig. 4-2.
+.. [3] K. LeFevre, D. DeWitt, R. Ramakrishnan (2006), Mondrian multidimensional k-anonymity, ICDE (relaxed cuts).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.partition import Batch, Partition
+from gpuanon.arrays.progress import stage
+from gpuanon.arrays.rng import Draws
+from gpuanon.arrays.threads import each
+from gpuanon.errors import GuaranteeError, InputError
+from gpuanon.masking.contract import Groups
+from gpuanon.masking.groups.device_cuts import all_cuts_cuda, widest_cuts_cuda
+from gpuanon.numerics.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.equal_rows import equal_rows, packed
+from gpuanon.numerics.lockstep import Affine, even_batches, gather
+from gpuanon.numerics.svd import principal_axes
+
+_CELLS = 1 << 16
+
+
+def widest_cuts(X: Array, within: Partition, k: int) -> Partition:
+    """Cut parts of more than 2k rows in two at the median of the column with the widest range, again and again.
+
+    Of a part of m rows the m // 2 lowest go to one side; of equal values the lower rows do.  Of equally wide columns
+    the first is cut.  A part whose rows are all equal is left whole: cutting it would change nothing.
+
+    Guarantee : every group has at least k rows, and at most 2k unless its rows are all equal.
+    Cost      : O(n (d + log n) log(n / k)), all parts of a level in lock step.
+    """
+    _require(within, k)
+    if on_device(X):
+        return widest_cuts_cuda(X, within, k)
+    level = within
+    open_parts = level.sizes > 2 * k
+    while open_parts.any():
+        finer = cut_in_two(X, level, level.sizes // 2, open_parts)
+        # Children come in the order of their parents, one for a part that stayed whole.
+        halves = np.bincount(level.labels()[finer.order[finer.starts[:-1]]], minlength=level.parts)
+        open_parts = np.repeat(halves > 1, halves) & (finer.sizes > 2 * k)
+        level = finer
+    return level
+
+
+def cut_in_two(
+    X: Array, level: Partition, low: Array, chosen: np.ndarray[Any, Any], equal_rows_too: bool = False
+) -> Partition:
+    """Cut the `chosen` parts (g,) across the column of widest range: the `low` (g,) lowest rows to one side.
+
+    Of equal values the lower rows go to the lower side; a part of equal rows is left whole unless `equal_rows_too`.
+    """
+    xp = namespace(X)
+    upper = xp.zeros(level.n, dtype=np.int64)
+
+    def cut(batch: Batch) -> None:
+        Z = gather(X, batch)  # padding repeats the first row, so it widens no range
+        ranges = Z.max(axis=1) - Z.min(axis=1)
+        values = xp.take_along_axis(Z, ranges.argmax(axis=1)[:, None, None], axis=2)[:, :, 0]
+        order = xp.argsort(xp.where(batch.valid, values, np.inf), axis=1, kind="stable")
+        rank = xp.argsort(order, axis=1, kind="stable")
+        high = (rank >= low[batch.parts][:, None]) & ((ranges.max(axis=1) > 0) | equal_rows_too)[:, None]
+        upper[batch.rows] = xp.where(batch.valid, high, high[:, :1])
+
+    each(cut, even_batches(level, np.flatnonzero(chosen), _CELLS))
+    return Partition.from_labels(2 * level.labels() + upper)
+
+
+def all_cuts(X: Array, within: Partition, k: int) -> Partition:
+    """Cut parts of more than 2k rows at the median of *every* column at once, again and again (RHS [1]).
+
+    A part falls into as many groups as it has different patterns of "above the median".  With d columns there can be
+    2^d: in high dimension nearly every record ends alone, which no parameter cures.  No size is promised; see
+    `MedianCuts`, which refuses such groups.
+    """
+    if on_device(X):
+        return all_cuts_cuda(X, within, k)
+    level = within
+    open_parts = level.sizes > 2 * k
+    while open_parts.any():
+        above = np.zeros(X.shape, dtype=bool)
+
+        def mark(batch: Batch, above: Array = above) -> None:
+            Z = gather(X, batch)
+            m = batch.valid.sum(axis=1)[:, None, None]
+            ordered = np.sort(np.where(batch.valid[:, :, None], Z, np.inf), axis=1)
+            low = np.take_along_axis(ordered, (m - 1) // 2 + np.zeros((1, 1, Z.shape[2]), dtype=np.int64), axis=1)
+            high = np.take_along_axis(ordered, m // 2 + np.zeros((1, 1, Z.shape[2]), dtype=np.int64), axis=1)
+            marks = 0.5 * (low + high) < Z
+            above[batch.rows] = np.where(batch.valid[:, :, None], marks, marks[:, :1])
+
+        each(mark, even_batches(level, np.flatnonzero(open_parts), _CELLS))
+        finer = Partition.from_labels(equal_rows(packed(above), level.labels()))
+        # A part with one pattern cannot be cut further: it is recognised by its unchanged size.
+        parents = level.labels()[finer.order[finer.starts[:-1]]]
+        open_parts = (finer.sizes > 2 * k) & (finer.sizes < level.sizes[parents])
+        level = finer
+    return level
+
+
+def _require(within: Partition, k: int) -> None:
+    """Raise when a part has fewer than `k` rows."""
+    smallest = int(within.sizes.min())
+    if smallest < k:
+        raise InputError(
+            f"k: groups of at least {k} rows were asked for, got {smallest} rows", hint="lower k, or mask more rows"
+        )
+
+
+def small_share(groups: Partition, k: int) -> float:
+    """Share of the rows that are in a group of fewer than `k` rows."""
+    sizes = groups.sizes
+    return float(sizes[sizes < k].sum()) / max(groups.n, 1)
+
+
+class MedianCuts(Groups):
+    """Recursive cuts at the median while a group has more than 2k rows.
+
+    columns = "widest" on = "svd"     : SPECTRAL-RHS, the widest principal component at a time (Lasko 2007)
+    columns = "widest" on = "columns" : Mondrian, the widest column in units of its range in the table
+    columns = "all"                   : RHS, all columns at once; refused when groups of fewer than k rows come out
+    """
+
+    use: Literal["median-cuts"] = "median-cuts"
+    k: int = Field(ge=2)
+    columns: Literal["widest", "all"] = "widest"
+    on: Literal["columns", "svd"] = "columns"
+
+    def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
+        whole = Partition.whole(len(X), X)
+        _require(whole, self.k)
+        with stage("median cuts"):
+            T = self._axes(X, whole)
+            if self.columns == "widest":
+                return widest_cuts(T, whole, self.k)
+            groups = all_cuts(T, whole, self.k)
+        small = small_share(groups, self.k)
+        if small > 0:
+            alone = small_share(groups, 2)
+            raise GuaranteeError(
+                f"median-cuts: cutting all {X.shape[1]} columns at once leaves {small:.1%} of the records in groups of"
+                f" fewer than {self.k}, {alone:.1%} alone",
+                hint='columns = "widest" cuts one column at a time (methods spectral-rhs, mondrian)',
+            )
+        return groups
+
+    def _axes(self, X: Array, whole: Partition) -> Array:
+        """What is cut: principal components, or columns in units of their range."""
+        if self.on == "svd":
+            axes = principal_axes(X, whole)
+            return Affine(axes.V, before=axes.means)(X, whole)
+        xp = namespace(X)
+        ranges = X.max(axis=0) - X.min(axis=0)
+        return X / xp.where(ranges > 0, ranges, 1.0)

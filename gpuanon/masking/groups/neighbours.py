@@ -1,0 +1,87 @@
+"""Which groups are near each other inside their cell."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.kernels import launch, limits
+from gpuanon.arrays.partition import Batch, Partition
+from gpuanon.arrays.threads import each
+from gpuanon.masking.groups.lockstep import Host, equal_batches
+
+_THREADS = 128
+_BATCH = 1 << 12  # groups worked on at once
+_INFINITE = 0x7F800000  # as a float's bits
+
+
+def exact_bits(columns: int) -> int:
+    """Bits that whole coordinates may have, besides their sign, so that all sums of squares below are exact."""
+    return min(29, int(51 - np.log2(columns)) // 2)
+
+
+def neighbours(places: Array, cells: Partition, count: int) -> Array:
+    """(count, g) for each position in ``cells.order`` the positions of the nearest groups of its cell, nearest first.
+
+    A group's own position stands in its column where its cell has too few others.  Squared distances are exact, then
+    rounded to float32, of whose bits the last make room for the position: of groups that are about equally far (one
+    part in 2^15, for cells of 256 groups) the first in the cell counts as the nearest.
+
+    Parameters
+    ----------
+    places : (g, e) int32, where the groups lie: at most `exact_bits` and a sign
+    cells : the groups that are near each other
+    count : neighbours that are wanted
+    """
+    return (_neighbours_cuda if on_device(places) else _neighbours_numpy)(places, cells, count)
+
+
+def _position_mask(cells: Partition) -> int:
+    """The bits of a key that hold a position inside a cell."""
+    return (1 << max(1, int(cells.sizes.max()) - 1).bit_length()) - 1
+
+
+def _neighbours_numpy(places: Host, cells: Partition, count: int) -> Host:
+    """All distances inside padded cells, sorted."""
+    mask = np.int32(_position_mask(cells))
+    near = np.repeat(np.arange(cells.n)[None, :], count, axis=0)
+
+    def run(batch: Batch) -> None:
+        keys = _keys(places[cells.order[batch.rows]].astype(np.float64), batch.valid, mask)
+        keys.sort(axis=2)
+        keys = keys[:, :, :count]
+        found = np.where(keys < _INFINITE, batch.rows[:, :1, None] + (keys & mask), batch.rows[:, :, None])
+        near[: keys.shape[2], batch.rows[batch.valid]] = found[batch.valid].T
+
+    each(run, equal_batches(Partition(np.arange(cells.n), cells.starts), _BATCH))
+    return near
+
+
+def _keys(Z: Host, valid: Host, mask: Host) -> Host:
+    """(b, length, length) distances between the rows of the padded cells `Z` (b, length, e), with positions in them.
+
+    A positive float orders like its bits: with the position in the lowest ones, a plain sort is an argsort.
+    """
+    squares = np.einsum("bld,bld->bl", Z, Z)[:, :, None]
+    ones = np.ones_like(squares)
+    left = np.concatenate([-2 * Z, squares, ones], axis=2)
+    right = np.concatenate([Z, ones, np.where(valid[:, :, None], squares, np.inf)], axis=2)
+    position = np.arange(Z.shape[1], dtype=np.int32)
+    keys = np.matmul(left, np.ascontiguousarray(right.transpose(0, 2, 1))).astype(np.float32).view(np.int32)
+    keys &= ~mask
+    keys |= position
+    keys[:, position, position] = _INFINITE
+    return keys
+
+
+def _neighbours_cuda(places: Array, cells: Partition, count: int) -> Array:
+    """One cell a thread block, one thread a group (``kernels/refine_neighbours.cu``)."""
+    xp, (g, e) = namespace(places), places.shape
+    columns = xp.ascontiguousarray(places[cells.order].T)
+    lists = 4 * _THREADS * count
+    room = min(int(cells.sizes.max()), max(0, (limits().shared - lists) // (4 * e) - 1))
+    near = xp.empty((count, g), dtype=np.int64)
+    arguments = (columns, cells.starts, g, e, count, _position_mask(cells), room, near)
+    shared = lists + 4 * (room + 1) * e
+    launch("refine_neighbours", "neighbours", *arguments, over=cells.parts, each=1, threads=_THREADS, shared=shared)
+    return near

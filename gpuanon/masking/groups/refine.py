@@ -1,0 +1,181 @@
+"""Refinement: rows change places between neighbouring groups, annealed, across the borders of blocks too.
+
+Groups that were formed greedily, and inside blocks, lose much to the order of the greed and to the borders.  Here
+cells of some hundred near groups are cut anew at every turn, each time along other axes.  Inside a cell pairs of near
+groups meet in random order; the best exchange of rows between the two is carried out when it lowers their distortion,
+and while the table is warm also when it raises it by little (Metropolis' rule, the temperature in units of the pair's
+own distortion a row).  The last turn is cold.
+
+The random numbers are a fixed hash of the groups' numbers, no secret.  Rows are first rounded to whole numbers, about
+2^20 of them along the widest column, so that every sum is exact: equal tables get equal groups, whatever the device,
+the number of threads and the size of the batches, and rows that tie on one device tie on the other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuanon.arrays import progress
+from gpuanon.arrays.backend import Array, namespace
+from gpuanon.arrays.blas import one_blas_thread
+from gpuanon.arrays.partition import Partition, segment_means
+from gpuanon.arrays.threads import each
+from gpuanon.masking.groups.annealing import Schedule, anneal
+from gpuanon.masking.groups.blocks import blocks
+from gpuanon.masking.groups.lockstep import stretches, weighted
+from gpuanon.masking.groups.neighbours import exact_bits, neighbours
+from gpuanon.masking.groups.split import split_large
+from gpuanon.masking.groups.whole_numbers import places_of, whole_numbers
+from gpuanon.numerics.distance import EUCLIDEAN, Metric
+
+_HEAT = 0.5
+_NEIGHBOURS = 4
+_STEPS = 30
+_FEWEST_TURNS, _MOST_TURNS = 10, 50
+_CELL = 256
+"""Groups in a cell: all pairs of them are measured."""
+_COARSE = 1 << 13
+_TREES = 3
+_REFLECTIONS = 5
+_BATCH = 1 << 14  # groups whose rows the host brings together at once
+
+
+def refine(X: Array, groups: Partition, k: int, metric: Metric = EUCLIDEAN, *, turns: int | None = None) -> Partition:
+    """Exchange rows between neighbouring groups so that the distortion falls.
+
+    The distortion of a group C is ``Σ_{i<j} D(i, j) / |C|``, the sum of squared errors when D is the squared Euclidean
+    distance.  Groups of 2k rows and more are split first (MDAV).  Rows change places, or go over from a group of more
+    than k rows to one of fewer than 2k − 1.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    groups : groups of at least k rows
+    k : least rows in a group
+    metric : how far rows are apart
+    turns : how often cells are cut anew; more turns cool more slowly and end lower.  By default 10 for large tables,
+        up to 50 for small ones
+
+    Notes
+    -----
+    Guarantee : every group has k to 2k − 1 rows, and the distortion is not higher than before.
+    Cost      : O(n · turns · (d + k)), memory O(n · d); it ends after the given turns.
+
+    References
+    ----------
+    .. [1] N. Metropolis, A. W. Rosenbluth, M. N. Rosenbluth, A. H. Teller, E. Teller (1953), Equation of state
+       calculations by fast computing machines, J. Chem. Phys. 21(6).
+    .. [2] S. Kirkpatrick, C. D. Gelatt, M. P. Vecchi (1983), Optimization by simulated annealing, Science 220.
+    """
+    groups = split_large(X, groups, k, metric)
+    if groups.parts < 2:
+        return groups
+    members, sizes = _table(groups, k)
+    rows, mismatch, bits = whole_numbers(X, groups.order, metric, members.shape[1])
+    places = places_of(rows, mismatch, metric)
+    turns = turns or _usual_turns(groups.parts)
+    finer = 2.0 ** (exact_bits(places.shape[1]) - bits)
+    trees: list[Partition] = []
+    changed = 0.0
+    for turn in range(turns):
+        with progress.stage(""), one_blas_thread():  # the turns are what is reported, not the batches of each
+            centres = _centres(places, members, sizes)
+            cells = _cells(centres, turn, trees)
+            whole = namespace(X).rint(centres * finer).astype(np.int32)
+            near = neighbours(whole, cells, min(_NEIGHBOURS, groups.parts - 1))
+            schedule = Schedule(turn, _STEPS, turn * _STEPS, max(1, (turns - 1) * _STEPS), _HEAT)
+            changed = changed + anneal(rows, mismatch, members, sizes, near, cells, k, schedule)
+        progress.report(0.99 * (turn + 1) / turns)
+    refined = _partition(groups, members, sizes)
+    return refined if _lower(X, groups, refined, metric, float(changed)) else groups
+
+
+def _usual_turns(groups: int) -> int:
+    """Turns for so many groups: a small table can afford more of them, a tiny one has no use for them."""
+    return min(int(np.clip(13 * np.sqrt(20_000 / groups), _FEWEST_TURNS, _MOST_TURNS)), 4 + groups // 3)
+
+
+def _table(groups: Partition, k: int) -> tuple[Array, Array]:
+    """(g, w) places of each group's rows in the groups' order, and (g,) sizes.
+
+    Where all groups have k rows none can give one away; else one may grow, but not to 2k.
+    """
+    xp = namespace(groups.order)
+    largest = int(groups.sizes.max())
+    width = largest if largest == k else min(2 * k - 1, largest + 1)
+    place = xp.arange(groups.n, dtype=np.int64)
+    line = groups.part_of_sorted()
+    members = xp.zeros((groups.parts, width), dtype=np.int64)
+    members[line, place - groups.starts[line]] = place
+    return members, groups.sizes.copy()
+
+
+def _partition(groups: Partition, members: Array, sizes: Array) -> Partition:
+    """The table's groups, whose rows are places in the order of `groups`."""
+    xp = namespace(members)
+    filled = xp.arange(members.shape[1])[None, :] < sizes[:, None]
+    line = xp.broadcast_to(xp.arange(groups.parts, dtype=np.int64)[:, None], members.shape)
+    labels = xp.empty(groups.n, dtype=np.int64)
+    labels[groups.order[members[filled]]] = line[filled]
+    return Partition.from_labels(labels)
+
+
+def _centres(places: Array, members: Array, sizes: Array) -> Array:
+    """(g, e) mean places of the groups.  Sums of whole numbers: every device has the same."""
+    xp, (g, w) = namespace(places), members.shape
+    centres = xp.empty((g, places.shape[1]), dtype=np.float64)
+
+    def work(lines: slice) -> None:
+        held, used = members[lines], sizes[lines]
+        total = xp.zeros((len(held), places.shape[1]), dtype=np.int64)
+        for slot in range(w):
+            total += xp.where((slot < used)[:, None], places.take(held[:, slot], axis=0), 0)
+        centres[lines] = total / used[:, None]
+
+    each(work, stretches(members, _BATCH))
+    return centres
+
+
+def _cells(centres: Array, turn: int, trees: list[Partition]) -> Partition:
+    """Cells of near groups that lie differently at every turn: median cuts across axes that its number turns.
+
+    (A k-d tree would find all neighbours, but slowly beyond a few columns; cells miss some, at every turn others.)
+    The upper cuts cost as much as the lower ones: they are made for the first turns only, kept in `trees`, and used
+    again.
+    """
+    xp, (g, e) = namespace(centres), centres.shape
+    turned = xp.ascontiguousarray(centres.T)
+    rng = np.random.default_rng(turn)
+    for _ in range(_REFLECTIONS):
+        mirror = rng.standard_normal(e)
+        mirror /= np.sqrt((mirror * mirror).sum())
+        # Column by column with plain numbers: nothing is copied to the device, and every device rounds alike.
+        along = sum(column * float(share) for column, share in zip(turned, mirror, strict=True))
+        for j, share in enumerate(mirror):
+            turned[j] -= along * float(2 * share)
+    axes = xp.ascontiguousarray(turned.T.astype(np.float32))
+    within = Partition.whole(g, like=centres)
+    if g > _COARSE:
+        if len(trees) < _TREES:
+            trees.append(blocks(axes, within, _COARSE))
+        within = trees[turn % _TREES]
+    return blocks(axes, within, _CELL)
+
+
+def _lower(X: Array, before: Partition, after: Partition, metric: Metric, changed: float) -> bool:
+    """Whether the distortion fell: not only that of whole numbers, and by more than the order of a sum can change."""
+    if metric.kind == "gower":  # a distance is rounded by 1 a column at most, the distortion by half as much a row
+        return changed < -float(len(X) * X.shape[1])
+    X = weighted(X, metric).astype(np.float64, copy=False)
+    return changed < 0 and _squares(X, after) < (1 - 1e-9) * _squares(X, before)
+
+
+def _squares(X: Array, groups: Partition) -> float:
+    """Sum of the squared distances of the rows from their groups' means."""
+    means, labels = segment_means(X, groups), groups.labels()
+
+    def work(rows: slice) -> float:
+        apart = X[rows] - means[labels[rows]]
+        return float(namespace(X).vdot(apart, apart))
+
+    return sum(each(work, stretches(X, _BATCH)))

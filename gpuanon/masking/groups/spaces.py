@@ -1,0 +1,212 @@
+"""The rows of a batch of parts that no group has taken yet, and their distances, under each metric.
+
+Greedy groupings (k-member, MDAV) are written once on these few verbs; every verb serves all parts of the batch
+in one go, and picks one row a part.  Ties go to the lowest row.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuanon.masking.groups.lockstep import Host
+from gpuanon.numerics.distance import Metric
+
+
+class Free:
+    """What the metrics share: which rows are free, and arrays that shrink as rows are taken.
+
+    Coordinates lie column after column, (b, d, a), so that work on them runs along the rows.
+    """
+
+    coordinates: Host
+
+    def __init__(self, valid: Host) -> None:
+        self.batch = np.arange(len(valid))
+        self.position = np.ascontiguousarray(np.broadcast_to(np.arange(valid.shape[1]), valid.shape))
+        self.taken = ~valid
+        self.left = valid.shape[1]  # rows still free, the same upper bound for all parts of the batch
+
+    def at(self, index: Host) -> Host:
+        """(b, d) coordinates of one row a part."""
+        return self.coordinates[self.batch, :, index]
+
+    def take(self, index: Host) -> Host:
+        """Take one row a part; return its position in the padded part."""
+        self.taken[self.batch, index] = True
+        return self.position[self.batch, index]
+
+    def shrink(self, taken: int) -> None:
+        """Note that every part took `taken` rows; drop them once they are a quarter of the arrays."""
+        self.left = max(1, self.left - taken)
+        if self.left > 0.75 * self.taken.shape[1]:
+            return
+        # Stable: the free rows come first and keep their order, so the first of equals stays the lowest row.
+        keep = np.argsort(self.taken, axis=1, kind="stable")[:, : self.left]
+        self.position = np.take_along_axis(self.position, keep, axis=1)
+        self.taken = np.take_along_axis(self.taken, keep, axis=1)
+        self.coordinates = np.take_along_axis(self.coordinates, keep[:, None, :], axis=2)
+
+    def distances(self, point: Host) -> Host:
+        """(b, a) what orders the rows by their distance from `point` (b, d); infinite for taken rows."""
+        raise NotImplementedError
+
+    def begin(self, index: Host) -> Host:
+        """Take one row a part as the first of a new cluster; return its position."""
+        raise NotImplementedError
+
+    def join(self, index: Host) -> Host:
+        """Take one row a part into the cluster in hand; return its position."""
+        raise NotImplementedError
+
+    def wanted(self) -> Host:
+        """(b,) index of the free row that raises the distortion of the cluster in hand least."""
+        raise NotImplementedError
+
+    def furthest(self, point: Host) -> Host:
+        """(b,) index of the free row furthest from `point` (b, d)."""
+        return self._last(self.distances(point))
+
+    def furthest_from_mean(self) -> Host:
+        """(b,) index of the free row furthest from the mean of all free rows."""
+        raise NotImplementedError
+
+    def take_nearest(self, centre: Host, k: int) -> Host:
+        """Take the row `centre` (b,) of each part and its k − 1 nearest free rows; return the (b, k) positions."""
+        distances = self.distances(self.at(centre))
+        chosen = [centre]
+        for _ in range(k - 1):
+            distances[self.batch, chosen[-1]] = np.inf
+            chosen.append(distances.argmin(axis=1))
+        return np.stack([self.take(index) for index in chosen], axis=1)
+
+    def _last(self, distances: Host) -> Host:
+        np.putmask(distances, self.taken, -np.inf)
+        return distances.argmax(axis=1)
+
+
+class EuclideanFree(Free):
+    """Squared Euclidean distances, as products: ``|x|² − 2 x·p`` orders the rows x by their distance from p.
+
+    The last coordinate is ``|x|²``, made infinite for taken rows, so that they are never nearest.
+    """
+
+    def __init__(self, Z: Host, valid: Host) -> None:
+        super().__init__(valid)
+        # From the part's lowest row: nearby numbers cancel less, and whole numbers stay whole.
+        self.Z = Z = Z - Z[:, :1]
+        squares = np.einsum("bld,bld->bl", Z, Z)
+        squares[~valid] = np.inf
+        self.coordinates = np.ascontiguousarray(np.concatenate([Z, squares[:, :, None]], axis=2).transpose(0, 2, 1))
+        self.free_total = (Z * valid[:, :, None]).sum(axis=1)
+        self.free_count = valid.sum(axis=1)
+
+    def at(self, index: Host) -> Host:
+        return self.coordinates[self.batch, :-1, index]
+
+    def take(self, index: Host) -> Host:
+        self.coordinates[self.batch, -1, index] = np.inf
+        return super().take(index)
+
+    def distances(self, point: Host) -> Host:
+        return self._weigh(point, 1)
+
+    def begin(self, index: Host) -> Host:
+        self.total, self.count = self.at(index), 1
+        return self.take(index)
+
+    def join(self, index: Host) -> Host:
+        self.total += self.at(index)
+        self.count += 1
+        return self.take(index)
+
+    def wanted(self) -> Host:
+        # Adding x to the cluster C raises its distortion by |C| / (|C| + 1) · |x − mean(C)|².
+        return self._weigh(self.total, self.count).argmin(axis=1)
+
+    def furthest_from_mean(self) -> Host:
+        return self._last(self._weigh(self.free_total, self.free_count))
+
+    def take_nearest(self, centre: Host, k: int) -> Host:
+        position = super().take_nearest(centre, k)
+        members = self.Z[self.batch[:, None], position]
+        self.free_total -= members.sum(axis=1)
+        self.free_count -= k
+        return position
+
+    def _weigh(self, total: Host, count: Host | int) -> Host:
+        """(b, a) ``count · |x|² − 2 x·total``: orders the rows by their distance from ``total / count``.
+
+        Without the division, for whole numbers stay exact and ties stay ties.
+        """
+        factors = np.empty((len(total), 1, total.shape[1] + 1), dtype=total.dtype)
+        np.multiply(total, -2, out=factors[:, 0, :-1])
+        factors[:, 0, -1] = count
+        return np.matmul(factors, self.coordinates)[:, 0]
+
+
+class GowerFree(Free):
+    """Gower distances: absolute differences of the numeric columns, mismatches of the categorical ones."""
+
+    def __init__(self, Z: Host, valid: Host, metric: Metric) -> None:
+        super().__init__(valid)
+        self.coordinates = np.ascontiguousarray(Z.transpose(0, 2, 1))
+        self.metric = metric
+
+    def distances(self, point: Host) -> Host:
+        distance = self._rows(point)
+        np.putmask(distance, self.taken, np.inf)
+        return distance
+
+    def begin(self, index: Host) -> Host:
+        self.score = self.distances(self.at(index))
+        self.score[self.batch, index] = np.inf
+        return self.take(index)
+
+    def join(self, index: Host) -> Host:
+        self.score += self._rows(self.at(index))
+        self.score[self.batch, index] = np.inf
+        return self.take(index)
+
+    def wanted(self) -> Host:
+        # Adding x to the cluster C raises Σ_{i<j} D(i, j) / |C| least where Σ_i D(x, i) is least.
+        return self.score.argmin(axis=1)
+
+    def furthest_from_mean(self) -> Host:
+        return self.furthest(gower_centres(self.coordinates.transpose(0, 2, 1), ~self.taken, self.metric))
+
+    def _rows(self, point: Host) -> Host:
+        """(b, a) Gower distance of every row from `point` (b, d)."""
+        return gower(self.coordinates.transpose(1, 0, 2), point.T[:, :, None], self.metric)
+
+
+def gower(left: Host, right: Host, metric: Metric) -> Host:
+    """Gower distances of rows that lie column after column: (d, ...) and (d, ...) that fit each other."""
+    columns = len(left)
+    categorical = metric.categorical or (False,) * columns
+    weights = metric.weights or (1.0,) * columns
+    distance = np.zeros(np.broadcast_shapes(left.shape[1:], right.shape[1:]), dtype=left.dtype)
+    for column in range(columns):
+        x, y = left[column], right[column]
+        share = left.dtype.type(weights[column] / sum(weights))
+        distance += share * ((x != y) if categorical[column] else np.abs(x - y))
+    return distance
+
+
+def gower_centres(Z: Host, members: Host, metric: Metric) -> Host:
+    """(b, d) centre of the `members` (b, a) among the rows `Z` (b, a, d): means, and modes of categorical columns.
+
+    Of equally frequent codes the lowest is the mode.
+    """
+    counts = np.maximum(members.sum(axis=1), 1)
+    centres = np.einsum("bad,ba->bd", Z, members) / counts[:, None]
+    for column in np.flatnonzero(metric.categorical or ()):
+        levels, codes = np.unique(Z[:, :, column], return_inverse=True)
+        cells = np.arange(len(Z))[:, None] * len(levels) + codes.reshape(members.shape)
+        frequency = np.bincount(cells[members], minlength=len(Z) * len(levels)).reshape(len(Z), len(levels))
+        centres[:, column] = levels[frequency.argmax(axis=1)]
+    return centres
+
+
+def free_rows(Z: Host, valid: Host, metric: Metric) -> Free:
+    """The rows `Z` (b, length, d) of the padded parts, all free, where `valid`."""
+    return EuclideanFree(Z, valid) if metric.kind == "euclidean" else GowerFree(Z, valid, metric)

@@ -1,0 +1,210 @@
+"""The catalogue: each published combination of groups × basis × operation, with its name, parameters and source.
+
+A named method is a frozen model that turns its parameters into a `Combination`; the parts know nothing of it.
+A recipe may also hold a `Combination` itself.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
+
+from pydantic import Discriminator, Field, Tag
+
+from gpuanon.errors import RecipeError
+from gpuanon.masking.groups import KMember, MedianCuts, Spectral, Whole
+from gpuanon.masking.methods.combination import Combination, K, Method
+from gpuanon.masking.methods.microaggregation import Microaggregation
+from gpuanon.masking.operations import Centroid, Dither, Noise, Permute, Resample, Swap
+from gpuanon.masking.views import Ica, Svd
+
+Block = Annotated[int, Field(ge=0, description="rows of a spatial block; 0: the whole table at once, as published")]
+
+
+Target: TypeAlias = Annotated[
+    Annotated[int, Field(ge=2)] | Literal["auto"],
+    Field(description='records of a cluster; "auto": the smallest that meets the reference standard'),
+]
+
+
+def _settled(target: int | Literal["auto"]) -> int:
+    """A target that is a number; "auto" is one only after a reference sample has settled it."""
+    if target == "auto":
+        raise RecipeError('target: "auto" needs a reference sample to settle it')
+    return target
+
+
+class DistributionPreserving(Method):
+    """Groups of at least k similar records; values are drawn so that their distribution is kept."""
+
+    source: ClassVar[str] = "Wei, Ramamurthy and Varshney 2018"
+
+    method: Literal["distribution-preserving"] = "distribution-preserving"
+    k: K
+    dither: Literal["gaussian", "cell", "merged-cell", "resample", "permute"] = "gaussian"
+    alpha: float = Field(default=1 / 3, ge=0, description="gaussian: variance added to each column")
+    response_weight: float = Field(default=1.0, ge=0, description="weight of the sensitive columns in the grouping")
+    block: int | None = Field(
+        default=None, ge=0, description="rows of a block; 0: the whole table, as published; none: grows with k"
+    )
+    order: Literal["fewest", "given"] | tuple[int, ...] = Field(
+        default="fewest", description="of the columns, in the transformation"
+    )
+    bins: int | None = Field(
+        default=None, ge=2, description="gaussian: bins of continuous columns, so that no real row is copied"
+    )
+
+    def combination(self) -> Combination:
+        operation: Resample | Permute | Dither
+        if self.dither == "resample":
+            operation = Resample()
+        elif self.dither == "permute":
+            operation = Permute()
+        else:
+            operation = Dither(kind=self.dither, alpha=self.alpha, block=self.block, order=self.order, bins=self.bins)
+        return Combination(
+            groups=KMember(k=self.k) if self.block is None else KMember(k=self.k, block=self.block),
+            operation=operation,
+            columns=self.columns,
+            response_weight=self.response_weight,
+        )
+
+
+class SvdSwap(Method):
+    """Every principal component is permuted on its own."""
+
+    source: ClassVar[str] = "Lasko 2007, fig. 4-1"
+
+    method: Literal["svd-swap"] = "svd-swap"
+    tol: float = Field(default=0.05, gt=0, description="largest correlation of two swapped components")
+    orthonormal: bool = Field(
+        default=False, description="turn the swapped components so that the covariance is kept to rounding"
+    )
+
+    def combination(self) -> Combination:
+        operation = Swap(tol=self.tol, orthonormal=self.orthonormal)
+        return Combination(groups=Whole(), basis=Svd(), operation=operation, columns=self.columns)
+
+
+class Rhs(Method):
+    """Every column cut at its median at once; each record receives its group's mean.  Fails in high dimension."""
+
+    source: ClassVar[str] = "Lasko 2007, ch. 4"
+
+    method: Literal["rhs"] = "rhs"
+    k: K
+
+    def combination(self) -> Combination:
+        return Combination(groups=MedianCuts(k=self.k, columns="all"), operation=Centroid(), columns=self.columns)
+
+
+class SpectralRhs(Method):
+    """Median cuts of the widest principal component; each record receives its group's mean."""
+
+    source: ClassVar[str] = "Lasko 2007, fig. 4-2"
+
+    method: Literal["spectral-rhs"] = "spectral-rhs"
+    k: K
+
+    def combination(self) -> Combination:
+        return Combination(groups=MedianCuts(k=self.k, on="svd"), operation=Centroid(), columns=self.columns)
+
+
+class Mondrian(Method):
+    """Median cuts of the widest column; each record receives its group's mean."""
+
+    source: ClassVar[str] = "LeFevre, DeWitt and Ramakrishnan 2006"
+
+    method: Literal["mondrian"] = "mondrian"
+    k: K
+
+    def combination(self) -> Combination:
+        return Combination(groups=MedianCuts(k=self.k), operation=Centroid(), columns=self.columns)
+
+
+class Pica(Method):
+    """Partitioned ICA swapping: independent components, permuted inside spectral clusters."""
+
+    source: ClassVar[str] = "Lasko 2007, fig. 5-1"
+
+    method: Literal["pica"] = "pica"
+    target: Target = 200
+    block: Block = 2048
+    sigma: float | None = Field(default=None, gt=0, description="width of the affinity; none: the median distance")
+
+    def combination(self) -> Combination:
+        groups = Spectral(target=_settled(self.target), block=self.block, sigma=self.sigma)
+        return Combination(groups=groups, basis=Ica(per_group=True), operation=Swap(), columns=self.columns)
+
+
+class ClusteredSwap(Method):
+    """Components permuted inside spectral clusters, then turned so that each cluster keeps its covariance."""
+
+    source: ClassVar[str] = "ours, past Lasko 2007, ch. 5: bench/studies/spectral.md"
+
+    method: Literal["clustered-swap"] = "clustered-swap"
+    target: Target = 250
+    basis: Literal["ica", "svd"] = Field(
+        default="ica", description="svd wants smaller clusters (150) and loses rare levels"
+    )
+    orthonormal: bool = Field(default=True, description="keep the covariance of each cluster to rounding")
+    block: Block = 2048
+    sigma: float | None = Field(default=None, gt=0, description="width of the affinity; none: the median distance")
+
+    def combination(self) -> Combination:
+        return Combination(
+            groups=Spectral(target=_settled(self.target), block=self.block, sigma=self.sigma),
+            basis=Ica(per_group=True) if self.basis == "ica" else Svd(per_group=True),
+            operation=Swap(orthonormal=self.orthonormal),
+            columns=self.columns,
+        )
+
+
+class AdditiveNoise(Method):
+    """Random noise is added to every column."""
+
+    source: ClassVar[str] = "Lasko 2007, ch. 2"
+
+    method: Literal["noise"] = "noise"
+    b: float = Field(default=0.1, gt=0, description="variance of the noise, as a share of the column's")
+    kind: Literal["uncorrelated", "correlated", "corrected"] = "uncorrelated"
+
+    def combination(self) -> Combination:
+        return Combination(groups=Whole(), operation=Noise(b=self.b, kind=self.kind), columns=self.columns)
+
+
+AnyMethod: TypeAlias = (
+    Microaggregation
+    | DistributionPreserving
+    | SvdSwap
+    | Rhs
+    | SpectralRhs
+    | Mondrian
+    | Pica
+    | ClusteredSwap
+    | AdditiveNoise
+)
+METHODS: tuple[type[Method], ...] = get_args(AnyMethod)
+
+
+def _kind_of_mask(mask: Any) -> str:
+    """Which member of `AnyMask` a mask is: a named method or a free combination."""
+    if isinstance(mask, dict):
+        return "combination" if {"groups", "basis", "operation"} & set(mask) and "method" not in mask else "method"
+    return "method" if hasattr(mask, "method") else "combination"
+
+
+AnyMask: TypeAlias = Annotated[
+    Annotated[Annotated[AnyMethod, Field(discriminator="method")], Tag("method")]
+    | Annotated[Combination, Tag("combination")],
+    Discriminator(_kind_of_mask),
+]
+
+
+def catalogue() -> list[dict[str, Any]]:
+    """The methods as ``methods --json`` lists them."""
+    entries = []
+    for method in METHODS:
+        properties = method.model_json_schema()["properties"]
+        name = properties.pop("method")["default"]
+        entries.append({"name": name, "summary": method.__doc__, "source": method.source, "parameters": properties})
+    return entries

@@ -1,0 +1,84 @@
+"""Microaggregation, by each of the groupings that were published for it."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from gpuanon.masking.groups import FirstAxis, Fuzzy, KMember, Mdav, OptimalUnivariate, SpanningTree, Univariate
+from gpuanon.masking.methods.combination import Combination, K, Method
+from gpuanon.masking.operations import Centroid
+
+MicroGroups: TypeAlias = type[Mdav | KMember | Univariate | OptimalUnivariate | FirstAxis | Fuzzy | SpanningTree]
+MICRO_GROUPS: dict[str, MicroGroups] = {
+    "mdav": Mdav,
+    "k-member": KMember,
+    "univariate": Univariate,
+    "optimal-univariate": OptimalUnivariate,
+    "first-axis": FirstAxis,
+    "fuzzy": Fuzzy,
+    "spanning-tree": SpanningTree,
+}
+"""The groupings of `Microaggregation`."""
+
+
+class Microaggregation(Method):
+    """Groups of at least k similar records; each record receives its group's centre."""
+
+    source: ClassVar[str] = "Domingo-Ferrer and Torra 2005; Byun et al. 2007; Lasko 2007, ch. 2"
+
+    method: Literal["microaggregation"] = "microaggregation"
+    k: K
+    groups: Literal["mdav", "k-member", "univariate", "optimal-univariate", "first-axis", "fuzzy", "spanning-tree"] = (
+        Field(
+            default="mdav",
+            description="how similar records are found",
+            json_schema_extra={"values": {name: (m.__doc__ or "").split("\n")[0] for name, m in MICRO_GROUPS.items()}},
+        )
+    )
+    refine: bool | None = Field(
+        default=None,
+        description="exchange records between neighbouring groups while the loss falls; not for fuzzy, univariate",
+        json_schema_extra={"default": True},
+    )
+    block: int | None = Field(
+        default=None,
+        ge=0,
+        description="rows of a spatial block; 0: the whole table at once, as published; not for univariate, first-axis",
+        json_schema_extra={"default": 1024},
+    )
+    centre: Literal["mean", "median"] = Field(default="mean", description="of numbers; categories have their mode")
+    metric: Literal["euclidean", "gower"] = "euclidean"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_of_the_groups(cls, data: Any) -> Any:
+        """`refine` and `block` where the groups have them: a manifest says what was done."""
+        model = MICRO_GROUPS.get(str(data.get("groups", "mdav"))) if isinstance(data, dict) else None
+        if model is None:
+            return data
+        usual = {name: model.model_fields[name].default for name in ("refine", "block") if name in model.model_fields}
+        return {**usual, **{name: value for name, value in data.items() if value is not None or name not in usual}}
+
+    @field_validator("refine", "block", "metric")
+    @classmethod
+    def _applies(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse what the chosen groups have no use for."""
+        use = info.data.get("groups")
+        if use is None or value is None:
+            return value
+        model = MICRO_GROUPS[use]
+        if info.field_name == "metric" and value not in model.metrics:
+            raise ValueError(f"{use} groups know {', '.join(model.metrics)} only")
+        if info.field_name != "metric" and info.field_name not in model.model_fields:
+            having = [name for name, other in MICRO_GROUPS.items() if info.field_name in other.model_fields]
+            raise ValueError(f"does not apply to {use} groups, only to {', '.join(having)}")
+        return value
+
+    def combination(self) -> Combination:
+        given = {"refine": self.refine, "block": self.block}
+        groups = MICRO_GROUPS[self.groups](k=self.k, **{n: v for n, v in given.items() if v is not None})
+        return Combination(
+            groups=groups, operation=Centroid(centre=self.centre), columns=self.columns, metric=self.metric
+        )

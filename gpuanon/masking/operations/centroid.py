@@ -1,0 +1,49 @@
+"""Centroid: every record receives the centre of its group (microaggregation)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from gpuanon.arrays.backend import Array, namespace
+from gpuanon.arrays.partition import Partition, segment_means, sort_within
+from gpuanon.masking.contract import Changed, Operation, Promise, Records
+
+
+def centroid(X: Array, groups: Partition) -> Array:
+    """(n, d) mean row of each record's group.
+
+    On indicator columns the mean is the share of each category, so that decoding by the largest share
+    gives the mode; ties go to the lowest category code.
+
+    Guarantee : records of one group are equal to the bit.
+    """
+    return segment_means(X, groups)[groups.labels()]
+
+
+def median(X: Array, groups: Partition) -> Array:
+    """(n, d) median of each column over each record's group (mean of the two middle values)."""
+    xp = namespace(X)
+    low = groups.starts[:-1] + (groups.sizes - 1) // 2
+    high = groups.starts[:-1] + groups.sizes // 2
+    centres = xp.empty((groups.parts, X.shape[1]), dtype=X.dtype)
+    for j in range(X.shape[1]):
+        ordered = X[:, j][sort_within(X[:, j], groups)]
+        centres[:, j] = 0.5 * (ordered[low] + ordered[high])
+    return centres[groups.labels()]
+
+
+class Centroid(Operation):
+    """The centre of the group: mean (or median) of numbers, mode of categories."""
+
+    promise: ClassVar[Promise] = "identical"
+
+    use: Literal["centroid"] = "centroid"
+    centre: Literal["mean", "median"] = "mean"
+
+    def apply(self, T: Array, groups: Partition, records: Records) -> Changed:
+        centres = centroid(T, groups)
+        if self.centre == "median":
+            for j, categorical in enumerate(records.categorical or (False,) * T.shape[1]):
+                if not categorical:
+                    centres[:, j : j + 1] = median(T[:, j : j + 1], groups)
+        return Changed(centres)

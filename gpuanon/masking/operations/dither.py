@@ -1,0 +1,155 @@
+"""Gaussian dither: a noisy copy of the group's centre, carried back to the table's own distribution.
+
+Steps (figure 1 and section 3.2.2 of [1]): x̃ is drawn from a normal distribution round the centre of the record's
+group, u = F(x̃) under the mixture of all groups of the record's block, x̂ = F⁻¹(u) under the block's records.
+
+Blocks are unions of groups that lie together.  Inside each the distribution is kept, so it is kept over all of them;
+they bring the cost from n²/k down to n times the groups of a block.  A block of few groups hides less: with one group
+the dither *is* resampling.
+
+What the release is, for privacy: every column after a column with (nearly) all values distinct is conditioned on a
+single record, so without `bins` a released row is a copy of some real record's quasi-identifiers, though not its own.
+With `bins` it is put together from values of several records.
+
+.. [1] D. Wei, K. N. Ramamurthy, K. R. Varshney (2018), Distribution-preserving k-anonymity, Stat. Anal. Data Min.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+from pydantic import Field
+
+from gpuanon.arrays.backend import Array, namespace
+from gpuanon.arrays.partition import Partition
+from gpuanon.arrays.rng import Draws
+from gpuanon.errors import ParameterError
+from gpuanon.masking.contract import Changed, Moved, Operation, Outcome, Promise, Records
+from gpuanon.masking.groups.blocks import blocks
+from gpuanon.masking.operations.bins import bin_codes, sample_inside
+from gpuanon.masking.operations.cells import cell_dither
+from gpuanon.masking.operations.resample import check_weights
+from gpuanon.numerics.empirical import conditional_inverse
+from gpuanon.numerics.mixture import group_mixture
+from gpuanon.numerics.rosenblatt import conditional_cdfs
+
+ColumnOrder: TypeAlias = Literal["fewest", "given"] | tuple[int, ...]
+
+GROUPS_IN_BLOCK = 128
+
+
+def gaussian_dither(
+    T: Array,
+    groups: Partition,
+    draws: Draws,
+    *,
+    alpha: float = 1 / 3,
+    block: int | None = None,
+    weights: Array | None = None,
+) -> tuple[Array, Partition]:
+    """Uniform numbers u = F(x̃) of dithered records, and the blocks under whose mixtures they are uniform.
+
+    Parameters
+    ----------
+    T : (n, d) coordinates, in the order of conditioning
+    groups : the clusters, each with its normal distribution N(x̄, Σ + alpha · I)
+    draws : d normal numbers a record
+    alpha : added variance; 0 only where no group's covariance is singular
+    block : about the rows of a block; None for `GROUPS_IN_BLOCK` groups of mean size, 0 for the whole table
+    weights : (n,) at least 0, or None for all 1; the weighted distribution is kept
+
+    Returns
+    -------
+    u : (n, d), row i for record i
+    within : partition of the rows into blocks, each a union of groups
+    """
+    check_weights(weights)
+    mixture = group_mixture(T, groups, alpha, weights)
+    parts = _blocks_of_groups(mixture.means, groups, block)
+    noisy = mixture.draw(groups.labels(), draws)
+    mixture, component_starts = mixture.merged(parts)
+    within = Partition.from_labels(parts.labels()[groups.labels()])
+    u = namespace(T).empty_like(noisy)
+    u[within.order] = conditional_cdfs(
+        noisy[within.order], within.starts, mixture.means, mixture.whitening, mixture.log_weights, component_starts
+    )
+    return u, within
+
+
+def _blocks_of_groups(centres: Array, groups: Partition, block: int | None) -> Partition:
+    """Unite groups whose centres lie together into blocks of about `block` rows."""
+    whole = Partition.whole(groups.parts, like=centres)
+    if block == 0:
+        return whole
+    size = GROUPS_IN_BLOCK if block is None else max(1, block * groups.parts // groups.n)
+    return blocks(centres, whole, size)
+
+
+def column_order(T: Array, order: ColumnOrder, bins: int | None = None) -> list[int]:
+    """The columns of `T` in the order of conditioning.
+
+    ``"fewest"`` puts columns with few distinct values first (ties: as they come).  Conditioning on a column with
+    many distinct values leaves few records, and what is drawn for the columns after it then has little to do with
+    the record's own values; a column of few values leaves many.
+    """
+    d = T.shape[1]
+    if order == "given":
+        return list(range(d))
+    if order == "fewest":
+        xp = namespace(T)
+        distinct = [min(len(xp.unique(T[:, j])), bins or T.shape[0]) for j in range(d)]
+        return sorted(range(d), key=distinct.__getitem__)
+    if sorted(order) != list(range(d)):
+        raise ParameterError(f"order: each of the columns 0 to {d - 1} is allowed once, got {list(order)}")
+    return list(order)
+
+
+class Dither(Operation):
+    """Noise round the group's centre, then Rosenblatt's transformation back to the distribution of the table.
+
+    gaussian    : normal noise; a record may receive values from anywhere in its block
+    cell        : noise inside the cells of the group's own values; the same as resample (Theorem 1)
+    merged-cell : one column only; neighbouring cells that belong to one group are one cell (Corollary 1)
+    """
+
+    use: Literal["dither"] = "dither"
+    kind: Literal["gaussian", "cell", "merged-cell"] = "gaussian"
+    alpha: float = Field(
+        default=1 / 3, ge=0, description="gaussian: variance added to each column (columns have variance 1)"
+    )
+    block: int | None = Field(
+        default=None,
+        ge=0,
+        description=f"gaussian: rows of a block; none: {GROUPS_IN_BLOCK} groups (it grows with k); 0: the whole table",
+    )
+    order: ColumnOrder = Field(
+        default="fewest",
+        description="columns in the order of conditioning: fewest distinct values first, as given, or a list",
+    )
+    bins: int | None = Field(
+        default=None,
+        ge=2,
+        description="gaussian: cut columns with more distinct values than this into quantile bins and sample inside "
+        "the bin, so that a released row is not a copy of a real one",
+    )
+
+    @property
+    def promise(self) -> Promise:  # type: ignore[override]
+        """Cell dithers stay among the members of the record's own group."""
+        return "mixture" if self.kind == "gaussian" else "members"
+
+    def apply(self, T: Array, groups: Partition, records: Records) -> Outcome:
+        columns = column_order(T, self.order, self.bins)
+        X = namespace(T).ascontiguousarray(T[:, columns])
+        if self.kind != "gaussian":
+            return Moved(cell_dither(X, groups, records.draws, records.weights, merged=self.kind == "merged-cell"))
+        u, within = gaussian_dither(
+            X, groups, records.draws.child("noise"), alpha=self.alpha, block=self.block, weights=records.weights
+        )
+        if self.bins is None:
+            return Moved(conditional_inverse(u, X, within, records.weights))
+        codes = bin_codes(X, within, self.bins)
+        source = conditional_inverse(u, codes, within, records.weights)
+        sampled = sample_inside(X, codes, source, within, records.draws.child("inside"), records.weights)
+        return Changed(sampled[:, list(np.argsort(columns))])

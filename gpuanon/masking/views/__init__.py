@@ -1,0 +1,18 @@
+"""Along which axes: the bases, and the union of their models for recipes."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from pydantic import Field
+
+from gpuanon.masking.views.ica import Ica
+from gpuanon.masking.views.identity import Identity
+from gpuanon.masking.views.kernel import KernelBasis
+from gpuanon.masking.views.normal_scores import NormalScores
+from gpuanon.masking.views.svd import Svd
+
+AnyBasis: TypeAlias = Annotated[Identity | Svd | Ica | NormalScores | KernelBasis, Field(discriminator="use")]
+"""Any basis of a recipe, told apart by ``use``."""
+
+__all__ = ["AnyBasis", "Identity", "Svd", "Ica", "NormalScores", "KernelBasis"]

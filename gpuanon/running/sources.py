@@ -1,0 +1,80 @@
+"""The input of a run in parts: stretches of Parquet files, with their record numbers."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from gpuanon.errors import InputError
+from gpuanon.running.stages import RECORD, Part
+from gpuanon.tables.files import io
+from gpuanon.tables.files.reading import parquet_files
+
+PART_ROWS = 500_000
+PART_BYTES = 1 << 26
+"""A part has at most so many rows, and about so many bytes: a worker holds a few copies of one."""
+
+
+def parquet_parts(path: Path, rows: int = PART_ROWS) -> list[Part]:
+    """A Parquet file, or a folder of them in the order of their names, as parts of at most `rows` rows.
+
+    Row groups are put together up to that size, and divided when they are larger; records are numbered through, in
+    the order of files and row groups.
+    """
+    import pyarrow.parquet as pq
+
+    source = io.open(path)
+    if RECORD in source.schema.names:
+        raise InputError(
+            f"{path.name}: the column name {RECORD!r} is kept for the run itself", hint="rename the column"
+        )
+    parts: list[Part] = []
+    first = 0
+    for file in parquet_files(path):
+        metadata = pq.read_metadata(file)
+        for groups, skip, count in _stretches(metadata, min(rows, _rows_that_fit(metadata))):
+            parts.append(Part(len(parts), file, groups, first, count, skip))
+            first += count
+    return parts
+
+
+def _stretches(metadata: Any, rows: int) -> list[tuple[tuple[int, ...], int, int]]:
+    """Row groups, rows of them that come before, and number of rows, of each part of a file."""
+    found: list[tuple[tuple[int, ...], int, int]] = []
+    groups: list[int] = []
+    held = 0
+    for group in range(metadata.num_row_groups):
+        count = metadata.row_group(group).num_rows
+        if held and held + count > rows:
+            found.append((tuple(groups), 0, held))
+            groups, held = [], 0
+        if count > rows:
+            pieces = -(-count // rows)
+            cuts = [count * piece // pieces for piece in range(pieces + 1)]
+            found += [((group,), begin, end - begin) for begin, end in pairwise(cuts)]
+        elif count:
+            groups.append(group)
+            held += count
+    return [*found, (tuple(groups), 0, held)] if held else found
+
+
+def _rows_that_fit(metadata: Any) -> int:
+    """Rows of a file that take `PART_BYTES`, about: eight bytes a value, more where the file itself says so."""
+    groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+    encoded = sum(group.total_byte_size for group in groups) / max(metadata.num_rows, 1)
+    return max(1, int(PART_BYTES / max(encoded, 8 * metadata.num_columns, 1)))
+
+
+def in_parquet(path: Path, folder: Path, text: list[str]) -> Path:
+    """A Parquet table with the rows of `path`: itself if it is one, else written piece by piece into `folder`."""
+    if path.is_dir() or path.suffix.lower() == ".parquet":
+        return path
+    source = io.open(path, text)
+    target = folder / "input.parquet"
+    if not target.exists():
+        with io.Writing() as out:
+            put = out.stream(target, source.schema)
+            for batch in source.batches():
+                put(batch.to_arrow().cast(source.schema))
+    return target

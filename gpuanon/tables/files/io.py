@@ -1,0 +1,6 @@
+"""Tables in files: Parquet, CSV, Arrow."""
+
+from gpuanon.tables.files.reading import Source, open, read
+from gpuanon.tables.files.writing import Writing, check_output, write
+
+__all__ = ["Source", "Writing", "check_output", "open", "read", "write"]

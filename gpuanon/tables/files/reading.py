@@ -1,0 +1,268 @@
+"""Tables from files, whole or batch by batch, through pyarrow.
+
+A broken file is reported without a word of its content: pyarrow's own messages hold cell values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpuanon.errors import InputError
+from gpuanon.tables.files.csv_files import open_csv, read_csv
+from gpuanon.tables.files.formats import ALLOWED, format_of, suffix_of
+from gpuanon.tables.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_ROWS = 1 << 18
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file or a folder that was opened: what it holds is known, its rows are not read yet.
+
+    schema : names and types of the columns
+    rows   : number of rows; None when only reading tells
+    """
+
+    path: Path
+    schema: pa.Schema
+    rows: int | None
+    _batches: Callable[[int], Iterator[pa.RecordBatch]] = field(repr=False)
+
+    def batches(self, rows: int = BATCH_ROWS) -> Iterator[Table]:
+        """The rows in order, at most `rows` at a time; nothing for an empty table."""
+        import pyarrow as pa
+
+        with _told(self.path):
+            for batch in self._batches(rows):
+                if batch.num_rows:
+                    yield Table.of(_bare(pa.Table.from_batches([batch])))
+
+
+def open(path: str | Path, text: Collection[str] = ()) -> Source:
+    """Open a table that may be larger than memory.
+
+    Parameters
+    ----------
+    path : see `read`
+    text : see `read`
+    """
+    path, form = _existing(Path(path))
+    with _told(path):
+        if form == "parts":
+            return _open_parts(path)
+        if form == "parquet":
+            return _open_parquet(path)
+        return _open_arrow(path) if form == "arrow" else Source(path, *open_csv(path, text))
+
+
+def read(path: str | Path, text: Collection[str] = ()) -> Table:
+    """Read a table as Arrow.
+
+    Parameters
+    ----------
+    path : a ``.parquet``, ``.csv``, ``.csv.gz`` or ``.arrow`` file, or a folder of Parquet parts (read in the order
+           of their names).  The types of a CSV are inferred; separators are comma, semicolon or tab.
+    text : columns of a CSV to be read as text (a post code keeps its leading zeros)
+
+    Raises
+    ------
+    InputError : the file is missing, of another kind, truncated or corrupt
+    """
+    path, form = _existing(Path(path))
+    with _told(path):
+        if form in ("csv", "csv.gz"):
+            return Table.of(read_csv(path, text))
+        import pyarrow as pa
+
+        if form == "arrow":
+            whole = _arrow_reader(path).read_all()
+            whole.validate(full=True)
+            return Table.of(_bare(whole))
+        parts = _parts(path) if form == "parts" else [path]
+        return Table.of(_bare(pa.concat_tables([_parquet(part).read() for part in _alike(parts)])))
+
+
+def parquet_files(path: str | Path) -> list[Path]:
+    """The files of a Parquet table: itself, or those of a folder in the order of their names."""
+    path, form = _existing(Path(path))
+    return _parts(path) if form == "parts" else [path]
+
+
+def read_stretch(
+    path: Path, groups: Sequence[int], skip: int, rows: int, columns: Collection[str] | None = None
+) -> pa.Table:
+    """Some rows of a Parquet file, as Arrow, without a look at the others.
+
+    Parameters
+    ----------
+    groups  : row groups, in their order
+    skip    : rows of these groups that come before
+    rows    : number of rows
+    columns : names; None for all
+    """
+    import pyarrow as pa
+
+    with _told(path), _parquet(path) as file:
+        held = sum(file.metadata.row_group(group).num_rows for group in groups)
+        names = None if columns is None else [name for name in file.schema_arrow.names if name in columns]
+        if (skip, rows) == (0, held):
+            found = file.read_row_groups(list(groups), columns=names)
+        else:
+            found = pa.Table.from_batches(_stretch(file, groups, skip, rows, names))
+        if found.num_rows != rows:
+            raise InputError(f"{path}: holds other rows than it did when the run began")
+        return Table.of(_bare(found if names is None else found.select(names))).to_arrow()
+
+
+def _stretch(file: Any, groups: Sequence[int], skip: int, rows: int, names: list[str] | None) -> list[pa.RecordBatch]:
+    """The batches of a stretch inside row groups: what lies before it is decoded and let go."""
+    batches, at, end = [], 0, skip + rows
+    for batch in file.iter_batches(min(BATCH_ROWS, 1 << 16), row_groups=list(groups), columns=names):
+        begin, until = max(skip - at, 0), min(end - at, batch.num_rows)
+        if begin < until:
+            batches.append(batch.slice(begin, until - begin))
+        at += batch.num_rows
+        if at >= end:
+            break
+    return batches
+
+
+def _existing(path: Path) -> tuple[Path, str]:
+    """The path and its format; it must exist and be of a kind that can be read."""
+    form = format_of(path)
+    if not path.exists():
+        raise InputError(f"{path}: no such file or folder", hint=f"a table is {ALLOWED}")
+    if form is None or (form == "parts") != path.is_dir():
+        what = f"suffix {suffix_of(path)!r}" if form is None or not path.is_dir() else "a folder with a file's suffix"
+        raise InputError(f"{path}: {what} is not one of {ALLOWED}")
+    return path, form
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Say what is wrong with a file in words that hold nothing of its content."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except InputError as error:
+        if str(error).startswith(str(path)):
+            raise
+        raise InputError(f"{path}: {error}") from None
+    except (PermissionError, IsADirectoryError) as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or 'not allowed'})") from None
+    except (pa.ArrowException, OSError, EOFError, ValueError, UnicodeError) as error:
+        message, hint = _diagnosis(path, str(error))
+        raise InputError(f"{path}: {message}", hint=hint) from None
+
+
+def _diagnosis(path: Path, said: str) -> tuple[str, str | None]:
+    """What pyarrow's message means, without the cell values in it."""
+    cells = re.search(r"Expected (\d+) columns, got (\d+)", said)
+    if cells:
+        return f"a row has {cells[2]} cells, the head has {cells[1]}", "quote cells that hold the separator"
+    kind = re.search(r"CSV conversion error to (\w+)", said)
+    if kind:
+        return f"a cell is not of its column's type, {kind[1]}", "name the column as text, or use Parquet"
+    if "Empty CSV" in said:
+        return "the file is empty", None
+    if "straddling" in said:
+        return "a row is too long, or a quote is never closed", None
+    form = format_of(path)
+    return f"is not a whole {form if form != 'parts' else 'parquet'} file: truncated, corrupt or of another kind", (
+        "make the file anew; a copy that broke off looks like this"
+    )
+
+
+def _bare(table: pa.Table) -> pa.Table:
+    """Without the index that pandas hides in a Parquet file: row order is a link back."""
+    return table.drop_columns([name for name in table.column_names if _PANDAS_INDEX.fullmatch(name)])
+
+
+def _parquet(path: Path) -> Any:
+    """A Parquet file, checksums verified where it has them."""
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(path, page_checksum_verification=True)
+
+
+def _parts(folder: Path) -> list[Path]:
+    """The Parquet files of a folder, by name."""
+    parts = sorted(p for p in folder.iterdir() if p.suffix.lower() == ".parquet" and p.name[0] not in "._")
+    if not parts:
+        raise InputError(f"{folder}: holds no .parquet file", hint=f"a table is {ALLOWED}")
+    return parts
+
+
+def _alike(parts: list[Path]) -> list[Path]:
+    """The parts, which must have the same columns."""
+    import pyarrow.parquet as pq
+
+    first: pa.Schema | None = None
+    for part in parts:
+        with _told(part):
+            schema = pq.read_schema(part).remove_metadata()
+        first = schema if first is None else first
+        if not schema.equals(first):
+            raise InputError(f"{part}: has other columns or types than {parts[0].name}")
+    return parts
+
+
+def _open_parquet(path: Path) -> Source:
+    """One Parquet file, by row group."""
+    file = _parquet(path)
+    return Source(
+        path,
+        _bare(file.schema_arrow.empty_table()).schema,
+        file.metadata.num_rows,
+        lambda rows: file.iter_batches(rows),
+    )
+
+
+def _open_parts(folder: Path) -> Source:
+    """A folder of Parquet files, one after the other."""
+    sources = [_open_parquet(part) for part in _alike(_parts(folder))]
+
+    def batches(rows: int) -> Iterator[pa.RecordBatch]:
+        for source in sources:
+            with _told(source.path):
+                yield from source._batches(rows)
+
+    return Source(folder, sources[0].schema, sum(source.rows or 0 for source in sources), batches)
+
+
+def _arrow_reader(path: Path) -> Any:
+    """An Arrow file, or a stream under the same suffix."""
+    import pyarrow as pa
+
+    try:
+        return pa.ipc.open_file(pa.OSFile(str(path)))
+    except pa.ArrowInvalid:
+        return pa.ipc.open_stream(pa.OSFile(str(path)))
+
+
+def _open_arrow(path: Path) -> Source:
+    """An Arrow file, by its own batches."""
+    reader = _arrow_reader(path)
+    schema = reader.schema
+
+    def batches(rows: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        reader = _arrow_reader(path)
+        numbers = range(reader.num_record_batches) if hasattr(reader, "num_record_batches") else None
+        found = (reader.get_batch(number) for number in numbers) if numbers is not None else iter(reader)
+        for batch in found:
+            batch.validate(full=True)
+            yield from pa.Table.from_batches([batch]).to_batches(max_chunksize=rows)
+
+    return Source(path, _bare(schema.empty_table()).schema, None, batches)

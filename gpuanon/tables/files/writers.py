@@ -1,0 +1,53 @@
+"""Functions that append rows to a file or folder of each format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from gpuanon.tables.files.formats import Format
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROW_GROUP = 1 << 18
+_PARQUET: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
+
+
+@contextmanager
+def parts_writer(folder: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
+    """The function that writes the next part; a table without rows is one part without rows."""
+    import pyarrow.parquet as pq
+
+    written = 0
+
+    def put(rows: pa.Table) -> None:
+        nonlocal written
+        path = folder / f"part-{written:05d}.parquet"
+        pq.write_table(rows, path, row_group_size=ROW_GROUP, **_PARQUET)
+        written += 1
+
+    yield put
+    if not written:
+        put(schema.empty_table())
+
+
+@contextmanager
+def file_writer(form: Format, file: IO[Any], schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
+    """The function that appends rows to an open file of this format."""
+    import pyarrow as pa
+    import pyarrow.csv as csv
+    import pyarrow.parquet as pq
+
+    if form == "parquet":
+        with pq.ParquetWriter(file, schema, **_PARQUET) as writer:
+            yield lambda rows: writer.write_table(rows, row_group_size=ROW_GROUP)
+    elif form == "arrow":
+        with pa.ipc.new_file(file, schema) as stream:
+            yield lambda rows: stream.write_table(rows.unify_dictionaries(), max_chunksize=ROW_GROUP)
+    else:
+        sink = pa.CompressedOutputStream(file, "gzip") if form == "csv.gz" else pa.PythonFile(file, "w")
+        with sink, csv.CSVWriter(sink, schema) as lines:
+            yield lines.write_table

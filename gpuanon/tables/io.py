@@ -1,6 +1,0 @@
-"""Tables in files: Parquet, CSV, Arrow."""
-
-from gpuanon.tables.reading import Source, open, read
-from gpuanon.tables.writing import Writing, check_output, write
-
-__all__ = ["Source", "Writing", "check_output", "open", "read", "write"]

@@ -1,0 +1,48 @@
+"""A request to stop that compiled code has dropped still stops the run, and nothing is put in place."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from gpuanon.arrays import interruption, progress
+from gpuanon.tables.files import io
+
+
+class Stop(BaseException):
+    pass
+
+
+@pytest.fixture
+def dropped(monkeypatch):
+    monkeypatch.setattr(interruption, "_request", None)
+    with suppress(Stop):  # as an import does that compiled code has started
+        interruption.interrupt(Stop())
+
+
+def test_without_a_request_nothing_stops(tmp_path):
+    interruption.check()
+    progress.report(0.5)
+    with io.Writing() as out:
+        out.text(tmp_path / "a.txt", "a")
+    assert (tmp_path / "a.txt").read_text() == "a"
+
+
+def test_a_request_stops_at_once(monkeypatch):
+    monkeypatch.setattr(interruption, "_request", None)
+    with pytest.raises(Stop):
+        interruption.interrupt(Stop())
+
+
+@pytest.mark.usefixtures("dropped")
+def test_a_dropped_request_stops_at_the_next_report():
+    with pytest.raises(Stop), progress.stage("groups"):
+        pytest.fail("the stage was begun")
+
+
+@pytest.mark.usefixtures("dropped")
+def test_after_a_dropped_request_no_output_is_put_in_place(tmp_path):
+    with pytest.raises(Stop), io.Writing() as out:
+        out.text(tmp_path / "a.txt", "a")
+    assert not list(tmp_path.iterdir())

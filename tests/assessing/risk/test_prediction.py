@@ -1,0 +1,121 @@
+"""Prediction distance, ambiguity and uncertainty against the definitions of section 3.1 of Lasko's thesis."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from gpuanon.assessing.risk.prediction import (
+    predict,
+    prediction_ambiguity,
+    prediction_distance,
+    prediction_uncertainty,
+    standardised,
+)
+from gpuanon.errors import ParameterError
+from gpuanon.numerics.ks import ks_distance
+
+
+def _naive(A: np.ndarray, B: np.ndarray, k: int) -> np.ndarray:
+    """The three measures of each row of A, one record at a time."""
+    rows = []
+    for a in A:
+        s = np.array([np.sqrt(np.mean((a - b) ** 2)) for b in B])
+        order = np.argsort(s, kind="stable")[:k]
+        rows.append(
+            (s[order[0]], s[order[0]] / s[order[-1]], np.mean([np.var(B[order, j], ddof=1) for j in range(A.shape[1])]))
+        )
+    return np.array(rows)
+
+
+def test_the_three_measures_equal_their_definitions() -> None:
+    rng = np.random.default_rng(1)
+    A, B = rng.normal(size=(60, 7)), rng.normal(size=(80, 7))
+    for k in (2, 5):
+        found = predict(A, B, k)
+        ours = np.stack([found.distance, found.ambiguity, found.uncertainty], axis=1)
+        np.testing.assert_allclose(ours, _naive(A, B, k), rtol=1e-12)
+
+
+def test_a_copy_has_distance_and_ambiguity_zero() -> None:
+    A = np.random.default_rng(2).normal(size=(50, 4))
+    found = predict(A, A[::-1].copy(), 5)
+    assert (found.distance == 0).all()
+    assert (found.ambiguity == 0).all()
+    assert (found.uncertainty > 0).all()
+    np.testing.assert_array_equal(found.nearest, np.arange(50)[::-1])
+
+
+def test_k_equal_candidates_have_ambiguity_one_and_no_uncertainty() -> None:
+    A = np.random.default_rng(3).normal(size=(40, 4))
+    found = predict(A, np.repeat(A.mean(axis=0, keepdims=True), 40, axis=0), 5)
+    assert (found.ambiguity == 1).all()
+    assert (found.uncertainty == 0).all()
+    assert found.copies == 0
+
+
+def test_k_exact_copies_count_as_a_tie_and_that_is_said() -> None:
+    A = np.random.default_rng(4).normal(size=(10, 3))
+    measured = prediction_ambiguity(A, np.repeat(A, 5, axis=0), k=5)
+    assert measured.value == 1
+    assert measured.details["tied_copies"] == 10
+    assert "0/0" in str(measured.note)
+    assert predict(A, np.repeat(A, 4, axis=0), 5).ambiguity.max() == 0
+
+
+def test_independent_data_of_many_columns_are_ambiguous_and_far() -> None:
+    rng = np.random.default_rng(5)
+    A, B = rng.normal(size=(300, 40)), rng.normal(size=(300, 40))
+    assert prediction_distance(A, B).value > 0.8
+    assert prediction_ambiguity(A, B).value > 0.85
+    assert prediction_uncertainty(A, B).value > 0.4
+
+
+def test_standardising_makes_the_measures_free_of_scale() -> None:
+    rng = np.random.default_rng(6)
+    A, B = rng.normal(size=(50, 3)), rng.normal(size=(50, 3))
+    scale, shift = np.array([1e3, 1e-3, 1.0]), np.array([5.0, -1.0, 0.0])
+    for measure in (prediction_distance, prediction_ambiguity, prediction_uncertainty):
+        assert measure(A * scale + shift, B * scale + shift).value == pytest.approx(measure(A, B).value, rel=1e-9)
+
+
+def test_a_constant_column_is_centred_only() -> None:
+    A, B = standardised(np.array([[1.0, 0.1], [3.0, 0.1], [2.0, 0.1]]), np.array([[2.0, 2.1]]))
+    np.testing.assert_allclose(A, [[-(1.5**0.5), 0], [1.5**0.5, 0], [0, 0]], atol=1e-15)
+    np.testing.assert_allclose(B, [[0, 2]], atol=1e-15)
+
+
+def test_beyond_the_limit_a_sample_is_taken_and_its_error_stated() -> None:
+    rng = np.random.default_rng(7)
+    A, B = rng.normal(size=(3000, 3)), rng.normal(size=(3000, 3))
+    everything, sample = predict(A, B, 3), predict(A, B, 3, limit=1000)
+    assert len(sample.rows) == 333
+    assert everything.share_error == 0
+    np.testing.assert_array_equal(sample.distance, everything.distance[sample.rows])
+    for name in ("distance", "ambiguity", "uncertainty"):
+        assert ks_distance(getattr(sample, name), getattr(everything, name)) <= sample.share_error
+    measured = prediction_distance(A, B, prediction=sample)
+    assert measured.details["share_error"] == sample.share_error
+    assert "random sample of 333 of 3000" in str(measured.note)
+
+
+def test_details_are_ready_for_json_and_hold_the_distribution() -> None:
+    rng = np.random.default_rng(8)
+    A, B = rng.normal(size=(30, 3)), rng.normal(size=(30, 3))
+    measured = prediction_distance(A, B, standardise=False)
+    read = json.loads(json.dumps(measured.to_json()))
+    distance = predict(A, B).distance
+    np.testing.assert_allclose(read["percentiles"], np.quantile(distance, np.linspace(0, 1, 101)))
+    assert read["value"] == read["median"] == pytest.approx(np.median(distance))
+
+
+def test_too_few_candidates_are_refused() -> None:
+    A = np.ones((4, 2))
+    with pytest.raises(ParameterError, match="k: 2 or more"):
+        predict(A, A, 1)
+    with pytest.raises(ParameterError, match="k: a number from 1 to 4"):
+        predict(A, A, 5)
+    with pytest.raises(ParameterError, match="at least one record"):
+        predict(A[:0], A, 2)

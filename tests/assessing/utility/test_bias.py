@@ -1,0 +1,65 @@
+"""Mean bias, correlation bias and regression drift against NumPy and statsmodels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from statsmodels.api import OLS, add_constant
+
+from gpuanon.assessing.utility.bias import correlation_bias, mean_bias, regression_drift
+from gpuanon.errors import InputError, ParameterError
+
+
+@pytest.fixture
+def tables() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(200, 4)) @ rng.normal(size=(4, 4)) + 3
+    return X, X[:150] + rng.normal(size=(150, 4))
+
+
+def test_biases_equal_numpy(tables: tuple[np.ndarray, np.ndarray]) -> None:
+    X, Y = tables
+    assert mean_bias(X, Y).value == pytest.approx(np.abs(Y.mean(axis=0) - X.mean(axis=0)).mean())
+    np.testing.assert_allclose(mean_bias(X, Y).details["columns"], Y.mean(axis=0) - X.mean(axis=0))
+    upper = np.triu_indices(4, 1)
+    expected = np.abs(np.corrcoef(Y.T) - np.corrcoef(X.T))[upper]
+    assert correlation_bias(X, Y).value == pytest.approx(expected.mean())
+    assert correlation_bias(X, Y).details["max"] == pytest.approx(expected.max())
+
+
+def test_regressions_equal_statsmodels(tables: tuple[np.ndarray, np.ndarray]) -> None:
+    X, Y = tables
+    measured = regression_drift(X, Y, response=1)
+    fits = [OLS(table[:, 1], add_constant(table[:, [0, 2, 3]])).fit() for table in (X, Y)]
+    for at, fit in enumerate(fits):
+        np.testing.assert_allclose(measured.details["coefficients"][at], fit.params[1:])  # type: ignore[index, call-overload]
+        np.testing.assert_allclose(measured.details["standard_errors"][at], fit.bse[1:])  # type: ignore[index, call-overload]
+        np.testing.assert_allclose(measured.details["p_values"][at], fit.pvalues[1:], atol=1e-12)  # type: ignore[index, call-overload]
+    shift = np.abs(fits[1].params - fits[0].params)[1:] / fits[0].bse[1:]
+    assert measured.value == pytest.approx(shift.mean())
+    assert measured.details["columns"] == [0, 2, 3]
+
+
+def test_a_copy_does_not_drift(tables: tuple[np.ndarray, np.ndarray]) -> None:
+    X, _ = tables
+    for measure in (mean_bias, correlation_bias, regression_drift):
+        assert measure(X, X.copy()).value == 0
+    drift = regression_drift(X, X.copy())
+    assert drift.details["intervals_overlap"] == 1
+    assert drift.details["sign_changes"] == drift.details["significance_changes"] == 0
+    turned = regression_drift(X, X * [1, 1, 1, -1])
+    assert turned.details["sign_changes"] == 3
+
+
+def test_constant_columns_and_bad_columns(tables: tuple[np.ndarray, np.ndarray]) -> None:
+    X, Y = tables
+    X = np.column_stack([np.full(200, 0.1), X])
+    Y = np.column_stack([np.full(150, 0.1), Y])
+    assert "constant" in str(correlation_bias(X, Y).note)
+    assert "constant" in str(regression_drift(X, Y).note)
+    with pytest.raises(InputError, match="constant"):
+        regression_drift(X, Y, response=0)
+    with pytest.raises(ParameterError, match="response"):
+        regression_drift(X, Y, response=7)
+    with pytest.raises(InputError, match="fewer records"):
+        regression_drift(X[:3], Y[:3])

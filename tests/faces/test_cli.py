@@ -1,0 +1,323 @@
+"""The command line: results on stdout, log on stderr, exit codes 0, 1 and 2, and never half a release."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from gpuanon.faces import cli
+from tests.support.every import registry
+
+RECIPE = """
+nulls = "indicator"
+[columns]
+person_id = { role = "identifier" }
+age       = { role = "quasi" }
+sex       = { role = "quasi" }
+income    = { role = "quasi", transform = "log1p" }
+cost      = { role = "sensitive" }
+[[mask]]
+method = "microaggregation"
+k = 5
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    pq.write_table(registry(200), tmp_path / "registry.parquet")
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    (tmp_path / "key").write_text("a secret key for the tests")
+    return tmp_path
+
+
+@pytest.fixture
+def gpuanon(capsys, monkeypatch, folder):
+    """Run the command line in this process; gives exit code, stdout, stderr."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["gpuanon", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        captured = capsys.readouterr()
+        return stopped.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+def protect_arguments(*more):
+    return ("protect", "registry.parquet", "recipe.toml", "-o", "release.parquet", *more)
+
+
+def test_protect_writes_the_release_and_its_manifest(gpuanon, folder):
+    code, out, err = gpuanon(*protect_arguments("--json"))
+    result = json.loads(out)
+    assert code == 0
+    assert (result["rows_in"], result["rows_out"], result["rows_added"], result["rows_dropped"]) == (200, 200, 0, 0)
+    assert result["guarantee"]["k"] == 5
+    assert result["guarantee"]["verified"] is True
+    assert result["output"] == "release.parquet"
+    assert set(result) >= {"backend", "seconds", "mask"}
+    released = pq.read_table(folder / "release.parquet")
+    assert "person_id" not in released.column_names
+    assert released.group_by(["age", "sex", "income"]).aggregate([([], "count_all")])["count_all"].to_numpy().min() >= 5
+    manifest = json.loads((folder / "release.parquet.manifest.json").read_text())
+    assert manifest["guarantee"] == result["guarantee"]
+    assert "backend: numpy" in err
+
+
+def test_without_json_a_person_can_read_it(gpuanon):
+    code, out, _ = gpuanon(*protect_arguments())
+    assert code == 0
+    assert "200 in, 200 out" in out
+    assert "every combination of age, sex, income is shared by at least 5 released records" in " ".join(out.split())
+
+
+def test_quiet_is_quiet(gpuanon):
+    assert gpuanon(*protect_arguments("--quiet"))[2] == ""
+
+
+def test_the_link_is_written_on_request_only_and_is_right(gpuanon, folder):
+    gpuanon(*protect_arguments())
+    assert not list(folder.glob("*.csv"))
+    assert gpuanon(*protect_arguments("--force", "--link", "link.csv"))[0] == 0
+    link = pa.csv.read_csv(folder / "link.csv")["row"].to_numpy()
+    original, released = pq.read_table(folder / "registry.parquet"), pq.read_table(folder / "release.parquet")
+    assert np.array_equal(original["cost"].to_numpy()[link], released["cost"].to_numpy())
+
+
+def test_a_key_file_makes_a_run_repeatable(gpuanon, folder):
+    gpuanon(*protect_arguments("--key-file", "key"))
+    first = (folder / "release.parquet").read_bytes()
+    gpuanon(*protect_arguments("--key-file", "key", "--force"))
+    assert (folder / "release.parquet").read_bytes() == first
+    gpuanon(*protect_arguments("--force"))
+    assert (folder / "release.parquet").read_bytes() != first
+
+
+def test_the_environment_may_hold_the_key(gpuanon, folder, monkeypatch):
+    gpuanon(*protect_arguments("--key-file", "key"))
+    first = (folder / "release.parquet").read_bytes()
+    monkeypatch.setenv("GPUANON_KEY", "a secret key for the tests")
+    gpuanon(*protect_arguments("--force"))
+    assert (folder / "release.parquet").read_bytes() == first
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "csv.gz", "arrow"])
+def test_every_file_format_is_read_and_written(gpuanon, folder, suffix):
+    assert gpuanon("protect", "registry.parquet", "recipe.toml", "-o", f"a.{suffix}", "--key-file", "key")[0] == 0
+    recipe = RECIPE.replace('person_id = { role = "identifier" }', "")
+    (folder / "again.toml").write_text(recipe)
+    assert gpuanon("protect", f"a.{suffix}", "again.toml", "-o", f"b.{suffix}")[0] == 0
+    assert (folder / f"b.{suffix}").stat().st_size > 0
+
+
+def test_an_existing_release_is_not_overwritten_without_force(gpuanon, folder):
+    (folder / "release.parquet").write_text("mine")
+    code, _, err = gpuanon(*protect_arguments())
+    assert code == 2
+    assert "release.parquet" in err
+    assert "--force" in err
+    assert (folder / "release.parquet").read_text() == "mine"
+
+
+def break_recipe(folder, old, new):
+    (folder / "recipe.toml").write_text(RECIPE.replace(old, new))
+
+
+FAULTS = {
+    "missing input": (lambda f: (f / "registry.parquet").unlink(), "registry.parquet"),
+    "truncated input": (
+        lambda f: (f / "registry.parquet").write_bytes((f / "registry.parquet").read_bytes()[:-100]),
+        "registry.parquet",
+    ),
+    "missing recipe": (lambda f: (f / "recipe.toml").unlink(), "no such recipe"),
+    "unknown column": (lambda f: break_recipe(f, "age  ", "agee "), "agee"),
+    "k = 1": (lambda f: break_recipe(f, "k = 5", "k = 1"), "mask.0.k"),
+    "n < k": (lambda f: break_recipe(f, "k = 5", "k = 500"), "500"),
+    "no quasi-identifier": (lambda f: break_recipe(f, '"quasi"', '"other"'), "quasi"),
+    "empty table": (lambda f: pq.write_table(registry(200).slice(0, 0), f / "registry.parquet"), "no rows"),
+    "nulls refused": (lambda f: break_recipe(f, '"indicator"', '"refuse"'), "income"),
+    "infinite value": (lambda f: write_infinite(f), "income"),
+    "short key": (lambda f: (f / "key").write_text("short"), "16 bytes"),
+    "unwritable folder": (lambda f: (f / "nowhere").write_text("a file"), "nowhere"),
+}
+
+
+def write_infinite(folder):
+    table = registry(200)
+    income = table["income"].to_numpy().copy()
+    income[0] = np.inf
+    pq.write_table(
+        table.set_column(table.column_names.index("income"), "income", pa.array(income)), folder / "registry.parquet"
+    )
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_exits_with_2_says_what_and_writes_nothing(gpuanon, folder, fault):
+    break_it, message = FAULTS[fault]
+    break_it(folder)
+    before = set(folder.rglob("*"))
+    output = "nowhere/release.parquet" if fault == "unwritable folder" else "release.parquet"
+    code, out, err = gpuanon("protect", "registry.parquet", "recipe.toml", "-o", output, "--key-file", "key")
+    assert (code, out) == (2, ""), err
+    assert message in err
+    assert "internal error" not in err
+    assert set(folder.rglob("*")) == before
+
+
+def test_a_wrong_suffix_names_those_that_are_right(gpuanon):
+    code, _, err = gpuanon("protect", "registry.parquet", "recipe.toml", "-o", "release.xlsx")
+    assert code == 2
+    assert ".parquet" in err
+
+
+def test_a_limit_that_is_not_met_exits_with_1_and_writes_nothing(gpuanon, folder):
+    (folder / "recipe.toml").write_text(RECIPE + "[limits]\nreidentification = 0.0001\n")
+    code, _, err = gpuanon(*protect_arguments())
+    assert code == 1, err
+    assert "reidentification" in err
+    assert not (folder / "release.parquet").exists()
+
+
+def test_cupy_without_a_device_is_refused_not_replaced(gpuanon, folder):
+    code, _, err = gpuanon(*protect_arguments("--backend", "cupy"))
+    assert code == 2
+    assert "cupy was asked for" in err
+    assert not (folder / "release.parquet").exists()
+
+
+def test_assess_gives_risk_and_utility_as_json_and_as_a_table(gpuanon):
+    gpuanon(*protect_arguments("--link", "link.csv"))
+    arguments = ("assess", "registry.parquet", "release.parquet", "--recipe", "recipe.toml", "--link", "link.csv")
+    code, out, err = gpuanon(*arguments, "--json")
+    assert code == 0, err
+    result = json.loads(out)
+    assert result["risk"]["k_anonymity"]["value"] >= 5
+    assert result["risk"]["reidentification"]["value"] <= 0.2 + 4 / np.sqrt(5 * 200)
+    assert result["utility"]["means"]["value"] < 0.1
+    code, out, _ = gpuanon(*arguments, "--measures", "k_anonymity,means")
+    assert code == 0
+    assert "k_anonymity" in out
+    assert "reidentification" not in out
+    code, out, _ = gpuanon(*arguments, "--measures", "reidentification")
+    unmasked = result["risk"]["reidentification"]["unmasked"]
+    assert f"unmasked {unmasked:.4g}" in " ".join(out.split())
+
+
+def test_a_measure_that_cannot_be_computed_says_why(gpuanon):
+    gpuanon(*protect_arguments())
+    code, out, _ = gpuanon(
+        "assess",
+        "registry.parquet",
+        "release.parquet",
+        "--recipe",
+        "recipe.toml",
+        "--measures",
+        "reidentification,k_anonymity",
+        "--json",
+    )
+    result = json.loads(out)
+    assert code == 0
+    assert "link" in result["risk"]["reidentification"]["error"]
+    assert "value" not in result["risk"]["reidentification"]
+    assert result["risk"]["k_anonymity"]["value"] >= 5
+
+
+def test_an_unknown_measure_is_a_usage_error(gpuanon):
+    gpuanon(*protect_arguments())
+    code, _, err = gpuanon(
+        "assess", "registry.parquet", "release.parquet", "--recipe", "recipe.toml", "--measures", "k_anonimity"
+    )
+    assert code == 2
+    assert "k_anonimity" in err
+
+
+def test_check_says_what_a_recipe_would_do(gpuanon):
+    code, out, _ = gpuanon("check", "recipe.toml", "registry.parquet")
+    assert code == 0
+    assert "200 rows" in out
+    assert "income: quasi, numeric" in out
+
+
+@pytest.mark.parametrize("command", ["methods", "measures"])
+def test_the_catalogues_are_lists_of_objects(gpuanon, command):
+    code, out, _ = gpuanon(command, "--json")
+    entries = json.loads(out)
+    assert code == 0
+    assert all(set(entry) >= {"name", "summary", "source", "parameters"} for entry in entries)
+    assert all(entry["summary"] and entry["source"] for entry in entries)
+    assert gpuanon(command)[0] == 0
+
+
+def test_schema_is_a_json_schema_that_knows_the_methods(gpuanon):
+    code, out, _ = gpuanon("schema")
+    assert code == 0
+    assert "Microaggregation" in json.loads(out)["$defs"]
+
+
+def test_demo_tells_the_story(gpuanon, folder):
+    code, out, err = gpuanon("demo", "--rows", "500", "--out", "story")
+    assert code == 0, err
+    assert "Guarantee, verified on the release" in out
+    assert {path.name for path in (folder / "story").iterdir()} >= {
+        "registry.parquet",
+        "recipe.toml",
+        "release.parquet",
+        "release.parquet.manifest.json",
+    }
+
+
+def test_no_cell_value_and_no_key_reaches_the_streams(gpuanon):
+    streams = ""
+    for more in ((), ("--force", "--json"), ("--force", "--key-file", "key")):
+        _, out, err = gpuanon(*protect_arguments(*more))
+        streams += out + err
+    assert "a secret key for the tests" not in streams
+    assert not any(cell in streams for cell in registry(200)["person_id"].to_pylist())
+
+
+def start(folder, *arguments):
+    return subprocess.Popen(
+        [sys.executable, "-m", "gpuanon.faces.cli", *map(str, arguments)],
+        cwd=folder,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_run_that_is_stopped_leaves_no_release(folder, number):
+    pq.write_table(registry(60_000), folder / "registry.parquet")
+    whole_table = RECIPE + 'groups = "k-member"\nblock = 0\n'  # quadratic: it takes longer than is waited
+    (folder / "recipe.toml").write_text(whole_table)
+    process = start(folder, *protect_arguments())
+    time.sleep(2.0)
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    codes = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -signal.SIGKILL}
+    assert process.returncode == codes[number]
+    assert not (folder / "release.parquet").exists()
+    assert not (folder / "release.parquet.manifest.json").exists()
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    heavy = ("cupy", "cuml", "dask", "sklearn", "pandas", "pyarrow", "scipy.stats", "matplotlib")
+    code = f"import sys, gpuanon; print([m for m in {heavy} if m in sys.modules])"
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ), check=True
+    )
+    assert answer.stdout.strip() == "[]"

@@ -1,0 +1,113 @@
+"""Groupings by their names in recipes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from gpuanon.arrays.partition import Partition
+from gpuanon.arrays.rng import Key
+from gpuanon.errors import GpuanonError
+from gpuanon.masking.groups import (
+    AnyGroups,
+    Blocks,
+    FirstAxis,
+    Fuzzy,
+    KMember,
+    Mdav,
+    OptimalUnivariate,
+    SpanningTree,
+    Univariate,
+    Whole,
+)
+from gpuanon.masking.groups.kmember import kmember
+from gpuanon.masking.groups.mdav import mdav
+from tests.masking.groups.test_mdav import loss
+
+ADAPTER: TypeAdapter[Any] = TypeAdapter(AnyGroups)
+
+
+def form(model: Any, X: Any) -> Partition:
+    return model.form(X, Key(bytes(16)).draws(np.arange(len(X))))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("text", "model"),
+    [
+        ({"use": "whole"}, Whole()),
+        ({"use": "blocks", "size": 100}, Blocks(size=100)),
+        ({"use": "k-member", "k": 5}, KMember(k=5)),
+        ({"use": "mdav", "k": 3, "block": 0, "refine": False}, Mdav(k=3, block=0, refine=False)),
+        ({"use": "spanning-tree", "k": 3}, SpanningTree(k=3)),
+        ({"use": "fuzzy", "k": 3, "fuzziness": 1.5}, Fuzzy(k=3, fuzziness=1.5)),
+        ({"use": "first-axis", "k": 3}, FirstAxis(k=3)),
+        ({"use": "univariate", "k": 3}, Univariate(k=3)),
+        ({"use": "optimal-univariate", "k": 3}, OptimalUnivariate(k=3)),
+    ],
+)
+def test_names_choose_models_that_survive_json(text: dict[str, Any], model: Any) -> None:
+    assert ADAPTER.validate_python(text) == model
+    assert ADAPTER.validate_json(model.model_dump_json()) == model
+
+
+@pytest.mark.parametrize("bad", [{"use": "k-member", "k": 1}, {"use": "mdav"}, {"use": "mdav", "k": 3, "blok": 1}])
+def test_bad_parameters_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        ADAPTER.validate_python(bad)
+
+
+def test_whole_and_blocks_form_what_they_say() -> None:
+    X = np.random.default_rng(0).standard_normal((103, 2))
+    assert form(Whole(), X).parts == 1
+    assert sorted(form(Blocks(size=25), X).sizes.tolist()) == [20, 20, 21, 21, 21]
+
+
+@pytest.mark.parametrize(("model", "function"), [(KMember, kmember), (Mdav, mdav)])
+def test_block_zero_without_refinement_is_the_published_algorithm(model: Any, function: Any) -> None:
+    X = np.random.default_rng(1).standard_normal((300, 3))
+    np.testing.assert_array_equal(
+        form(model(k=4, block=0, refine=False), X).order, function(X, Partition.whole(300), 4).order
+    )
+
+
+@pytest.mark.parametrize("model", [KMember, Mdav, SpanningTree, Fuzzy, FirstAxis])
+@pytest.mark.parametrize("k", [2, 7, 40])
+def test_defaults_give_groups_of_k_to_2k_less_one(model: Any, k: int) -> None:
+    X = np.random.default_rng(2).standard_normal((999, 3))
+    groups = form(model(k=k), X)
+    assert groups.sizes.min() >= k
+    assert groups.sizes.max() < 2 * k
+    assert sorted(groups.order.tolist()) == list(range(999))
+
+
+@pytest.mark.parametrize("model", [KMember, Mdav])
+def test_fewer_rows_than_k_are_refused(model: Any) -> None:
+    with pytest.raises(GpuanonError, match="at least 10 rows"):
+        form(model(k=10), np.zeros((9, 2)))
+
+
+@pytest.mark.parametrize("model", [KMember, Mdav])
+def test_one_group_when_there_are_fewer_than_2k_rows(model: Any) -> None:
+    assert form(model(k=10), np.random.default_rng(3).standard_normal((19, 2))).parts == 1
+
+
+@pytest.mark.parametrize("model", [Univariate, OptimalUnivariate])
+def test_univariate_groupings_are_those_of_each_column(model: Any) -> None:
+    assert model.per_column
+    assert form(model(k=5), np.random.default_rng(4).standard_normal((50, 1))).sizes.min() >= 5
+
+
+@pytest.mark.parametrize("model", [FirstAxis, SpanningTree])
+def test_refinement_lowers_the_distortion(model: Any) -> None:
+    X = np.random.default_rng(5).standard_normal((400, 3))
+    assert loss(X, form(model(k=4), X)) < 0.95 * loss(X, form(model(k=4, refine=False), X))
+
+
+@pytest.mark.parametrize("model", [Fuzzy, SpanningTree])
+def test_what_would_grow_with_the_square_of_the_rows_is_refused(model: Any) -> None:
+    X = np.random.default_rng(6).standard_normal((70_000, 1))
+    with pytest.raises(GpuanonError, match=r"block: [\s\S]*allowed[\s\S]*Hint: block = 1024"):
+        form(model(k=5, block=0), X)

@@ -1,66 +1,147 @@
-"""What every masking method is made of: groups × basis × operation.
+"""The contract of a mask: groups × basis × operation.
 
-groups     which rows may mix?       matrix → `Partition`
-basis      along which axes?         matrix → coordinates and the way back
-operation  what is done there?       coordinates, groups → `Outcome`
+groups     which rows may mix?       view → `Partition`
+basis      as what are they seen?    points along some axes, or classes of equal codes
+operation  what is done there?       view, groups → `Outcome`
 
-Each part is a pure function on arrays in a file of its own, and a frozen model of its parameters, named as in
-recipes by ``use``, that calls it.  Parts know nothing of tables, recipes, published names or each other.
+Each part is a pure function on arrays, and a frozen model of its parameters beside it, named in recipes by ``use``.
+Parts know nothing of tables, recipes, published names or each other.  What the engine has to know of a part is
+declared here; the engine never asks for a part's name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
 from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
+from gpuanon.masking.claims import Claim
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
+from gpuanon.tables.schema import Kind, Reading
+
+Sight: TypeAlias = Literal["points", "classes"]
+"""As what a part sees the rows:
+
+points  : (n, d) float coordinates: the encoded columns, in a basis
+classes : (n, columns) int64 codes: equal values have equal codes, in ascending order of the values; a null is −1
+"""
+
+Placement: TypeAlias = Literal["near", "class", "random", "together"]
+"""Which rows must lie in one cell so that groups can be formed cell by cell:
+
+near     : rows that are near each other
+class    : all rows of a class
+random   : any rows; cells are random samples
+together : all rows; there is one cell
+"""
+
+RowEffect: TypeAlias = Literal["kept", "dropped", "added", "new"]
+"""What an operation does to the rows:
+
+kept    : every record is released once
+dropped : some records are not released
+added   : every record is released once, and rows that stand for no record are added
+new     : no released row stands for a record
+"""
 
 
-@dataclass(frozen=True)
+class Summary(Protocol):
+    """What an operation learns of a cell before it is applied; the summaries of all cells are merged."""
+
+    def merge(self, other: Self) -> Self:
+        """The summary of the rows of both."""
+
+
+@dataclass(frozen=True, repr=False)
+class ClassInfo:
+    """What is known of the columns of a class view.
+
+    names     : of the columns
+    ordered   : for each column whether the order of its codes means something
+    ancestors : for each column (values, depth + 1) int64: the code of each value's ancestor at each depth of its
+                hierarchy; depth 0 is the value itself, and a column without a hierarchy has nothing else
+    wildcard  : whether a null matches every value
+    """
+
+    names: tuple[str, ...]
+    ordered: tuple[bool, ...]
+    ancestors: tuple[Array, ...]
+    wildcard: bool = False
+
+
+@dataclass(frozen=True, repr=False)
 class Records:
-    """What an operation may know of the records besides their coordinates.
+    """What an operation may know of the records besides what it sees.
 
     draws       : their random numbers
     weights     : (n,) sample weights, or None
-    categorical : for each coordinate whether it stands for a category (an indicator), or None for none
+    categorical : points: for each coordinate whether it stands for a category (an indicator), or None for none
+    classes     : classes: what is known of the columns, or None
+    learned     : the merged summary that `Operation.learn` asked for, or None
     """
 
     draws: Draws
     weights: Array | None = None
     categorical: tuple[bool, ...] | None = None
+    classes: ClassInfo | None = None
+    learned: Any = None
 
 
-@dataclass(frozen=True)
-class Changed:
-    """New coordinates, (n, d): the engine maps them back through the basis and decodes them."""
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Outcome:
+    """What an operation releases.
 
-    values: Array
+    rows  : (m,) the row that each released row stands for, or from whose class it was made; None for all, in order
+    added : number of released rows, the last ones, that stand for no record.  Columns that the mask does not release
+            are filled in them by values of random rows, column by column (the marginal distribution)
+    facts : counts for the manifest (rows added, cells suppressed …); those of several cells are added up
+    """
+
+    rows: Array | None = None
+    added: int = 0
+    facts: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Moved:
-    """Each record receives, whole, the values of the row `source[i]`: nothing is decoded, so nothing is rounded."""
+@dataclass(frozen=True, repr=False)
+class Moved(Outcome):
+    """Each released row receives, whole, the values of the row `source[i]`: nothing is decoded or rounded."""
 
     source: Array
 
 
-Outcome: TypeAlias = Changed | Moved
+@dataclass(frozen=True, repr=False)
+class Changed(Outcome):
+    """New coordinates, (m, c): they are mapped back through the basis and decoded."""
 
-Promise: TypeAlias = Literal["identical", "values", "members", "mixture", "none"]
-"""What a mask promises, to be verified on the output:
+    values: Array
 
-identical : at least k released records are equal on the masked columns
-values    : at least k released records share each value of each masked column; of combinations nothing is promised
-members   : a released record's values belong to one of at least k members of its own group
-mixture   : a released record's values come from the mixture of its block; every group has at least k members
-none      : no formal guarantee; the measured risk is the evidence
-"""
+
+@dataclass(frozen=True, repr=False)
+class NewColumn:
+    """One column to be released, as codes.
+
+    column  : position of the column in the view that it is made from
+    codes   : (m,) codes of values at `depth`, or rows of `members`
+    depth   : of the hierarchy; 0 for the column's own values
+    members : (sets, values) bool: each code means a set of values; None: each code means one value
+    """
+
+    column: int
+    codes: Array
+    depth: int = 0
+    members: Array | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Recoded(Outcome):
+    """New columns in place of those of the view: one or two (low and high) for each, as `Operation.reading` declares."""
+
+    columns: Sequence[NewColumn]
 
 
 class Part(BaseModel):
@@ -72,33 +153,74 @@ class Part(BaseModel):
 class Groups(Part):
     """Which rows may mix.
 
+    sees       : as what the rows are seen
+    placement  : which rows must lie in one cell
     per_column : the groups are those of each table column by itself; `form` is given the features of one at a time
     host_only  : written for the CPU; on a device it is refused, never run elsewhere in silence
     metrics    : the distances that it knows
     """
 
+    sees: ClassVar[Sight] = "points"
+    placement: ClassVar[Placement] = "near"
     per_column: ClassVar[bool] = False
     host_only: ClassVar[bool] = False
     metrics: ClassVar[tuple[Literal["euclidean", "gower"], ...]] = ("euclidean", "gower")
 
     def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
-        """Divide the rows of the encoded matrix `X` (n, d), whose distances `metric` measures."""
+        """Divide the rows of `X`: the encoded matrix (n, d), whose distances `metric` measures, or codes (n, columns)."""
         raise NotImplementedError
+
+    @property
+    def least(self) -> int | None:
+        """Rows of the smallest group that may be formed; None when nothing is promised."""
+        return getattr(self, "k", None)
 
 
 class Basis(Part):
-    """Along which axes."""
+    """As what the rows are seen, and along which axes.
+
+    sees       : points or classes
+    plain      : the coordinates are the encoded columns themselves
+    categories : how the encoding scales levels (see `gpuanon.tables.encoding`)
+    """
+
+    sees: ClassVar[Sight] = "points"
+    plain: ClassVar[bool] = False
+    categories: ClassVar[Literal["balanced", "indicator"]] = "indicator"
 
     def forward(self, X: Array, groups: Partition) -> tuple[Array, Callable[[Array], Array]]:
-        """Coordinates (n, c) of the rows, and the function that leads coordinates back to (n, d)."""
+        """Coordinates (n, c) of the rows, and the inverse: from coordinates (m, c) to (m, d)."""
         raise NotImplementedError
 
 
 class Operation(Part):
-    """What is done there."""
+    """What is done there.
 
-    promise: ClassVar[Promise]
+    sees   : as what the rows are seen
+    rows   : what becomes of the rows
+    learns : whether `learn` is to be called for every cell before `apply` is
+    """
+
+    sees: ClassVar[Sight] = "points"
+    rows: ClassVar[RowEffect] = "kept"
+    learns: ClassVar[bool] = False
+
+    def claims(self, k: int | None, sets: Sequence[tuple[str, ...]]) -> tuple[Claim, ...]:
+        """What is promised of the release, and checked on it; nothing by default.
+
+        k    : rows of the smallest group, or None
+        sets : the released columns that share their groups: one set, or one per column
+        """
+        return ()
+
+    def reading(self, kind: Kind) -> Reading:
+        """How a released column of this kind is to be read."""
+        return "same"
+
+    def learn(self, T: Array, groups: Partition, records: Records) -> Summary:
+        """A summary of the rows of one cell; `apply` finds the merged one of all cells in ``records.learned``."""
+        raise NotImplementedError
 
     def apply(self, T: Array, groups: Partition, records: Records) -> Outcome:
-        """Mask the coordinates `T` (n, c) of rows in `groups`."""
+        """Mask the coordinates (n, c) or codes (n, columns) `T` of rows in `groups`."""
         raise NotImplementedError

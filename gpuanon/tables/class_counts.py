@@ -1,17 +1,20 @@
-"""Sizes of the classes of equal rows in a table that is larger than memory.
+"""Equivalence classes of rows that are equal on some columns, counted piece by piece.
 
-A row becomes 128 bits, and equal bits are counted.  Different rows share their bits with probability below
-n² / 2^129 for n classes: 10⁻²¹ for a billion.
+Each row is reduced to 128 bits, and equal bits are counted.  Different rows share their bits with probability below
+n² / 2^129 for n classes: 10⁻²¹ for a billion.  Values count as they are stored: −0.0 and 0.0 differ, NaN and null differ.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuanon.arrays.threads import each
 from gpuanon.tables.codes import distinct, lookup
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import family, plain, ticks
@@ -21,12 +24,63 @@ if TYPE_CHECKING:
 
 Host = np.ndarray[Any, Any]
 
-_HELD = 40_000_000
+HELD = 40_000_000
 """Classes that are counted at once; a table that may have more is read several times."""
 _PENDING = 1 << 22
+_NAN = np.float64(np.nan).view(np.uint64)
 
 
-def class_sizes(pieces: Callable[[], Iterable[Table]], rows: int, columns: Sequence[str], held: int = _HELD) -> Host:
+@dataclass(frozen=True, eq=False, repr=False)
+class ClassCounts:
+    """Classes of rows and their sizes; the counts of several pieces of a table can be merged.
+
+    bits  : (g, 2) uint64, ascending
+    sizes : (g,) int64 rows of each class
+    """
+
+    bits: Host
+    sizes: Host
+
+    @classmethod
+    def of(cls, bits: Host, share: tuple[int, int] = (0, 1)) -> ClassCounts:
+        """Count equal rows of `bits` (n, 2), or only those that fall to one of several shares of all bits."""
+        at, shares = share
+        if shares > 1:
+            bits = bits[bits[:, 0] % np.uint64(shares) == at]
+        return cls._summed(bits, np.ones(len(bits), np.int64))
+
+    @classmethod
+    def _summed(cls, bits: Host, sizes: Host) -> ClassCounts:
+        """Add up the sizes of equal bits."""
+        if len(bits) == 0:
+            return cls(bits, sizes)
+        order = np.argsort(bits[:, 0], kind="stable")
+        first = bits[order, 0]
+        if bool(((first[1:] == first[:-1]) & (bits[order[1:], 1] != bits[order[:-1], 1])).any()):
+            order = np.lexsort((bits[:, 1], bits[:, 0]))  # two classes share their first 64 bits
+        bits = bits[order]
+        starts = np.flatnonzero(np.concatenate([[True], (bits[1:] != bits[:-1]).any(axis=1)]))
+        return cls(bits[starts], np.add.reduceat(sizes[order], starts))
+
+    def merge(self, other: ClassCounts) -> ClassCounts:
+        """The counts of the rows of both."""
+        return self._summed(np.concatenate([self.bits, other.bits]), np.concatenate([self.sizes, other.sizes]))
+
+    @staticmethod
+    def merged(counts: Sequence[ClassCounts]) -> ClassCounts:
+        """The counts of the rows of all."""
+        return reduce(ClassCounts.merge, counts)
+
+    @property
+    def smallest(self) -> int:
+        """Rows of the smallest class; 0 when there are no rows."""
+        return int(self.sizes.min(initial=np.iinfo(np.int64).max)) if len(self.sizes) else 0
+
+    def __repr__(self) -> str:
+        return f"ClassCounts({len(self.sizes)} classes)"
+
+
+def class_sizes(pieces: Callable[[], Iterable[Table]], rows: int, columns: Sequence[str], held: int = HELD) -> Host:
     """(classes,) int64 rows of each class that is equal on `columns`.
 
     Parameters
@@ -36,72 +90,68 @@ def class_sizes(pieces: Callable[[], Iterable[Table]], rows: int, columns: Seque
     held   : classes that memory holds
     """
     rounds = max(1, -(-rows // held))
-    return np.concatenate([_round(pieces(), columns, at, rounds) for at in range(rounds)])
+    return np.concatenate([_round(pieces(), columns, (at, rounds)) for at in range(rounds)])
 
 
-def _round(pieces: Iterable[Table], columns: Sequence[str], at: int, rounds: int) -> Host:
+def _round(pieces: Iterable[Table], columns: Sequence[str], share: tuple[int, int]) -> Host:
     """Sizes of the classes whose bits fall to this round."""
-    kept = np.empty((0, 2), np.uint64), np.empty(0, np.int64)
-    waiting, pending = [kept], 0
+    total = ClassCounts(np.empty((0, 2), np.uint64), np.empty(0, np.int64))
+    waiting: list[ClassCounts] = []
     for table in pieces:
-        bits = row_bits(table, columns)
-        bits = bits[bits[:, 0] % np.uint64(rounds) == at]
-        waiting.append(_counted(bits, np.ones(len(bits), np.int64)))
-        pending += len(waiting[-1][1])
-        if pending > max(_PENDING, len(waiting[0][1])):
-            waiting, pending = [_merged(waiting)], 0
-    return _merged(waiting)[1]
-
-
-def _merged(counts: list[tuple[Host, Host]]) -> tuple[Host, Host]:
-    """Counts of several pieces as those of one."""
-    return _counted(np.concatenate([bits for bits, _ in counts]), np.concatenate([times for _, times in counts]))
-
-
-def _counted(bits: Host, times: Host) -> tuple[Host, Host]:
-    """Distinct bits, and the sum of the times of each."""
-    if len(bits) == 0:
-        return bits, times
-    order = np.lexsort((bits[:, 1], bits[:, 0]))
-    bits = bits[order]
-    starts = np.flatnonzero(np.concatenate([[True], (bits[1:] != bits[:-1]).any(axis=1)]))
-    return bits[starts], np.add.reduceat(times[order], starts)
+        waiting.append(ClassCounts.of(row_bits(table, columns), share))
+        if sum(len(counts.sizes) for counts in waiting) > max(_PENDING, len(total.sizes)):
+            total, waiting = ClassCounts.merged([total, *waiting]), []
+    return ClassCounts.merged([total, *waiting]).sizes
 
 
 def row_bits(table: Table, columns: Sequence[str]) -> Host:
     """(n, 2) uint64: equal for rows that are equal on `columns`, in whatever piece of the table they lie."""
-    out = np.zeros((table.n_rows, 2), np.uint64)
-    for number, name in enumerate(columns):
+    bits = column_bits(table, columns)
+    return sum((bits[name] for name in columns), np.zeros((table.n_rows, 2), np.uint64))
+
+
+def column_bits(table: Table, columns: Sequence[str]) -> dict[str, Host]:
+    """For each column (n, 2) uint64, equal for equal values; the bits of rows are the sums over their columns."""
+
+    def one(name: str) -> Host:
+        seed = np.frombuffer(hashlib.blake2b(name.encode(), digest_size=16).digest(), dtype=np.uint64)
         words, missing = _words(table.arrow(name))
+        out = np.empty((table.n_rows, 2), np.uint64)
         for half in (0, 1):
-            value = _mixed(words[:, half] + np.uint64((2 * number + half + 1) * 0x9E3779B97F4A7C15 % 2**64))
-            value[missing] = np.uint64(0)
-            out[:, half] = _mixed(out[:, half] * np.uint64(0xD6E8FEB86659FD93) + value + np.uint64(1))
-    return out
+            out[:, half] = mixed(words[:, half] ^ seed[half])
+            if missing is not None:
+                out[missing, half] = mixed(~seed[half : half + 1])
+        return out
+
+    names = list(dict.fromkeys(columns))
+    return dict(zip(names, each(one, names), strict=True))
 
 
-def _words(column: pa.ChunkedArray) -> tuple[Host, Host]:
-    """(n, 2) words that are equal for equal values, and (n,) whether a value is missing (null or NaN)."""
+def _words(column: pa.ChunkedArray) -> tuple[Host, Host | None]:
+    """(n, 2) words that are equal for equal values, and (n,) whether a value is null (None: nowhere)."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    missing = np.asarray(pc.is_null(column, nan_is_null=pa.types.is_floating(column.type)).to_numpy())
+    missing = np.asarray(column.is_null().to_numpy()) if column.null_count else None
     kind = family(column.type)
     if kind == "time" or pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
         whole = ticks(plain(column)) if kind == "time" else column
         wide = pa.uint64() if pa.types.is_uint64(column.type) else pa.int64()
         numbers = pc.fill_null(whole.cast(wide), 0).to_numpy().view(np.uint64)
     elif pa.types.is_floating(column.type):
-        numbers = (pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy() + 0.0).view(np.uint64)  # + 0.0: one zero
+        values = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy()
+        numbers = np.where(np.isnan(values), _NAN, values.view(np.uint64))
     else:
         levels = distinct([column])
         digests = [hashlib.blake2b(str(level).encode(), digest_size=16).digest() for level in levels.to_pylist()]
         known = np.frombuffer(b"".join(digests) or bytes(16), dtype=np.uint64).reshape(-1, 2)
-        return known[np.maximum(lookup(column, levels), 0)], missing
-    return np.repeat(numbers[:, None], 2, axis=1), missing
+        found = lookup(column, levels)
+        nowhere = found < 0  # null, also behind a dictionary
+        return known[np.maximum(found, 0)], nowhere if bool(nowhere.any()) else None
+    return np.broadcast_to(numbers[:, None], (len(numbers), 2)), missing
 
 
-def _mixed(words: Host) -> Host:
+def mixed(words: Host) -> Host:
     """Every bit of the result depends on every bit of the word (the finaliser of SplitMix64)."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -20,6 +20,14 @@ Kind: TypeAlias = Literal["numeric", "ordinal", "categorical", "date"]
 Transform: TypeAlias = Literal["none", "log", "log1p", "normal-scores"]
 Nulls: TypeAlias = Literal["refuse", "category", "indicator", "wildcard"]
 Level: TypeAlias = str | bool | int | float
+Reading: TypeAlias = Literal["same", "interval", "level", "set"]
+"""How a released column is to be read:
+
+same     : as before
+interval : two columns, ``NAME_low`` and ``NAME_high``, of the same type: the value lies between them
+level    : text, a node of the column's hierarchy
+set      : text, the values of which the record has one
+"""
 
 
 class ColumnSpec(BaseModel):
@@ -48,6 +56,12 @@ class Column(ColumnSpec):
     name: str
     kind: Kind | None
     """None only for a column of role other or identifier whose type cannot be encoded."""
+    reading: Reading = "same"
+
+    @property
+    def released_names(self) -> tuple[str, ...]:
+        """Names of the released columns that stand for this one."""
+        return (f"{self.name}_low", f"{self.name}_high") if self.reading == "interval" else (self.name,)
 
 
 class Schema(BaseModel):

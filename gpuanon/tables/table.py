@@ -94,10 +94,10 @@ class Table:
         """All columns but these."""
         return Table(self._frame.drop(list(names)))
 
-    def stack(self, other: Table) -> Table:
-        """The rows of `other`, which has the same columns and types, below these."""
-        frame = nw.concat([self._frame, other._frame], how="vertical")
-        return Table.of(frame)
+    @staticmethod
+    def concatenated(tables: Sequence[Table]) -> Table:
+        """The rows of all tables, which have the same columns and types, one after the other."""
+        return Table.of(nw.concat([table._frame for table in tables], how="vertical"))
 
     def __len__(self) -> int:
         return self.n_rows

@@ -46,7 +46,7 @@ def test_columns_replaced_dropped_and_selected(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_tables_stacked(kind: str) -> None:
     table = Table.of(as_kind(example_table(), kind))
-    both = table.take(np.arange(10)).stack(table.take(np.arange(10, 40)))
+    both = Table.concatenated([table.take(np.arange(10)), table.take(np.arange(10, 40))])
     assert same(both.to_native(), table.to_native())
 
 

@@ -1,0 +1,262 @@
+"""What a release promises: one class for each promise.
+
+A claim states something of the released rows, checks it, and can fail.  `check` looks at the rows of one cell as they go
+into a mask and come out of it; evidence of all cells is merged; `conclude` judges the whole, with the sizes of the
+classes that were counted on what is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from gpuanon.errors import GuaranteeError
+from gpuanon.tables.class_counts import mixed, row_bits
+from gpuanon.tables.rows import ADDED, Rows
+
+Host = np.ndarray[Any, Any]
+Figure: TypeAlias = "int | float | str | bool | None | list[Figure] | dict[str, Figure]"
+ColumnSet: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Trace:
+    """What a mask did to the rows of one cell.
+
+    groups   : number of groups; of all columns together where each has groups of its own
+    smallest : rows of the smallest group
+    labels   : (n,) the group of each row; None where each column has groups of its own
+    rows     : (m,) the row that each released row stands for, or beside which it was made
+    source   : (m,) the row whose values each released row received; None when values were computed
+    """
+
+    groups: int
+    smallest: int
+    rows: Host
+    labels: Host | None = None
+    source: Host | None = None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Counts of one cell, or of several that were merged.
+
+    sums   : counts that add up
+    minima : counts of which the smallest stands
+    """
+
+    sums: Mapping[str, int] = field(default_factory=dict)
+    minima: Mapping[str, int] = field(default_factory=dict)
+
+    def merge(self, other: Evidence) -> Evidence:
+        """The evidence of both."""
+        return Evidence(
+            {name: value + other.sums[name] for name, value in self.sums.items()},
+            {name: min(value, other.minima[name]) for name, value in self.minima.items()},
+        )
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A statement about the release, and the figures it was verified with.
+
+    verified : True, or None where nothing is promised
+    """
+
+    statement: str
+    k: int | None
+    verified: bool | None
+    figures: dict[str, Figure] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Figure]:
+        return {"statement": self.statement, "k": self.k, "verified": self.verified, **self.figures}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A promise about the released columns.
+
+    k    : that it speaks of
+    sets : released columns that share their groups: one set, or one per column
+    """
+
+    needs_labels: ClassVar[bool] = False
+
+    k: int
+    sets: tuple[ColumnSet, ...]
+
+    @property
+    def statement(self) -> str:
+        """The promise in words."""
+        raise NotImplementedError
+
+    @property
+    def counted(self) -> tuple[ColumnSet, ...]:
+        """Sets of columns whose classes are to be counted on what is written."""
+        return ()
+
+    @property
+    def columns(self) -> ColumnSet:
+        """All columns that it speaks of."""
+        return tuple(name for columns in self.sets for name in columns)
+
+    def check(self, before: Rows, trace: Trace, after: Rows) -> Evidence:
+        """Check what can be checked in one cell; refuse by `GuaranteeError`."""
+        return Evidence({"groups": trace.groups}, {"smallest_group": trace.smallest})
+
+    def conclude(self, evidence: Evidence, smallest: Mapping[ColumnSet, int]) -> Guarantee:
+        """Judge the whole release.
+
+        evidence : merged, of all cells
+        smallest : rows of the smallest class of each set in `counted`, as written
+        """
+        return Guarantee(self.statement, self.k, True, {"groups": evidence.sums["groups"], **evidence.minima})
+
+
+@dataclass(frozen=True)
+class EqualRecords(Claim):
+    """At least k released records are equal on each set of columns: k-anonymity over that set."""
+
+    @property
+    def statement(self) -> str:
+        names = ", ".join(self.columns)
+        if len(self.sets) > 1:
+            return (
+                f"in each of {names} by itself, every value is shared by at least {self.k} released records"
+                " (their combinations may be unique)"
+            )
+        what = "combination" if len(self.columns) > 1 else "value"
+        return f"every {what} of {names} is shared by at least {self.k} released records"
+
+    @property
+    def counted(self) -> tuple[ColumnSet, ...]:
+        return self.sets
+
+    def conclude(self, evidence: Evidence, smallest: Mapping[ColumnSet, int]) -> Guarantee:
+        for columns in self.sets:
+            what = f"a {'combination' if len(columns) > 1 else 'value'} of {', '.join(columns)}"
+            found = smallest[columns]
+            require(
+                found >= self.k or found == 0,
+                f"{what} is shared by {found} released records, fewer than k = {self.k}",
+            )
+        guarantee = super().conclude(evidence, smallest)
+        name = "smallest_class" if len(self.sets) == 1 else "smallest_value_class"
+        return Guarantee(
+            guarantee.statement,
+            self.k,
+            True,
+            {**guarantee.figures, name: min(smallest[columns] for columns in self.sets)},
+        )
+
+
+@dataclass(frozen=True)
+class _Drawn(Claim):
+    """Values were drawn at random among those of at least k records.
+
+    All records of a group draw from one distribution, so the chances that they draw their own values add up to at
+    most 1 in each group (among records whose values are unique in their group).  The number of records that keep their
+    own values is therefore at most the number of groups, g, in expectation, with a variance of at most g: more than
+    g + 5 √g of them, and nothing was drawn.
+    """
+
+    needs_labels: ClassVar[bool] = True
+
+    def check(self, before: Rows, trace: Trace, after: Rows) -> Evidence:
+        require(trace.smallest >= self.k, f"a group has {trace.smallest} records, fewer than k = {self.k}")
+        assert trace.labels is not None
+        own, new = row_bits(before.table, self.columns), row_bits(after.table, self.columns)
+        if trace.source is not None:
+            require(
+                bool((own[trace.source] == new).all()), "a released record differs from the record that it was drawn from"
+            )
+        self._check_values(own, new, trace)
+        values, counts = np.unique(_in_group(own, trace.labels), return_counts=True)
+        unique = counts[np.searchsorted(values, _in_group(own, trace.labels))] == 1
+        kept = (own[trace.rows] == new).all(axis=1) & unique[trace.rows] & (after.records < ADDED)
+        found = super().check(before, trace, after)
+        return Evidence({**found.sums, "own_values": int(kept.sum())}, found.minima)
+
+    def _check_values(self, own: Host, new: Host, trace: Trace) -> None:
+        """Check from whom the values may come."""
+
+    def conclude(self, evidence: Evidence, smallest: Mapping[ColumnSet, int]) -> Guarantee:
+        groups, kept = evidence.sums["groups"], evidence.sums["own_values"]
+        require(
+            kept <= groups + 5 * groups**0.5,
+            f"{kept} records kept their own values; a random draw in {groups} groups leaves about {groups} at most",
+        )
+        guarantee = super().conclude(evidence, smallest)
+        return Guarantee(guarantee.statement, self.k, True, {**guarantee.figures, "own_values": kept})
+
+
+@dataclass(frozen=True)
+class DrawnFromGroup(_Drawn):
+    """A released record's values are those of one of at least k members of its own group, drawn at random."""
+
+    @property
+    def statement(self) -> str:
+        names = ", ".join(self.columns)
+        return f"the values of {names} in a released record were drawn from at least {self.k} records of its group"
+
+    def _check_values(self, own: Host, new: Host, trace: Trace) -> None:
+        assert trace.labels is not None
+        members = _in_group(own, trace.labels)
+        drawn = _in_group(new, trace.labels[trace.rows])
+        require(bool(np.isin(drawn, members).all()), "a record received values that no member of its group has")
+
+
+@dataclass(frozen=True)
+class DrawnFromMixture(_Drawn):
+    """A released record's values were drawn from a mixture of groups, each of at least k records."""
+
+    @property
+    def statement(self) -> str:
+        names = ", ".join(self.columns)
+        return f"the values of {names} in a released record were drawn from a mixture of groups of {self.k} or more records"
+
+
+@dataclass(frozen=True)
+class RowsAccounted:
+    """Every record is released once, or not at all, or stands for nothing: as the operation declares.
+
+    effect : see `gpuanon.masking.contract.RowEffect`
+    """
+
+    effect: str
+
+    def check(self, before: Rows, trace: Trace, after: Rows) -> Evidence:
+        """Compare the record numbers before and after, of one cell."""
+        kept = after.records[after.records < ADDED] if self.effect in ("added", "new") else after.records
+        if self.effect == "added":  # rows that an earlier mask added are kept as well
+            kept = after.records[np.isin(after.records, before.records)]
+        require(len(np.unique(kept)) == len(kept), "a record was released twice")
+        if self.effect == "new":
+            require(len(kept) == 0, "a released row stands for a record, and none should")
+        else:
+            require(bool(np.isin(kept, before.records).all()), "a released row stands for a record that is not there")
+        if self.effect in ("kept", "added"):
+            require(len(kept) == len(before), f"{len(before)} rows went in and {len(kept)} of them came out")
+        if self.effect == "kept":
+            require(len(after) == len(before), f"{len(before)} rows went in and {len(after)} came out")
+        return Evidence({"rows_in": len(before), "rows_out": len(after)})
+
+
+def no_promise(columns: Sequence[str]) -> Guarantee:
+    """The guarantee of a mask that claims nothing."""
+    names = ", ".join(columns)
+    return Guarantee(f"no formal guarantee on {names}: the measured risk is the evidence", None, None)
+
+
+def require(kept: bool, fault: str) -> None:
+    """Refuse the release unless `kept`."""
+    if not kept:
+        raise GuaranteeError(f"the guarantee does not hold: {fault}; nothing was written")
+
+
+def _in_group(bits: Host, labels: Host) -> Host:
+    """(n,) uint64, equal for equal rows of one group."""
+    return mixed(bits[:, 0] + labels.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) ^ bits[:, 1]

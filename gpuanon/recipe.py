@@ -12,17 +12,14 @@ import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator
 
 from gpuanon.errors import RecipeError
 from gpuanon.masking.contract import Part
 from gpuanon.masking.methods.catalogue import AnyMask
-from gpuanon.tables.schema import ColumnSpec
-
-NullPolicy = Literal["refuse", "category", "indicator", "wildcard"]
-
+from gpuanon.tables.schema import ColumnSpec, Nulls
 
 class Recipe(Part):
     """A whole recipe; `Recipe.load` reads one from a file or a mapping."""
@@ -30,21 +27,9 @@ class Recipe(Part):
     columns: dict[str, ColumnSpec] = Field(
         min_length=1, description="what each column is; a column not named is kept as it is"
     )
-    nulls: NullPolicy = Field(default="indicator", description="what a missing value means to the masks")
+    nulls: Nulls = Field(default="indicator", description="what a missing value means to the masks")
     mask: tuple[AnyMask, ...] = Field(description="masks, applied one after the other; at least one")
     limits: dict[str, float] = Field(default_factory=dict, description="measure → the worst value that may be written")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _null_policy_inside_columns(cls, data: Any) -> Any:
-        """Accept ``nulls = "…"`` written under ``[columns]``: TOML puts it there when it follows the columns."""
-        if not isinstance(data, Mapping) or not isinstance(data.get("columns"), Mapping):
-            return data
-        columns = dict(data["columns"])
-        if isinstance(columns.get("nulls"), str):
-            policy = columns.pop("nulls")
-            return {"nulls": policy, **data, "columns": columns}
-        return data
 
     @field_validator("mask")
     @classmethod
@@ -62,6 +47,11 @@ class Recipe(Part):
         if unknown:
             raise ValueError(f"unknown measure {', '.join(unknown)}; 'gpuanon measures' lists them")
         return limits
+
+    @property
+    def text_columns(self) -> list[str]:
+        """The columns of a CSV that are text whatever they look like."""
+        return [name for name, spec in self.columns.items() if spec.kind == "categorical" or spec.role == "identifier"]
 
     @classmethod
     def load(cls, source: Recipe | Mapping[str, Any] | str | Path) -> Recipe:

@@ -205,3 +205,20 @@ def _units(four: list[Host]) -> tuple[Host, Host]:
     bits = (four[0] << high | four[1] >> low, four[2] << high | four[3] >> low)
     first, second = ((b.astype(np.float64) + 0.5) * 2.0**-52 for b in bits)
     return first, second
+
+
+def as_key(rng: Key | bytes | int | np.random.Generator | None) -> Key:
+    """The key that `rng` stands for."""
+    if rng is None:
+        return Key.fresh()
+    if isinstance(rng, Key):
+        return rng
+    if isinstance(rng, bytes):
+        return Key(rng)
+    if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool):
+        return Key(np.random.default_rng(int(rng)).bytes(32))
+    if isinstance(rng, np.random.Generator):
+        return Key(rng.bytes(32))
+    raise ParameterError(
+        f"rng: None, a Key, bytes, an integer or a numpy Generator is allowed, got {type(rng).__name__}"
+    )

@@ -196,22 +196,26 @@ class Basis(Part):
 class Operation(Part):
     """What is done there.
 
-    sees   : as what the rows are seen
-    rows   : what becomes of the rows
-    learns : whether `learn` is to be called for every cell before `apply` is
+    sees      : as what the rows are seen
+    rows      : what becomes of the rows
+    learns    : whether `learn` is to be called for every cell before `apply` is
+    by_column : whether it may be applied to each table column by itself, in groups of its own
+    claim     : what it promises where the groups have a smallest size k; None: nothing
     """
 
     sees: ClassVar[Sight] = "points"
     rows: ClassVar[RowEffect] = "kept"
     learns: ClassVar[bool] = False
+    by_column: ClassVar[bool] = False
+    claim: ClassVar[type[Claim] | None] = None
 
     def claims(self, k: int | None, sets: Sequence[tuple[str, ...]]) -> tuple[Claim, ...]:
-        """What is promised of the release, and checked on it; nothing by default.
+        """What is promised of the release, and checked on it.
 
         k    : rows of the smallest group, or None
         sets : the released columns that share their groups: one set, or one per column
         """
-        return ()
+        return () if self.claim is None or k is None else (self.claim(k, tuple(sets)),)
 
     def reading(self, kind: Kind) -> Reading:
         """How a released column of this kind is to be read."""

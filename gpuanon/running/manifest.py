@@ -3,66 +3,58 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
 from gpuanon import __version__
-from gpuanon.masking.methods.catalogue import AnyMask
+from gpuanon.masking.claims import ColumnSet
 from gpuanon.recipe import Recipe
-from gpuanon.running.plan import Plan
-from gpuanon.running.verify import Guarantee
-from gpuanon.tables.schema import Schema
+from gpuanon.running.pipeline import Done
 
 
-def describe(
-    recipe: Recipe,
-    schema: Schema,
-    backend: str,
-    rows_in: int,
-    rows_out: int,
-    masks: Sequence[tuple[AnyMask, Plan, int, int]],
-    guarantees: Sequence[Guarantee],
-) -> dict[str, Any]:
-    """The manifest of a run.
-
-    masks : each mask as it was applied, with its plan, the number of groups and the rows of the smallest
-    """
-    done = [
+def describe(recipe: Recipe, backend: str, done: Done) -> dict[str, Any]:
+    """The manifest of a run."""
+    masks = [
         {
-            **mask.model_dump(mode="json", exclude_none=True),
-            "columns": list(plan.columns),
-            "groups_formed": groups,
-            "smallest_group": smallest,
+            **step.mask.model_dump(mode="json", exclude_none=True),
+            "columns": list(step.fitted.columns),
+            "groups_formed": step.result.groups,
+            "smallest_group": step.result.smallest,
+            **step.result.facts,
         }
-        for mask, plan, groups, smallest in masks
+        for step in done.steps
     ]
-    libraries = ("numpy", "scipy", "pyarrow")
+    rows_in, rows_out = done.rows
+    released = done.steps[-1].fitted.released_schema
     return {
         "gpuanon": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "rows_in": rows_in,
         "rows_out": rows_out,
-        "rows_added": max(0, rows_out - rows_in),
-        "rows_dropped": max(0, rows_in - rows_out),
-        "columns": {column.name: {"role": column.role, "kind": column.kind} for column in schema.columns},
+        "rows_added": done.added,
+        "rows_dropped": rows_in - (rows_out - done.added),
+        "columns": {column.name: {"role": column.role, "kind": column.kind} for column in done.schema.columns},
+        "readings": {column.name: column.reading for column in released.columns if column.reading != "same"},
         "nulls": recipe.nulls,
         "limits": recipe.limits,
-        "mask": done,
-        "guarantee": overall(guarantees),
+        "mask": masks,
+        **conclude(done, done.smallest),
+        "warnings": [],
         "backend": backend,
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in libraries}},
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in ("numpy", "scipy", "pyarrow")}},
     }
 
 
-def overall(guarantees: Sequence[Guarantee]) -> dict[str, Any]:
-    """The guarantees as one object: every statement, and the smallest k where all of them have one."""
-    ks = [guarantee.k for guarantee in guarantees]
-    figures = guarantees[0].figures if len(guarantees) == 1 else {}
+def conclude(done: Done, smallest: Mapping[ColumnSet, int]) -> dict[str, Any]:
+    """The guarantees and the headline, with the smallest classes of a table or file."""
     return {
-        "statement": "; ".join(guarantee.statement for guarantee in guarantees),
-        "k": None if None in ks else min(k for k in ks if k is not None),
-        "verified": all(guarantee.verified for guarantee in guarantees),
-        **figures,
+        "guarantee": [guarantee.to_json() for guarantee in done.conclude(smallest)],
+        "quasi": {
+            "columns": list(done.schema.quasi),
+            "kept": [],
+            "smallest_class": smallest[done.quasi] if done.quasi else None,
+            "unit": "record",
+        },
     }

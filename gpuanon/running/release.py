@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gpuanon.running.manifest import conclude
+from gpuanon.running.pipeline import Done
 from gpuanon.tables.files import io
+from gpuanon.tables.files.classes import smallest_classes
 from gpuanon.tables.table import Table
+
+Host = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, repr=False)
@@ -24,23 +30,56 @@ class Release:
 
     table: Table
     manifest: dict[str, Any]
-    link: np.ndarray[Any, Any] = field(compare=False)
+    link: Host = field(compare=False)
+    done: Done = field(compare=False)
 
     @property
     def data(self) -> Any:
         """The released rows as the kind of dataframe that went in."""
         return self.table.to_native()
 
-    def write(self, output: Path, *, link: Path | None = None, force: bool = False) -> None:
-        """Write the release, its manifest beside it, and on request the private link: all of them or none."""
-        with io.Writing(force=force) as out:
-            out.table(output, self.table)
-            out.text(manifest_path(output), json.dumps(self.manifest, indent=2, ensure_ascii=False) + "\n")
-            if link is not None:
-                out.text(link, "\n".join(["row", *map(str, self.link), ""]), private=True)
+    def write(self, output: Path, *, link: Path | None = None, force: bool = False) -> dict[str, Any]:
+        """Write the release, its manifest beside it, and on request the private link: all of them or none.
+
+        The claims are checked again on the file, as it is written; the manifest has the figures of the file.
+        """
+        return write_release(output, [self.table], self.manifest, self.done, link, [self.link], force=force)
 
     def __repr__(self) -> str:
         return f"Release({self.table.n_rows} rows, {len(self.table.names)} columns)"
+
+
+def write_release(
+    output: Path,
+    pieces: Iterable[Table],
+    manifest: dict[str, Any],
+    done: Done,
+    link: Path | None,
+    origins: Iterable[Host],
+    *,
+    force: bool,
+    fill: Callable[[Path], None] | None = None,
+) -> dict[str, Any]:
+    """Write a release piece by piece, check it as it is written, then its manifest; all or nothing.
+
+    fill : puts the release parts into a folder, instead of `pieces`; None when `output` is a file
+    """
+    with io.Writing(force=force) as out:
+        if fill is not None:
+            fill(out.folder(output))
+        else:
+            put = None
+            for piece in pieces:
+                arrow = piece.to_arrow()
+                put = put or out.stream(output, arrow.schema)
+                put(arrow)
+        smallest = smallest_classes(out.finish(output), output, done.sets, done.rows[1])
+        manifest = {**manifest, **conclude(done, smallest)}
+        out.text(manifest_path(output), json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        if link is not None:
+            lines = ["row", *(str(row) for origin in origins for row in origin.tolist()), ""]
+            out.text(link, "\n".join(lines), private=True)
+    return manifest
 
 
 def manifest_path(output: Path) -> Path:

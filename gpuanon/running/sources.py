@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuanon.errors import InputError
-from gpuanon.running.stages import RECORD, Part
+from gpuanon.running.pipeline import Workers
+from gpuanon.running.store import RECORD, FilePart, Store
 from gpuanon.tables.files import io
 from gpuanon.tables.files.reading import parquet_files
+from gpuanon.tables.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PART_ROWS = 500_000
 PART_BYTES = 1 << 26
 """A part has at most so many rows, and about so many bytes: a worker holds a few copies of one."""
 
 
-def parquet_parts(path: Path, rows: int = PART_ROWS) -> list[Part]:
+def parquet_parts(path: Path, rows: int = PART_ROWS) -> list[FilePart]:
     """A Parquet file, or a folder of them in the order of their names, as parts of at most `rows` rows.
 
     Row groups are put together up to that size, and divided when they are larger; records are numbered through, in
@@ -29,12 +36,12 @@ def parquet_parts(path: Path, rows: int = PART_ROWS) -> list[Part]:
         raise InputError(
             f"{path.name}: the column name {RECORD!r} is kept for the run itself", hint="rename the column"
         )
-    parts: list[Part] = []
+    parts: list[FilePart] = []
     first = 0
     for file in parquet_files(path):
         metadata = pq.read_metadata(file)
         for groups, skip, count in _stretches(metadata, min(rows, _rows_that_fit(metadata))):
-            parts.append(Part(len(parts), file, groups, first, count, skip))
+            parts.append(FilePart(file, groups, first, count, skip))
             first += count
     return parts
 
@@ -64,6 +71,33 @@ def _rows_that_fit(metadata: Any) -> int:
     groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
     encoded = sum(group.total_byte_size for group in groups) / max(metadata.num_rows, 1)
     return max(1, int(PART_BYTES / max(encoded, 8 * metadata.num_columns, 1)))
+
+
+def head_of(parts: Sequence[FilePart], store: Store, workers: Workers) -> Table:
+    """The columns of all parts, without rows; ordered levels of all parts together, in the order they are met."""
+    import pyarrow as pa
+
+    head = Table.of(io.open(parts[0].file).schema.empty_table()).to_arrow()
+    ordered = tuple(field.name for field in head.schema if pa.types.is_dictionary(field.type) and field.type.ordered)
+    if ordered:
+        task = partial(_levels_once, store, ordered)
+        found: list[dict[str, pa.Array]] = workers(task, list(enumerate(parts)))
+        for name in ordered:
+            none = pa.array([], head.schema.field(name).type.index_type)
+            chunks = [pa.DictionaryArray.from_arrays(none, levels[name], ordered=True) for levels in found]
+            levels = pa.chunked_array(chunks).unify_dictionaries().chunk(0)
+            head = head.set_column(head.column_names.index(name), name, levels)
+    return Table.of(head)
+
+
+def _levels_once(store: Store, columns: tuple[str, ...], item: tuple[int, FilePart]) -> dict[str, pa.Array]:
+    """The levels of ordered dictionary columns of a part, lowest first: each part of the input has its own."""
+
+    def levels() -> dict[str, pa.Array]:
+        rows = item[1].read(columns).table.to_arrow()
+        return {name: rows[name].chunk(0).dictionary for name in columns}
+
+    return store.once(f"levels-{item[0]:05d}", levels)
 
 
 def in_parquet(path: Path, folder: Path, text: list[str]) -> Path:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpuanon.arrays.threads import each
 from gpuanon.errors import InputError
+from gpuanon.tables.hierarchy import Hierarchy, value_texts
+from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import family, plain, value_type
 
@@ -35,6 +38,45 @@ def level_codes(tables: Sequence[Table], columns: Sequence[str]) -> list[np.ndar
 
     each(fill, range(len(columns)))
     return codes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ColumnCodes:
+    """A column as whole numbers.
+
+    codes     : (n,) int64 rank of each value among `values`; `NULL` for a null
+    values    : the distinct values in their order
+    ancestors : (values, depth + 1) int64 code of each value's ancestor at each depth of its hierarchy
+    names     : text of the nodes at each depth from 1
+    """
+
+    codes: np.ndarray[Any, Any]
+    values: pa.Array
+    ancestors: np.ndarray[Any, Any]
+    names: tuple[pa.Array, ...] = ()
+
+    def labels(self, depth: int) -> pa.Array:
+        """Text of the nodes at this depth; at depth 0 of the values themselves."""
+        import pyarrow as pa
+
+        return self.names[depth - 1] if depth else pa.array(value_texts(self.values), pa.string())
+
+
+def column_codes(table: Table, schema: Schema, name: str, hierarchy: Hierarchy | None = None) -> ColumnCodes:
+    """The codes of one column; ordered levels have the order of the schema."""
+    import pyarrow as pa
+
+    data, levels = table.arrow(name), schema[name].levels
+    values = distinct([data])
+    if levels is not None and not pa.types.is_null(values.type):
+        order = lookup(pa.chunked_array([pa.array(levels).cast(values.type)]), values)
+        values = values.take(pa.array(order[order >= 0]))
+    if hierarchy is None:
+        ancestors, names = np.arange(len(values), dtype=np.int64)[:, None], ()
+    else:
+        ancestors, names = hierarchy.ancestors(values)
+        names = names[1:]
+    return ColumnCodes(lookup(data, values), values, ancestors, names)
 
 
 def distinct(columns: Sequence[pa.ChunkedArray]) -> pa.Array:

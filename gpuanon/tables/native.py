@@ -67,6 +67,20 @@ def from_arrow(values: pa.Array, like: Series) -> Series:
     return nw.new_series(like.name, values.to_pylist(), like.dtype, backend=implementation)
 
 
+def text_series(values: pa.Array, like: Series) -> Series:
+    """`values`, which are text, as a column of the kind (not the type) of `like`."""
+    import pyarrow as pa
+
+    implementation = like.implementation
+    if implementation.is_pyarrow():
+        return _wrap(pa.chunked_array([values]), like)
+    if implementation.is_polars():
+        import polars as pl
+
+        return _wrap(pl.Series(like.name, pl.from_arrow(values)), like)
+    return nw.new_series(like.name, values.to_pylist(), nw.String, backend=implementation)
+
+
 def gather(series: Series, rows: Any) -> Series:
     """The values of these rows, in the column's own type."""
     if series.implementation.is_pandas_like():

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gpuanon.errors import GpuanonError, InputError, RecipeError
+from gpuanon.tables.hierarchy import Hierarchy
 from gpuanon.tables.checks import kind_fault, value_faults
 from gpuanon.tables.native import column_type
 from gpuanon.tables.table import Table
@@ -153,6 +154,25 @@ class Schema(BaseModel):
     def weight(self) -> str | None:
         """The column of sample weights."""
         return next(iter(self.with_role("weight")), None)
+
+    def hierarchies(self, names: Iterable[str]) -> dict[str, Hierarchy]:
+        """The hierarchies of those of these columns that have one."""
+        files = {name: self[name].hierarchy for name in names}
+        return {name: Hierarchy.read(file, name) for name, file in files.items() if file is not None}
+
+    def without(self, names: Iterable[str]) -> Schema:
+        """The schema of a table without these columns."""
+        dropped = set(names)
+        return self.model_copy(update={"columns": tuple(c for c in self.columns if c.name not in dropped)})
+
+    def read_as(self, readings: Mapping[str, Reading]) -> Schema:
+        """The schema of a release in which these columns are to be read so."""
+        changed = {name: {"reading": reading} for name, reading in readings.items() if reading != "same"}
+        for name, change in changed.items():
+            if change["reading"] in ("level", "set"):
+                changed[name] = {**change, "kind": "categorical", "levels": None, "transform": "none"}
+        columns = [c.model_copy(update=changed[c.name]) if c.name in changed else c for c in self.columns]
+        return self.model_copy(update={"columns": tuple(columns)})
 
     def select(self, which: Literal["quasi", "all"] | Sequence[str]) -> tuple[str, ...]:
         """The columns that a mask means: ``"quasi"``, ``"all"`` (but identifiers and weights), or a list of names."""

@@ -149,6 +149,10 @@ class Summary:
         merged = {name: mine.merge(other.columns[name]) for name, mine in self.columns.items()}  # type: ignore[arg-type]
         return Summary(self.rows + other.rows, merged)
 
+    def select(self, names: Sequence[str]) -> Summary:
+        """The summary of these columns alone."""
+        return Summary(self.rows, {name: self.columns[name] for name in names})
+
     @staticmethod
     def merged(parts: Sequence[Summary]) -> Summary:
         """The summary of all parts."""

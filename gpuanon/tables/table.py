@@ -97,6 +97,10 @@ class Table:
     @staticmethod
     def concatenated(tables: Sequence[Table]) -> Table:
         """The rows of all tables, which have the same columns and types, one after the other."""
+        import pyarrow as pa
+
+        if tables[0]._frame.implementation.is_pyarrow():
+            return Table.of(pa.concat_tables([table.to_native() for table in tables], promote_options="permissive"))
         return Table.of(nw.concat([table._frame for table in tables], how="vertical"))
 
     def __len__(self) -> int:

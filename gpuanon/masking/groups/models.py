@@ -11,7 +11,7 @@ from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.progress import stage
 from gpuanon.arrays.rng import Draws
-from gpuanon.masking.contract import Groups
+from gpuanon.masking.contract import Groups, Placement
 from gpuanon.masking.groups.blocks import blocks
 from gpuanon.masking.groups.first_axis import first_axis
 from gpuanon.masking.groups.fuzzy import fuzzy
@@ -30,6 +30,8 @@ LEAST_BLOCK = 8
 
 class Whole(Groups):
     """All rows in one group."""
+
+    placement: ClassVar[Placement] = "random"
 
     use: Literal["whole"] = "whole"
 

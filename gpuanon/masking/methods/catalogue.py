@@ -6,11 +6,11 @@ A recipe may also hold a `Combination` itself.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 from pydantic import Discriminator, Field, Tag
 
-from gpuanon.errors import RecipeError
 from gpuanon.masking.groups import KMember, MedianCuts, Spectral, Whole
 from gpuanon.masking.methods.combination import Combination, K, Method
 from gpuanon.masking.methods.microaggregation import Microaggregation
@@ -26,11 +26,26 @@ Target: TypeAlias = Annotated[
 ]
 
 
-def _settled(target: int | Literal["auto"]) -> int:
-    """A target that is a number; "auto" is one only after a reference sample has settled it."""
-    if target == "auto":
-        raise RecipeError('target: "auto" needs a reference sample to settle it')
-    return target
+TARGETS = (50, 75, 100, 125, 150, 200, 250, 300, 400, 500, 650, 800, 1000, 1500, 2000, 3000, 5000)
+"""Cluster sizes that ``target = "auto"`` chooses from."""
+
+
+class _Clustered(Method):
+    """Methods that work inside clusters of a target size."""
+
+    target: Target = 200
+
+    def alternatives(self, rows: int) -> Mapping[int, Method]:
+        """For ``target = "auto"``: this method with every target that leaves at least two clusters."""
+        if self.target != "auto":
+            return {}
+        sizes = [size for size in TARGETS if size <= rows // 2] or [max(2, rows // 2)]
+        return {size: self.model_copy(update={"target": size}) for size in sizes}
+
+    @property
+    def size(self) -> int:
+        """The target; of an automatic one the smallest, which tells the columns and the parts, not the groups."""
+        return TARGETS[0] if self.target == "auto" else self.target
 
 
 class DistributionPreserving(Method):
@@ -121,22 +136,21 @@ class Mondrian(Method):
         return Combination(groups=MedianCuts(k=self.k), operation=Centroid(), columns=self.columns)
 
 
-class Pica(Method):
+class Pica(_Clustered):
     """Partitioned ICA swapping: independent components, permuted inside spectral clusters."""
 
     source: ClassVar[str] = "Lasko 2007, fig. 5-1"
 
     method: Literal["pica"] = "pica"
-    target: Target = 200
     block: Block = 2048
     sigma: float | None = Field(default=None, gt=0, description="width of the affinity; none: the median distance")
 
     def combination(self) -> Combination:
-        groups = Spectral(target=_settled(self.target), block=self.block, sigma=self.sigma)
+        groups = Spectral(target=self.size, block=self.block, sigma=self.sigma)
         return Combination(groups=groups, basis=Ica(per_group=True), operation=Swap(), columns=self.columns)
 
 
-class ClusteredSwap(Method):
+class ClusteredSwap(_Clustered):
     """Components permuted inside spectral clusters, then turned so that each cluster keeps its covariance."""
 
     source: ClassVar[str] = "ours, past Lasko 2007, ch. 5: bench/studies/spectral.md"
@@ -152,7 +166,7 @@ class ClusteredSwap(Method):
 
     def combination(self) -> Combination:
         return Combination(
-            groups=Spectral(target=_settled(self.target), block=self.block, sigma=self.sigma),
+            groups=Spectral(target=self.size, block=self.block, sigma=self.sigma),
             basis=Ica(per_group=True) if self.basis == "ica" else Svd(per_group=True),
             operation=Swap(orthonormal=self.orthonormal),
             columns=self.columns,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
-from gpuanon.masking.contract import Part, Promise
+from gpuanon.masking.contract import Part
 from gpuanon.masking.groups import AnyGroups
 from gpuanon.masking.operations import AnyOperation
 from gpuanon.masking.views import AnyBasis, Identity
@@ -29,34 +30,36 @@ class Combination(Part):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
-        """Refuse a metric that the groups do not know, and what cannot be done with groups of single columns."""
-        groups = self.groups
+        """Refuse parts that cannot work together, by what they declare."""
+        groups, basis, operation = self.groups, self.basis, self.operation
         if self.metric not in groups.metrics:
             raise ValueError(f"metric: {groups.use} groups know {', '.join(groups.metrics)} only, got {self.metric}")
-        if groups.per_column and (self.basis.use, self.operation.use) != ("identity", "centroid"):
+        if groups.per_column and not (basis.plain and operation.by_column):
             raise ValueError(
-                f"{groups.use} groups are those of each column by itself: basis identity and operation centroid are"
-                f" allowed, got {self.basis.use} and {self.operation.use}"
+                f"{groups.use} groups are those of each column by itself: a basis of the columns as they are (identity)"
+                f" and an operation on single columns (centroid) are allowed, got {basis.use} and {operation.use}"
             )
-        if groups.per_column and self.response_weight:
-            raise ValueError(
-                f"response_weight: does not apply to {groups.use} groups, in which one column at a time takes part"
-            )
+        if self.response_weight and (groups.per_column or groups.sees == "classes"):
+            raise ValueError(f"response_weight: does not apply to {groups.use} groups, which measure no distances")
+        if operation.sees == "classes" and not basis.plain:
+            raise ValueError(f"{operation.use} works on values as they are: basis identity or codes, got {basis.use}")
+        if operation.sees == "points" and basis.sees == "classes":
+            raise ValueError(f"{operation.use} works on points, which the basis {basis.use} does not give")
         return self
 
     @property
-    def promise(self) -> Promise:
-        """What is verified on the release."""
-        return "values" if self.groups.per_column else self.operation.promise
-
-    @property
     def k(self) -> int | None:
-        """The smallest group that the groups promise, or None."""
-        return getattr(self.groups, "k", None)
+        """The smallest group or class that is promised, or None."""
+        known = [k for k in (self.groups.least, getattr(self.operation, "k", None)) if k is not None]
+        return max(known, default=None)
 
     def combination(self) -> Combination:
         """Itself: a named method has the same function."""
         return self
+
+    def alternatives(self, rows: int) -> Mapping[int, Combination]:
+        """None: see `Method.alternatives`."""
+        return {}
 
 
 class Method(Part):
@@ -69,3 +72,10 @@ class Method(Part):
     def combination(self) -> Combination:
         """The method's groups, basis and operation."""
         raise NotImplementedError
+
+    def alternatives(self, rows: int) -> Mapping[int, Method]:
+        """The masks among which a reference sample is to choose, by an ascending parameter; none when nothing is open.
+
+        rows : of the table
+        """
+        return {}

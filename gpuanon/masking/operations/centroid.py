@@ -6,7 +6,8 @@ from typing import ClassVar, Literal
 
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition, segment_means, sort_within
-from gpuanon.masking.contract import Changed, Operation, Promise, Records
+from gpuanon.masking.claims import Claim, EqualRecords
+from gpuanon.masking.contract import Changed, Operation, Records
 
 
 def centroid(X: Array, groups: Partition) -> Array:
@@ -35,7 +36,8 @@ def median(X: Array, groups: Partition) -> Array:
 class Centroid(Operation):
     """The centre of the group: mean (or median) of numbers, mode of categories."""
 
-    promise: ClassVar[Promise] = "identical"
+    claim: ClassVar[type[Claim] | None] = EqualRecords
+    by_column: ClassVar[bool] = True
 
     use: Literal["centroid"] = "centroid"
     centre: Literal["mean", "median"] = "mean"

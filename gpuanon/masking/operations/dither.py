@@ -16,6 +16,7 @@ With `bins` it is put together from values of several records.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -25,7 +26,8 @@ from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.errors import ParameterError
-from gpuanon.masking.contract import Changed, Moved, Operation, Outcome, Promise, Records
+from gpuanon.masking.claims import Claim, DrawnFromGroup, DrawnFromMixture
+from gpuanon.masking.contract import Changed, Moved, Operation, Outcome, Records
 from gpuanon.masking.groups.blocks import blocks
 from gpuanon.masking.operations.bins import bin_codes, sample_inside
 from gpuanon.masking.operations.cells import cell_dither
@@ -134,10 +136,10 @@ class Dither(Operation):
         "the bin, so that a released row is not a copy of a real one",
     )
 
-    @property
-    def promise(self) -> Promise:  # type: ignore[override]
+    def claims(self, k: int | None, sets: Sequence[tuple[str, ...]]) -> tuple[Claim, ...]:
         """Cell dithers stay among the members of the record's own group."""
-        return "mixture" if self.kind == "gaussian" else "members"
+        claim = DrawnFromMixture if self.kind == "gaussian" else DrawnFromGroup
+        return () if k is None else (claim(k, tuple(sets)),)
 
     def apply(self, T: Array, groups: Partition, records: Records) -> Outcome:
         columns = column_order(T, self.order, self.bins)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
-from gpuanon.masking.contract import Changed, Operation, Promise, Records
+from gpuanon.masking.contract import Changed, Operation, Records
 from gpuanon.numerics.lockstep import Affine
 from gpuanon.numerics.svd import Axes, principal_axes
 
@@ -48,8 +48,6 @@ def _correlated(axes: Axes, draws: Draws, groups: Partition, b: float) -> Array:
 
 class Noise(Operation):
     """Normal noise of `b` times the data's variance: measured to be weak, and a benchmark for that reason."""
-
-    promise: ClassVar[Promise] = "none"
 
     use: Literal["noise"] = "noise"
     b: float = Field(default=0.1, gt=0)

@@ -7,7 +7,8 @@ from typing import ClassVar, Literal
 from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Partition, shuffle_within
 from gpuanon.arrays.rng import Draws
-from gpuanon.masking.contract import Moved, Operation, Promise, Records
+from gpuanon.masking.claims import Claim, DrawnFromGroup
+from gpuanon.masking.contract import Moved, Operation, Records
 
 
 def permute(groups: Partition, draws: Draws) -> Array:
@@ -23,7 +24,7 @@ def permute(groups: Partition, draws: Draws) -> Array:
 class Permute(Operation):
     """A random permutation of the values inside the group: keeps the (unweighted) distribution exactly."""
 
-    promise: ClassVar[Promise] = "members"
+    claim: ClassVar[type[Claim] | None] = DrawnFromGroup
 
     use: Literal["permute"] = "permute"
 

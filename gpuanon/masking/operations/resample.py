@@ -8,7 +8,8 @@ from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.errors import ParameterError
-from gpuanon.masking.contract import Moved, Operation, Promise, Records
+from gpuanon.masking.claims import Claim, DrawnFromGroup
+from gpuanon.masking.contract import Moved, Operation, Records
 from gpuanon.numerics.empirical import quantile_place, running_weights
 
 
@@ -40,7 +41,7 @@ def check_weights(weights: Array | None) -> None:
 class Resample(Operation):
     """The values of a random member of the group, with replacement: keeps the distribution in expectation."""
 
-    promise: ClassVar[Promise] = "members"
+    claim: ClassVar[type[Claim] | None] = DrawnFromGroup
 
     use: Literal["resample"] = "resample"
 

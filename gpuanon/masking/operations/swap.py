@@ -6,7 +6,7 @@ distributions and nearly keep their covariances, while no released record descen
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -17,7 +17,7 @@ from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
-from gpuanon.masking.contract import Changed, Operation, Promise, Records
+from gpuanon.masking.contract import Changed, Operation, Records
 from gpuanon.numerics.lockstep import even_batches, gather, random_order, scatter
 from gpuanon.numerics.uncorrelate import decorrelate, restore_covariance
 
@@ -93,8 +93,6 @@ def random_words(draws: Draws, rows: Array, count: int) -> Array:
 
 class Swap(Operation):
     """Columns of the coordinates permuted independently inside each group."""
-
-    promise: ClassVar[Promise] = "none"
 
     use: Literal["swap"] = "swap"
     tol: float | None = Field(

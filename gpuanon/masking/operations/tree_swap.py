@@ -10,7 +10,7 @@ sought whose components form trees (Bach and Jordan 2003); here the tree is soug
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -21,7 +21,7 @@ from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
-from gpuanon.masking.contract import Changed, Operation, Promise, Records
+from gpuanon.masking.contract import Changed, Operation, Records
 from gpuanon.masking.operations.swap import random_words
 from gpuanon.numerics.chow_liu import dependence_forest, link_threshold, mutual_information, quantile_classes
 from gpuanon.numerics.lockstep import even_batches, gather, scatter
@@ -106,8 +106,6 @@ def _class_order(classes: Array, words: Array, valid: Array) -> Array:
 
 class TreeSwap(Operation):
     """Columns permuted inside each group along the tree of their strongest dependences."""
-
-    promise: ClassVar[Promise] = "none"
 
     use: Literal["tree-swap"] = "tree-swap"
     classes: int = Field(default=10, ge=2, le=100, description="classes of a parent among which values are swapped")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import ClassVar, Literal
 
 from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Partition
@@ -12,6 +12,9 @@ from gpuanon.masking.contract import Basis
 
 class Identity(Basis):
     """The encoded columns themselves."""
+
+    plain: ClassVar[bool] = True
+    categories: ClassVar[Literal["balanced", "indicator"]] = "balanced"
 
     use: Literal["identity"] = "identity"
 

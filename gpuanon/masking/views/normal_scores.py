@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -70,6 +70,8 @@ def _special(array: Array) -> Any:
 
 class NormalScores(Basis):
     """Ranks led to standard normal scores (Lasko 2007, eq. 2.5–2.7)."""
+
+    categories: ClassVar[Literal["balanced", "indicator"]] = "balanced"
 
     use: Literal["normal-scores"] = "normal-scores"
     per_group: bool = Field(default=False, description="ranks inside each group, instead of the whole table")

@@ -103,7 +103,7 @@ class Encoding:
 
     def encode(self, table: Table) -> np.ndarray[Any, Any]:
         """(n, d) float64, finite.  Any table with these columns will do: the original, a release, a reference."""
-        self._refuse_what_no_matrix_holds()
+        self.check()
         matrix = np.empty((table.n_rows, len(self.features)), dtype=np.float64)
         each(lambda at: at[0].encode(table.arrow(at[0].name), matrix[:, at[1]]), self._places())
         return matrix
@@ -125,7 +125,7 @@ class Encoding:
         number.  A null is half a range and half a weight away: its distance is 0 to a null, from 1/2 to 1 to a value.
         """
         if self.nulls == "wildcard":
-            self._refuse_what_no_matrix_holds()
+            self.check()
         found = each(lambda codec: codec.gower(table.arrow(codec.name)), self.codecs)
         columns = [column for part in found for column in part[0]]
         matrix = np.column_stack(columns) if columns else np.empty((table.n_rows, 0))
@@ -144,8 +144,8 @@ class Encoding:
         ends = np.cumsum([len(codec.features) for codec in self.codecs])
         return [(codec, slice(end - len(codec.features), end)) for codec, end in zip(self.codecs, ends, strict=True)]
 
-    def _refuse_what_no_matrix_holds(self) -> None:
-        """Wildcards, and categories of very many levels."""
+    def check(self) -> None:
+        """Refuse what no matrix can hold: wildcards, and categories of very many levels."""
         if self.nulls == "wildcard":
             raise ParameterError(
                 'nulls: "wildcard" is for methods on equivalence classes, this one needs numbers',

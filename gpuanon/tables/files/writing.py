@@ -98,6 +98,14 @@ class Writing:
         self._streams.append(stream)
         return stream
 
+    def finish(self, path: str | Path) -> Path:
+        """Write what is left of a table, and give the hidden place where it lies until the block ends."""
+        path = Path(path)
+        for stream in self._streams:
+            if stream.path == path:
+                stream.close(well=True)
+        return next(staged.hidden for staged in self._staged if staged.final == path)
+
     def folder(self, path: str | Path) -> Path:
         """A hidden folder for Parquet parts, which several processes may fill until the block ends."""
         path = Path(path)
@@ -152,7 +160,7 @@ class Stream:
     """Takes the rows of a table piece by piece."""
 
     def __init__(self, path: Path, writer: AbstractContextManager[Callable[[pa.Table], None]], file: IO[bytes] | None):
-        self._path, self._file = path, file
+        self.path, self._file = path, file
         self._closing = ExitStack()
         try:
             with _told(path):
@@ -163,13 +171,13 @@ class Stream:
 
     def __call__(self, rows: pa.Table | Table) -> None:
         """Append these rows."""
-        with _told(self._path):
+        with _told(self.path):
             self._put(rows.to_arrow() if isinstance(rows, Table) else rows)
 
     def close(self, *, well: bool) -> None:
         """Write what is left; after an error elsewhere only let go of the file."""
         try:
-            with _told(self._path):
+            with _told(self.path):
                 self._closing.close()
         except OutputError:
             if well:

@@ -1,4 +1,4 @@
-"""Runs on a Dask cluster: the tasks of `gpuanon.running.stages`, done by whatever workers there are.
+"""Runs on a Dask cluster: the tasks of `gpuanon.running.tasks`, done by whatever workers there are.
 
 `protect` takes an existing `Client` and never starts a cluster by itself; `cluster` starts one for the command line.
 Workers exchange rows through a folder that all of them reach (a shared file system), so a lost worker costs the task
@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import BackendName
+from gpuanon.arrays.rng import as_key
 from gpuanon.arrays.threads import thread_count
 from gpuanon.errors import BackendError, ParameterError
 from gpuanon.recipe import Recipe
-from gpuanon.running.memory import as_key
-from gpuanon.running.part_files import ClusterKind, protect_in_parts
-from gpuanon.running.parts import CELL_ROWS
+from gpuanon.running.protect import ClusterKind, InParts, protect_in_parts
+from gpuanon.running.pipeline import CELL_ROWS, Workers, in_turn
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -54,7 +54,7 @@ class OnWorkers:
 
         try:
             futures = self.client.map(task, items, pure=False)
-            deserted = _Deserted(self.client, futures)
+            watchdog = NoWorkersWatchdog(self.client, futures)
             try:
                 for done, future in enumerate(as_completed(futures, raise_errors=False), 1):
                     if future.status == "error":  # the first failure ends the run: nobody waits for the rest
@@ -62,7 +62,7 @@ class OnWorkers:
                     progress.report(0.99 * done / len(items))
                 return list(self.client.gather(futures))
             finally:
-                deserted.stop()
+                watchdog.stop()
                 with suppress(Exception):  # without a scheduler nobody is left to be told
                     self.client.cancel(futures)
         except KilledWorker:
@@ -77,7 +77,7 @@ class OnWorkers:
             ) from None
 
 
-class _Deserted:
+class NoWorkersWatchdog:
     """Cancels what waits for workers when there have been none for `PATIENCE` seconds: nobody waits for ever."""
 
     def __init__(self, client: Client, futures: list[Any]) -> None:
@@ -147,7 +147,7 @@ def protect(
             target,
             key=as_key(rng),
             backend=backend,
-            runner=OnWorkers(client),
+            workers=OnWorkers(client),
             cell_rows=cell,
             resume=resume,
             resumable=rng is not None and isinstance(data, (str, Path)),
@@ -171,6 +171,18 @@ def _as_files(data: Any, scratch: Path) -> Iterator[Path]:
     with TemporaryDirectory(prefix=".gpuanon-", dir=scratch) as folder:
         data.to_parquet(folder, write_index=False)
         yield Path(folder)
+
+
+@contextmanager
+def on_cluster(how: InParts, log: Callable[[str], None]) -> Iterator[Workers]:
+    """The workers that the command line asks for: this process, or those of a cluster that is started for the run."""
+    kind = "local" if how.cluster == "none" and how.workers else how.cluster
+    with cluster(kind, how.workers) as client, performance_report(client, how.report):
+        if client is None:
+            yield in_turn
+        else:
+            log(greeting(kind, client))
+            yield OnWorkers(client)
 
 
 @contextmanager

@@ -1,0 +1,284 @@
+"""One mask of a recipe, fitted to a table and applied to the rows of a cell.
+
+A mask is fitted once, to merged summaries of the table's parts, and applied to the rows of every cell.  Rows go to the
+device in one matrix of points, or one of codes, and what changed comes back in one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays import progress
+from gpuanon.arrays.backend import Array, Backend, namespace, to_host
+from gpuanon.arrays.partition import Partition
+from gpuanon.arrays.rng import Draws, Key
+from gpuanon.errors import BackendError, RecipeError
+from gpuanon.masking.claims import Claim, RowsAccounted, Trace
+from gpuanon.masking.contract import Changed, Moved, Outcome, Placement, Recoded, Records, Summary
+from gpuanon.masking.methods.combination import Combination
+from gpuanon.masking.view import View, view_of, wanted
+from gpuanon.tables import released
+from gpuanon.tables.encoding import Encoding
+from gpuanon.tables.hierarchy import Hierarchy
+from gpuanon.tables.rows import Rows, added_records
+from gpuanon.tables.schema import Nulls, Schema
+from gpuanon.tables.summaries import Summary as TableSummary
+
+Host = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, repr=False)
+class Masked:
+    """What a mask did to the rows of a cell.
+
+    rows  : what is released
+    trace : how it came about, for the claims
+    facts : counts for the manifest, which add up over cells
+    """
+
+    rows: Rows
+    trace: Trace
+    facts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, repr=False)
+class Mask:
+    """A mask fitted to a table.
+
+    schema      : of the rows that it is applied to
+    columns     : the columns that it changes
+    encoding    : of those columns as points; None when no part sees points
+    response    : of the sensitive columns that take part in the grouping, or None
+    hierarchies : of the columns that have one, when a part sees classes
+    """
+
+    combination: Combination
+    schema: Schema
+    nulls: Nulls
+    columns: tuple[str, ...]
+    encoding: Encoding | None
+    response: Encoding | None
+    hierarchies: Mapping[str, Hierarchy]
+
+    @classmethod
+    def fit(cls, combination: Combination, summary: TableSummary, schema: Schema, nulls: Nulls) -> Mask:
+        """Fit to the merged summary of the table's parts, which holds at least `needed_columns`."""
+        columns = masked_columns(combination, schema)
+        response = tuple(name for name in needed_columns(combination, schema) if name not in columns)
+        sights = wanted(combination)
+        if "points" in sights:
+            encoding = Encoding.from_summary(summary.select(columns), schema, nulls, combination.basis.categories)
+            encoding.check()
+        return cls(
+            combination,
+            schema,
+            nulls,
+            columns,
+            encoding if "points" in sights else None,
+            Encoding.from_summary(summary.select(response), schema, "indicator") if response else None,
+            schema.hierarchies(columns) if "classes" in sights else {},
+        )
+
+    @property
+    def placement(self) -> Placement:
+        """Which rows must lie in one cell; compatible rows of different classes may be anywhere."""
+        groups = self.combination.groups
+        return "together" if groups.sees == "classes" and self.nulls == "wildcard" else groups.placement
+
+    @property
+    def released_schema(self) -> Schema:
+        """The schema of what is released."""
+        return self.schema.read_as({name: self.combination.operation.reading(k) for name, k in self._kinds().items()})
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What is promised of the released rows."""
+        names = {name: self.released_schema[name].released_names for name in self.columns}
+        apart = self.combination.groups.per_column
+        sets = [names[name] for name in self.columns] if apart else [sum(names.values(), ())]
+        return self.combination.operation.claims(self.combination.groups.least, sets)
+
+    @property
+    def accounting(self) -> RowsAccounted:
+        """What becomes of the rows, to be checked."""
+        return RowsAccounted(self.combination.operation.rows)
+
+    def points(self, rows: Rows) -> Host:
+        """(n, d) the rows as the groups see them, on the host: where near rows are is asked of it."""
+        assert self.encoding is not None
+        X = self.encoding.encode(rows.table)
+        return X if self.response is None else np.hstack([X, self._response(rows)])
+
+    def _response(self, rows: Rows) -> Host:
+        """The sensitive columns that take part in the grouping, scaled by their weight in it."""
+        assert self.response is not None
+        return np.asarray(self.response.encode(rows.table) * np.sqrt(self.combination.response_weight))
+
+    def learn(self, rows: Rows, key: Key, stream: str, backend: Backend) -> Summary:
+        """What the operation wants to know of a cell beforehand; summaries of all cells are merged."""
+        check_backend(self.combination, backend)
+        view, draws = self._view(rows, backend), key.draws(backend.upload(rows.records), stream)
+        (scope,) = view.scopes(draws, self.combination.groups.per_column)
+        groups = self.combination.groups.form(scope.grouped, scope.draws.child("groups"), view.metric)
+        T, _ = scope.coordinates(self.combination, groups)
+        return self.combination.operation.learn(T, groups, scope.records(self.combination))
+
+    def apply(self, rows: Rows, key: Key, stream: str, backend: Backend, learned: Summary | None = None) -> Masked:
+        """Mask the rows of a cell; every draw is a function of `key`, `stream` and the record number."""
+        check_backend(self.combination, backend)
+        draws = key.draws(backend.upload(rows.records), stream)
+        with progress.stage("encode"):
+            view = self._view(rows, backend)
+        outcome, groups = self._outcome(view, draws, learned)
+        with progress.stage("decode"):
+            return self._released(rows, outcome, groups, view, key, stream)
+
+    def _view(self, rows: Rows, backend: Backend) -> View:
+        """The rows as points, as classes or as both, on the device."""
+        response = None if self.response is None else self._response(rows)
+        return view_of(
+            rows.table,
+            self.schema,
+            self.combination,
+            self.encoding,
+            response,
+            self.hierarchies,
+            self.columns,
+            self.nulls,
+            backend,
+        )
+
+    def _outcome(self, view: View, draws: Draws, learned: Summary | None) -> tuple[Outcome, list[Partition]]:
+        """Form groups and apply the operation: once, or once for each column."""
+        combination = self.combination
+        scopes = view.scopes(draws, combination.groups.per_column)
+        outcomes: list[Outcome] = []
+        formed: list[Partition] = []
+        for scope in scopes:
+            with progress.stage("") if len(scopes) > 1 else nullcontext():  # of many scopes, the scopes are reported
+                groups = combination.groups.form(scope.grouped, scope.draws.child("groups"), view.metric)
+            with progress.stage("mask"):
+                T, inverse = scope.coordinates(combination, groups)
+                outcome = combination.operation.apply(T, groups, scope.records(combination, learned))
+                outcomes.append(replace(outcome, values=inverse(outcome.values)) if isinstance(outcome, Changed) else outcome)
+            formed.append(groups)
+        return (outcomes[0] if len(outcomes) == 1 else _side_by_side(outcomes)), formed
+
+    def _released(
+        self, rows: Rows, outcome: Outcome, groups: list[Partition], view: View, key: Key, stream: str
+    ) -> Masked:
+        """Download what changed, once, and put it into the table."""
+        labels = groups[0].labels() if any(claim.needs_labels for claim in self.claims) else None
+        got = _download(outcome, labels)
+        at = np.arange(len(rows)) if got.rows is None else got.rows
+        records = rows.records[at]
+        if outcome.added:
+            parents = records[-outcome.added :]
+            records = np.concatenate([records[: -outcome.added], added_records(key, stream, parents)])
+        columns: released.Columns
+        if isinstance(outcome, Moved):
+            assert got.source is not None
+            columns = released.moved(rows.table, self.columns, got.source)
+        elif isinstance(outcome, Changed):
+            assert self.encoding is not None
+            decoded = self.encoding.decode(got.values, rows.table)
+            columns = {name: {name: series} for name, series in decoded.items()}
+        else:
+            assert isinstance(outcome, Recoded)
+            columns = released.recoded(rows.table, self.released_schema, self.columns, outcome.columns, view.values)
+        fill = key.draws(records[-outcome.added :], f"{stream}/fill") if outcome.added else None
+        table = released.assemble(rows.table, self.columns, columns, got.rows, fill)
+        sizes = [part.sizes for part in groups]
+        trace = Trace(
+            groups=sum(part.parts for part in groups),
+            smallest=min((int(size.min()) for size in sizes if len(size)), default=0),
+            rows=at,
+            labels=got.labels,
+            source=got.source,
+        )
+        return Masked(Rows(table, records), trace, outcome.facts)
+
+    def _kinds(self) -> dict[str, Any]:
+        return {name: self.schema[name].kind for name in self.columns}
+
+
+@dataclass(frozen=True, repr=False)
+class _Downloaded:
+    """The arrays of an outcome on the host."""
+
+    rows: Host | None
+    source: Host | None
+    values: Host
+    labels: Host | None
+
+
+def _download(outcome: Outcome, labels: Array | None) -> _Downloaded:
+    """Everything that has one value or one line per row, in one transfer."""
+    whole: dict[str, Array] = {}
+    if outcome.rows is not None:
+        whole["rows"] = outcome.rows
+    if isinstance(outcome, Moved) and outcome.source is not outcome.rows:
+        whole["source"] = outcome.source
+    if labels is not None:
+        whole["labels"] = labels
+    values: Host = np.empty((0, 0))
+    if isinstance(outcome, Changed):
+        values, whole = _values_with(outcome.values, whole)
+    elif whole:
+        xp = namespace(next(iter(whole.values())))
+        ends = np.cumsum([len(array) for array in whole.values()])
+        parts = np.split(to_host(xp.concatenate(list(whole.values()))), ends[:-1])
+        whole = dict(zip(whole, parts, strict=True))
+    rows = whole.get("rows")
+    source = whole.get("source", rows if isinstance(outcome, Moved) else None)
+    return _Downloaded(rows, source, values, whole.get("labels"))
+
+
+def _values_with(values: Array, beside: dict[str, Array]) -> tuple[Host, dict[str, Host]]:
+    """New coordinates, and whole numbers beside them (exact in float64), in one transfer where lengths allow it."""
+    xp = namespace(values)
+    fitting = {name: array for name, array in beside.items() if len(array) == len(values)}
+    columns = [values, *(array[:, None].astype(values.dtype) for array in fitting.values())]
+    whole = to_host(xp.concatenate(columns, axis=1) if fitting else values).astype(np.float64, copy=False)
+    got = {name: whole[:, values.shape[1] + at].astype(np.int64) for at, name in enumerate(fitting)}
+    got |= {name: to_host(array) for name, array in beside.items() if name not in fitting}
+    return whole[:, : values.shape[1]], {name: got[name] for name in beside}
+
+
+def _side_by_side(outcomes: list[Outcome]) -> Changed:
+    """The outcomes of single columns as one."""
+    values = [outcome.values for outcome in outcomes if isinstance(outcome, Changed)]
+    return Changed(namespace(values[0]).concatenate(values, axis=1))
+
+
+def check_backend(combination: Combination, backend: Backend) -> None:
+    """Refuse groups that are written for the CPU where a device was chosen: nothing falls back in silence."""
+    if combination.groups.host_only and backend.name != "numpy":
+        raise BackendError(
+            f"groups: {combination.groups.use!r} runs on the CPU only, and the backend is {backend.name}",
+            hint="--backend numpy",
+        )
+
+
+def needed_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
+    """The columns that a mask has to know: those that it changes, and sensitive ones that take part in its grouping."""
+    columns = masked_columns(combination, schema)
+    return columns + tuple(name for name in schema.sensitive if combination.response_weight and name not in columns)
+
+
+def masked_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
+    """The columns that a mask changes."""
+    chosen = schema.select(combination.columns)
+    if schema.weight in chosen:
+        raise RecipeError(f"mask: columns: {schema.weight!r} is the weight and is not masked")
+    if not chosen:
+        raise RecipeError(
+            "mask: columns: no column is chosen",
+            hint='give at least one column role = "quasi", or name the mask\'s columns',
+        )
+    return chosen

@@ -1,0 +1,161 @@
+"""The rows of a cell as the parts of a mask see them: as points, as classes, or as both, on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, Backend, namespace
+from gpuanon.arrays.partition import Partition
+from gpuanon.arrays.rng import Draws
+from gpuanon.masking.contract import ClassInfo, Records, Sight, Summary
+from gpuanon.masking.methods.combination import Combination
+from gpuanon.numerics.distance import EUCLIDEAN, Metric
+from gpuanon.tables.codes import ColumnCodes, column_codes
+from gpuanon.tables.encoding import Encoding
+from gpuanon.tables.hierarchy import Hierarchy
+from gpuanon.tables.schema import Nulls, Schema
+from gpuanon.tables.table import Table
+from gpuanon.tables.values import floats
+
+Host = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, repr=False)
+class Scope:
+    """Columns that share their groups: all of a mask's, or one of them.
+
+    grouped     : what the groups see
+    X           : what the basis sees; None when no part but the groups sees points
+    codes       : what an operation on classes sees; None when it sees points
+    categorical : for each column of `X` whether it stands for a category
+    """
+
+    draws: Draws
+    grouped: Array
+    X: Array | None
+    codes: Array | None
+    categorical: tuple[bool, ...]
+    classes: ClassInfo | None
+    weights: Array | None
+
+    def coordinates(self, combination: Combination, groups: Partition) -> tuple[Array, Callable[[Array], Array]]:
+        """What the operation sees, and the inverse of its coordinates."""
+        if combination.operation.sees == "classes":
+            assert self.codes is not None
+            return self.codes, lambda T: T
+        assert self.X is not None
+        return combination.basis.forward(self.X, groups)
+
+    def records(self, combination: Combination, learned: Summary | None = None) -> Records:
+        """What the operation may know besides."""
+        plain = combination.basis.plain
+        draws = self.draws.child("operation")
+        return Records(draws, self.weights, self.categorical if plain else None, self.classes, learned)
+
+
+@dataclass(frozen=True, repr=False)
+class View:
+    """The rows of a cell.
+
+    X        : (n, d) the encoded columns, or None
+    grouped  : what the groups see: `X`, with the sensitive columns that take part in the grouping; Gower's columns; codes
+    metric   : of `grouped`
+    codes    : (n, columns) codes, or None
+    values   : for each column of `codes` the values at each depth of its hierarchy
+    features : for each column of `X` its table column, and whether it stands for a category
+    weights  : (n,) sample weights, or None
+    """
+
+    X: Array | None
+    grouped: Array
+    metric: Metric
+    codes: Array | None
+    classes: ClassInfo | None
+    values: tuple[ColumnCodes, ...]
+    features: tuple[tuple[str, bool], ...]
+    weights: Array | None
+
+    def scopes(self, draws: Draws, per_column: bool) -> list[Scope]:
+        """The whole, or each table column by itself with draws of its own."""
+        if not per_column:
+            categorical = tuple(flag for _, flag in self.features)
+            return [Scope(draws, self.grouped, self.X, self.codes, categorical, self.classes, self.weights)]
+        assert self.X is not None
+        scopes = []
+        for name in dict.fromkeys(column for column, _ in self.features):
+            chosen = [at for at, (column, _) in enumerate(self.features) if column == name]
+            place = slice(chosen[0], chosen[-1] + 1)  # the features of a column lie side by side
+            X = namespace(self.X).ascontiguousarray(self.X[:, place])
+            flags = tuple(self.features[at][1] for at in chosen)
+            scopes.append(Scope(draws.child(name), X, X, None, flags, None, self.weights))
+        return scopes
+
+
+def wanted(combination: Combination) -> set[Sight]:
+    """As what the parts of a mask see the rows."""
+    return {combination.groups.sees, combination.operation.sees}
+
+
+def view_of(
+    table: Table,
+    schema: Schema,
+    combination: Combination,
+    encoding: Encoding | None,
+    response: Host | None,
+    hierarchies: Mapping[str, Hierarchy],
+    columns: tuple[str, ...],
+    nulls: Nulls,
+    backend: Backend,
+) -> View:
+    """Encode the rows of `table` and put them on the device.
+
+    response : (n, s) sensitive columns that take part in the grouping, or None
+    """
+    points, metric = None, EUCLIDEAN
+    weights = None if schema.weight is None else floats(table.arrow(schema.weight))
+    X = grouped = codes = classes = None
+    values: tuple[ColumnCodes, ...] = ()
+    if encoding is not None:
+        points, metric, width = _blocks(table, combination, encoding, response, weights)
+        X, grouped, weights = _parted(backend.upload(np.ascontiguousarray(points, dtype=backend.real)), metric, *width)
+    elif weights is not None:
+        weights = backend.upload(weights)
+    if "classes" in wanted(combination):
+        values = tuple(column_codes(table, schema, name, hierarchies.get(name)) for name in columns)
+        codes = backend.upload(np.stack([column.codes for column in values], axis=1))
+        ordered = tuple(schema[name].kind != "categorical" for name in columns)
+        ancestors = tuple(backend.upload(column.ancestors) for column in values)
+        classes = ClassInfo(columns, ordered, ancestors, nulls == "wildcard")
+    if combination.groups.sees == "classes":
+        grouped = codes
+    features = () if encoding is None else tuple((f.column, f.kind != "value") for f in encoding.features)
+    return View(X, grouped, metric, codes, classes, values, features, weights)
+
+
+def _blocks(
+    table: Table, combination: Combination, encoding: Encoding, response: Host | None, weights: Host | None
+) -> tuple[Host, Metric, tuple[int, bool]]:
+    """One matrix for one upload: the encoded columns, what else the groups see, the weights; and its layout."""
+    blocks, metric = [encoding.encode(table)], EUCLIDEAN
+    if combination.metric == "gower":
+        gower, metric = encoding.gower(table)
+        blocks.append(gower)
+    elif response is not None:
+        blocks.append(response)
+    if weights is not None:
+        blocks.append(weights[:, None])
+    whole = blocks[0] if len(blocks) == 1 else np.hstack(blocks)
+    return whole, metric, (blocks[0].shape[1], weights is not None)
+
+
+def _parted(matrix: Array, metric: Metric, width: int, weighted: bool) -> tuple[Array, Array, Array | None]:
+    """The encoded columns, what the groups see, and the weights, of the matrix that was uploaded."""
+    xp = namespace(matrix)
+    end = matrix.shape[1] - weighted
+    X = xp.ascontiguousarray(matrix[:, :width])
+    grouped = xp.ascontiguousarray(matrix[:, width:end] if metric is not EUCLIDEAN else matrix[:, :end])
+    return X, grouped, matrix[:, -1] if weighted else None

@@ -1,0 +1,394 @@
+"""The one pipeline: read → schema → for each mask: summarise · place · mask → order at random → check → limits.
+
+The same code masks a table in memory, in files larger than memory, and on the workers of a cluster.  Two things vary, and
+are arguments: the store between the steps and who does the tasks.  Everything that decides the release is fixed by
+the data, the recipe, the key and the cell size: never by parts, workers or the order of events.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any, Protocol
+
+import numpy as np
+
+from gpuanon.arrays import progress
+from gpuanon.arrays.backend import Backend
+from gpuanon.arrays.rng import Key
+from gpuanon.errors import GuaranteeError, InputError
+from gpuanon.masking.claims import Claim, ColumnSet, Guarantee, no_promise
+from gpuanon.masking.contract import Summary
+from gpuanon.masking.mask import Mask, check_backend, masked_columns, needed_columns
+from gpuanon.masking.methods.catalogue import AnyMask
+from gpuanon.numerics.cut_tree import grow, unite
+from gpuanon.recipe import Recipe
+from gpuanon.running import tasks
+from gpuanon.running.automatic import resolve
+from gpuanon.running.store import Part, Store, StoredPart
+from gpuanon.running.tasks import Cell, CellResult, Content, Placing
+from gpuanon.tables.class_counts import HELD, ClassCounts
+from gpuanon.tables.rows import Rows
+from gpuanon.tables.schema import Schema
+from gpuanon.tables.summaries import Summary as TableSummary
+from gpuanon.tables.table import Table
+
+CELL_ROWS = 100_000
+"""Rows of a cell: so many that what is lost at its borders does not show, so few that any worker holds them."""
+
+SAMPLED_PER_CELL = 256
+"""Rows sampled for each cell, on which the tree of cuts is grown."""
+
+AUTOMATIC_ROWS = 100_000
+"""Rows on which an automatic parameter is chosen, at most."""
+
+RELEASE_PART_ROWS = 500_000
+RELEASE_PART_VALUES = 10_000_000
+"""A release part has about so many rows, fewer if they are wide."""
+
+
+class Workers(Protocol):
+    """Who does the tasks."""
+
+    def __call__(self, task: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        """Apply `task` to every item; results in the order of the items."""
+
+
+def in_turn(task: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+    """The simplest workers: this process, one task after the other."""
+    results = []
+    for number, item in enumerate(items, 1):
+        results.append(task(item))
+        if len(items) > 1:
+            progress.report(0.99 * number / len(items))
+    return results
+
+
+@dataclass(frozen=True)
+class Step:
+    """A mask that was applied.
+
+    mask   : as the recipe has it, automatic parameters chosen
+    fitted : to the table
+    result : what all cells report
+    stands : whether no later mask changes its columns
+    """
+
+    mask: AnyMask
+    fitted: Mask
+    result: CellResult
+    stands: bool
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The claims that stand."""
+        return self.fitted.claims if self.stands else ()
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a run leaves in its store.
+
+    schema   : of the input
+    rows     : of the input and of the release
+    added    : released rows that stand for no record
+    parts    : number of release parts
+    smallest : rows of the smallest class of each set in `sets`, in the release as it lies in the store
+    quasi    : all quasi-identifiers as they are released
+    """
+
+    schema: Schema
+    rows: tuple[int, int]
+    added: int
+    parts: int
+    steps: tuple[Step, ...]
+    smallest: Mapping[ColumnSet, int]
+    quasi: ColumnSet
+
+    @property
+    def sets(self) -> tuple[ColumnSet, ...]:
+        """Sets of released columns whose classes the claims and the headline speak of."""
+        return tuple(self.smallest)
+
+    def conclude(self, smallest: Mapping[ColumnSet, int]) -> tuple[Guarantee, ...]:
+        """The guarantees that stand, judged by the smallest classes of a table or file; refuses by `GuaranteeError`."""
+        found: list[Guarantee] = []
+        for step in self.steps:
+            evidence = step.result.evidence[1:]
+            found += [claim.conclude(its, smallest) for claim, its in zip(step.claims, evidence, strict=True)]
+            if step.stands and not step.claims:
+                found.append(no_promise(step.fitted.columns))
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What all steps of a run share.
+
+    cell_rows : rows of a cell, about; None for one cell
+    log       : is given, after each stage, its speed and the bytes that it wrote
+    """
+
+    recipe: Recipe
+    key: Key
+    backend: Backend
+    store: Store
+    workers: Workers = in_turn
+    cell_rows: int | None = None
+    log: Callable[[str], None] = lambda text: None
+
+    def stage(self, name: str, task: Callable[[Any], Any], items: Sequence[Any], written: Sequence[str] = ()) -> list[Any]:
+        """Do `task` for every item, each once however often the run is resumed; results in order.
+
+        written : names under which the tasks put rows, whose sizes are logged
+        """
+        began = time.perf_counter()
+        with progress.stage(name.split("-")[0]):
+            results = self.workers(partial(_once, self.store, name, task), list(enumerate(items)))
+        moved = self.store.size(written)
+        size = f", {moved / 1e6:,.1f} MB written" if moved else ""
+        self.log(f"{name}: {len(items)} tasks, {time.perf_counter() - began:.1f} s{size}")
+        return results
+
+
+def _once(store: Store, name: str, task: Callable[[Any], Any], item: tuple[int, Any]) -> Any:
+    """One task of a stage, unless it is done."""
+    return store.once(f"{name}-{item[0]:05d}", partial(task, item[1]))
+
+
+def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table | None = None) -> Done:
+    """Mask a table that lies in parts; the release is left in the store, checked, its rows in random order.
+
+    Parameters
+    ----------
+    parts : the input; of one part when the store is memory
+    head : a table with the columns of the input, with or without rows
+    reference : a second, non-overlapping sample of the population, for automatic parameters
+    """
+    rows = sum(part.rows for part in parts)
+    schema = Schema.infer(head, run.recipe.columns)
+    if rows == 0:
+        raise InputError("the table has no rows", hint="there is nothing to mask")
+    for mask in run.recipe.mask:
+        check_backend(mask.combination(), run.backend)
+    state = _State(list(parts), schema.without(schema.identifiers), rows)
+    steps: list[Step] = []
+    for number in range(len(run.recipe.mask)):
+        step, state = _step(run, number, state, schema, reference)
+        steps.append(step)
+    if state.rows == 0:
+        raise GuaranteeError("no row is left to be released; nothing was written", hint="a smaller k keeps more rows")
+    names = tuple(part.name for part in state.parts if isinstance(part, StoredPart))
+    assemble = partial(tasks.assemble, store=run.store, names=names, key=run.key, stream=f"row order/{state.salt}")
+    _check_rows(state.rows, sum(run.stage("assemble", assemble, range(state.release_parts))))
+    run.store.forget(names)
+    added = sum(int((run.store.origin(at) < 0).sum()) for at in range(state.release_parts))
+    quasi = tuple(name for column in state.schema.quasi for name in state.schema[column].released_names)
+    counted = [columns for step in steps for claim in step.claims for columns in claim.counted]
+    sets = tuple(dict.fromkeys([*counted, *([quasi] if quasi else [])]))
+    done = Done(
+        schema,
+        (rows, state.rows),
+        added,
+        state.release_parts,
+        tuple(steps),
+        _smallest_classes(run, state, sets),
+        quasi,
+    )
+    done.conclude(done.smallest)
+    return done
+
+
+@dataclass(frozen=True)
+class _State:
+    """Where a run is between two masks.
+
+    schema        : of the rows as they are now
+    salt          : makes the order of the rows a function of what they are and of the recipe
+    release_parts : number of parts of the release
+    """
+
+    parts: Sequence[Part]
+    schema: Schema
+    rows: int
+    salt: str = ""
+    release_parts: int = 1
+
+
+def _step(
+    run: Run, number: int, state: _State, schema: Schema, reference: Table | None
+) -> tuple[Step, _State]:
+    """Apply mask `number` to all rows."""
+    mask, fitted, placing = _planned(run, number, state, schema, reference)
+    names = tuple(f"cells-{number}-{at:05d}" for at in range(len(state.parts)))
+    place = partial(
+        tasks.place,
+        store=run.store,
+        mask=fitted,
+        placing=placing,
+        key=run.key,
+        stream=f"cells.{number}",
+        drop=schema.identifiers if number == 0 else (),
+    )
+    placed = run.stage(f"place-{number}", place, list(zip(state.parts, names, strict=True)), names)
+    counts = [count for count, _ in placed]
+    _check_rows(state.rows, sum(rows for count in counts for rows in count.values()))
+    if number:
+        run.store.forget(part.name for part in state.parts if isinstance(part, StoredPart))
+    cells = _cells(counts, placing.count, run.cell_rows, fitted)
+    salt = state.salt or _salt(run.recipe, [content for _, content in placed], len(cells))
+    last = number == len(run.recipe.mask) - 1
+    release_parts = _release_parts(run, state) if last else 1
+    targets = [f"masked-{number}-{at:05d}" for at in range(len(cells))]
+    stands = not _changed_later(run, number, state.schema)
+    work = partial(
+        tasks.mask_cell,
+        store=run.store,
+        names=names,
+        mask=fitted,
+        learned=_learned(run, number, names, cells, fitted),
+        key=run.key,
+        stream=f"mask.{number}",
+        backend=run.backend,
+        checked=stands,
+        release=(f"release part/{salt}", release_parts),
+    )
+    results: list[CellResult] = run.stage(f"mask-{number}", work, list(zip(cells, targets, strict=True)), targets)
+    run.store.forget(names)
+    result = reduce(CellResult.merge, results)
+    _check_rows(state.rows, result.evidence[0].sums["rows_in"])
+    parts = [StoredPart(run.store, name, cell.rows) for name, cell in zip(targets, results, strict=True)]
+    after = _State(parts, fitted.released_schema, result.rows, salt, release_parts)
+    return Step(mask, fitted, result, stands), after
+
+
+def _planned(
+    run: Run, number: int, state: _State, schema: Schema, reference: Table | None
+) -> tuple[AnyMask, Mask, Placing]:
+    """Fit mask `number` to summaries of the parts, choose its automatic parameters, and say where rows go."""
+    mask = run.recipe.mask[number]
+    combination = mask.combination()
+    count = 1 if run.cell_rows is None else max(1, round(state.rows / run.cell_rows))
+    alternatives = mask.alternatives(min(state.rows, AUTOMATIC_ROWS))
+    wanted = max(SAMPLED_PER_CELL * count if count > 1 else 0, AUTOMATIC_ROWS if alternatives else 0)
+    columns = needed_columns(combination, state.schema)
+    known = (*schema.quasi, *schema.sensitive, *schema.with_role("weight"))
+    summarise = partial(
+        tasks.summarise,
+        schema=state.schema,
+        columns=columns,
+        checked=tuple(name for name in known if name not in columns) if number == 0 else (),
+        key=run.key,
+        stream=f"cells.{number}",
+        rate=min(1.0, wanted / state.rows),
+    )
+    found = run.stage(f"summarise-{number}", summarise, state.parts)
+    summary = TableSummary.merged([part for part, _ in found])
+    sample = Rows.concatenated([rows for _, rows in found]).sorted() if wanted else None
+    if alternatives:
+        assert sample is not None
+        mask = resolve(alternatives, sample, state.schema, run.recipe.nulls, reference, run.key, f"mask.{number}", run.backend)
+    fitted = Mask.fit(mask.combination(), summary, state.schema, run.recipe.nulls)
+    return mask, fitted, _placing(fitted, count, sample)
+
+
+def _placing(fitted: Mask, count: int, sample: Rows | None) -> Placing:
+    """How rows are placed, by what the groups declare."""
+    if fitted.placement == "together":
+        return Placing(False, None, 1)
+    if fitted.placement != "near" or count == 1:
+        return Placing(fitted.placement == "class", None, count)
+    assert sample is not None
+    return Placing(False, grow(fitted.points(sample), min(count, len(sample))), count)
+
+
+def _cells(counts: list[dict[int, int]], places: int, cell_rows: int | None, fitted: Mask) -> list[Cell]:
+    """Places to be masked together: neighbours, until there are half the rows of a cell, and many groups.
+
+    Where many rows are equal no cut divides them: what is larger than two cells is divided at random, if groups may be.
+    """
+    if places == 1 or cell_rows is None:
+        return [Cell((0,))] if fitted.placement in ("class", "together") or cell_rows is None else _shares(
+            [0], sum(sum(count.values()) for count in counts), cell_rows, fitted
+        )
+    total = np.zeros(places, dtype=np.int64)
+    for count in counts:
+        for place, rows in count.items():
+            total[place] += rows
+    numbers = unite(total, max(cell_rows // 2, 8 * (fitted.combination.k or 1)))
+    found: list[Cell] = []
+    for number in range(int(numbers.max()) + 1):
+        united = np.flatnonzero(numbers == number)
+        found += _shares(united.tolist(), int(total[united].sum()), cell_rows, fitted)
+    return found
+
+
+def _shares(places: list[int], rows: int, cell_rows: int, fitted: Mask) -> list[Cell]:
+    """These places as one cell, or divided at random when there are too many rows."""
+    size = max(cell_rows, 16 * (fitted.combination.k or 1))
+    divisible = fitted.placement in ("near", "random") and rows > 2 * size
+    shares = rows // size if divisible else 1
+    return [Cell(tuple(places), (at, shares)) for at in range(shares)]
+
+
+def _learned(run: Run, number: int, names: tuple[str, ...], cells: list[Cell], fitted: Mask) -> Summary | None:
+    """The merged summary of all cells that the operation asks for."""
+    if not fitted.combination.operation.learns:
+        return None
+    task = partial(
+        tasks.learn,
+        store=run.store,
+        names=names,
+        mask=fitted,
+        key=run.key,
+        stream=f"mask.{number}",
+        backend=run.backend,
+    )
+    found: list[Summary] = run.stage(f"learn-{number}", task, cells)
+    return reduce(lambda one, other: one.merge(other), found)
+
+
+def _release_parts(run: Run, state: _State) -> int:
+    """Number of release parts."""
+    if run.store.one_part:
+        return 1
+    rows = min(RELEASE_PART_ROWS, RELEASE_PART_VALUES // len(state.schema.columns) + 1)
+    return max(1, -(-state.rows // rows))
+
+
+def _salt(recipe: Recipe, contents: list[Content], cells: int) -> str:
+    """Different for different recipes, tables and cells: two releases under one key share no order of rows."""
+    low, high = (sum(content[half] for content in contents) % 2**64 for half in (0, 1))
+    text = f"{recipe.model_dump_json()} {low} {high} {cells}"
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _changed_later(run: Run, number: int, schema: Schema) -> bool:
+    """Whether a mask after mask `number` changes one of its columns."""
+    columns = [set(masked_columns(mask.combination(), schema)) for mask in run.recipe.mask[number:]]
+    return any(columns[0] & later for later in columns[1:])
+
+
+def _smallest_classes(run: Run, state: _State, sets: tuple[ColumnSet, ...]) -> dict[ColumnSet, int]:
+    """Rows of the smallest class of each set of columns in the release."""
+    if not sets:
+        return {}
+    smallest = dict.fromkeys(sets, state.rows)
+    rounds = max(1, -(-state.rows // HELD))
+    for at in range(rounds):
+        task = partial(tasks.count, store=run.store, sets=sets, share=(at, rounds))
+        found = run.stage(f"count-{at}", task, range(state.release_parts))
+        for number, columns in enumerate(sets):
+            counts = ClassCounts.merged([part[number] for part in found])
+            if len(counts.sizes):
+                smallest[columns] = min(smallest[columns], counts.smallest)
+    return smallest
+
+
+def _check_rows(expected: int, found: int) -> None:
+    """No row may be lost between two steps, or come twice."""
+    if expected != found:
+        raise GuaranteeError(f"{expected} rows went in and {found} came out; nothing was written")

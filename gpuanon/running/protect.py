@@ -1,0 +1,246 @@
+"""`protect`: from a dataframe to a release, from a file to a file, in memory or in parts; all through one pipeline."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from gpuanon import __version__
+from gpuanon.arrays import progress
+from gpuanon.arrays.backend import Backend, BackendName, choose
+from gpuanon.arrays.rng import Key, as_key
+from gpuanon.assessing.streams import Pieces
+from gpuanon.errors import GuaranteeError, InputError, OutputError, ParameterError, RecipeError
+from gpuanon.recipe import Recipe
+from gpuanon.running.limits import check_limits
+from gpuanon.running.manifest import describe
+from gpuanon.running.pipeline import CELL_ROWS, Done, Run, Workers, in_turn, protect_parts
+from gpuanon.running.release import Release, manifest_path, write_release
+from gpuanon.running.sources import head_of, in_parquet, parquet_parts
+from gpuanon.running.store import FolderStore, MemoryPart, MemoryStore
+from gpuanon.running.workspace import Workspace
+from gpuanon.tables.files import io
+from gpuanon.tables.files.reading import parquet_files
+from gpuanon.tables.table import Table
+
+ClusterKind: TypeAlias = Literal["none", "local", "cuda", "slurm", "mpi"]
+
+
+def protect(
+    data: Any,
+    recipe: Recipe | Mapping[str, Any] | str | Path,
+    *,
+    rng: Key | bytes | int | np.random.Generator | None = None,
+    backend: BackendName = "auto",
+    reference: Any = None,
+) -> Release:
+    """Mask a table as a recipe says, and verify what the recipe promises.
+
+    Parameters
+    ----------
+    data : any dataframe that narwhals reads, or `Table`
+    recipe : a `Recipe`, the same structure as a mapping, or the path of a recipe file
+    rng : the secret of the draws; None takes a fresh one from the operating system.  The same secret, table and
+        recipe give the same release, whatever the backend, the batch size or the number of threads.
+    backend : ``"auto"``, ``"numpy"`` or ``"cupy"``; an explicit one runs there or fails
+    reference : a second, non-overlapping sample of the same population, for limits on measures that need one
+
+    Returns
+    -------
+    Release
+        Its `.data` is the same kind of dataframe as `data`, rows in random order, identifiers gone.
+
+    Raises
+    ------
+    GuaranteeError
+        When the release would not keep its guarantee or exceeds one of the recipe's limits.
+    """
+    began = time.perf_counter()
+    run = Run(Recipe.load(recipe), as_key(rng), choose(backend), MemoryStore())
+    original, sample = Table.of(data), None if reference is None else Table.of(reference)
+    done = protect_parts(run, [MemoryPart(original)], original, sample)
+    released, link = run.store.released(0), run.store.origin(0)
+    manifest = describe(run.recipe, run.backend.name, done)
+    measured = _limited(run, done, Pieces.of(original), Pieces.of(released), link, sample)
+    manifest |= {**measured, "seconds": round(time.perf_counter() - began, 3)}
+    return Release(released, manifest, link, done)
+
+
+def _limited(
+    run: Run, done: Done, original: Pieces, release: Pieces, link: np.ndarray[Any, Any], reference: Table | None
+) -> dict[str, Any]:
+    """What the recipe's limits were measured to be, for the manifest."""
+    if not run.recipe.limits:
+        return {}
+    with progress.stage("limits"):
+        found = check_limits(
+            original, release, done.schema, run.recipe.limits, link=link, reference=reference, backend=run.backend
+        )
+    return {"measured": found}
+
+
+@dataclass(frozen=True)
+class InParts:
+    """How the command line masks a table in parts.
+
+    workers : number of workers; None or 0 without a cluster: this process
+    cluster : where the workers are
+    cell    : rows that are masked together, about; None for `CELL_ROWS`
+    resume  : go on with an interrupted run
+    report  : file for Dask's performance report, or None
+    """
+
+    workers: int | None = None
+    cluster: ClusterKind = "none"
+    cell: int | None = None
+    resume: bool = False
+    report: Path | None = None
+
+
+def protect_file(
+    source: Path,
+    recipe: Path,
+    output: Path,
+    *,
+    backend: BackendName = "auto",
+    key_file: Path | None = None,
+    reference: Path | None = None,
+    link: Path | None = None,
+    force: bool = False,
+    in_parts: InParts | None = None,
+    log: Callable[[str], None] = lambda text: None,
+) -> dict[str, Any]:
+    """Mask the table in a file; everything that can be refused is refused before the work begins.
+
+    in_parts : how to mask it in parts; None for all at once, in memory
+    """
+    began = time.perf_counter()
+    loaded, key = Recipe.load(recipe), Key.find(key_file)
+    kept = key_file is not None or "GPUANON_KEY" in os.environ
+    if in_parts is not None and in_parts.resume and not kept:
+        raise ParameterError("resume: the key of the interrupted run is needed", hint="--key-file, or GPUANON_KEY")
+    inputs = [path for path in (source, recipe, key_file, reference) if path is not None]
+    io.check_output(output, force=force, inputs=inputs)
+    for beside in (manifest_path(output), link):
+        if beside is not None:
+            io.check_output(beside, force=force, inputs=inputs, table=False)
+    chosen = choose(backend)
+    log(f"backend: {chosen.name} ({chosen.reason})")
+    with progress.stage("read"):
+        sample = None if reference is None else read_table(reference, loaded)
+    if in_parts is None:
+        with progress.stage("read"):
+            table = read_table(source, loaded)
+        release = protect(table, loaded, rng=key, backend=chosen.name, reference=sample)
+        with progress.stage("write"):
+            manifest = release.write(output, link=link, force=force)
+    else:
+        from gpuanon.running.workers import on_cluster
+
+        with on_cluster(in_parts, log) as workers:
+            manifest = protect_in_parts(
+                source, loaded, output, key=key, backend=chosen.name, workers=workers,
+                cell_rows=in_parts.cell or CELL_ROWS, reference=sample, link=link, resume=in_parts.resume,
+                resumable=kept, force=force, log=log,
+            )  # fmt: skip
+    names = ("rows_in", "rows_out", "rows_added", "rows_dropped", "backend", "mask", "guarantee", "quasi", "warnings")
+    seconds = round(time.perf_counter() - began, 3)
+    return {**{name: manifest[name] for name in names}, "seconds": seconds, "output": str(output)}
+
+
+def protect_in_parts(
+    source: Path,
+    recipe: Recipe,
+    output: Path,
+    *,
+    key: Key,
+    backend: BackendName = "auto",
+    workers: Workers = in_turn,
+    cell_rows: int = CELL_ROWS,
+    reference: Table | None = None,
+    link: Path | None = None,
+    resume: bool = False,
+    resumable: bool = True,
+    force: bool = False,
+    log: Callable[[str], None] = lambda text: None,
+) -> dict[str, Any]:
+    """Mask the table at `source` in parts and write `output`, a file or a folder of Parquet parts; the manifest.
+
+    The run works in a private folder beside the output.  It is removed when the run ends, and when it fails for a
+    reason that a second try would meet again; an interrupted run leaves it for ``resume``, unless it cannot be resumed
+    because nobody has its key.
+    """
+    began = time.perf_counter()
+    io.check_output(output, force=force, inputs=[source])
+    io.check_output(manifest_path(output), force=force, table=False)
+    io.open(source)  # a missing or broken input is named before anything is made
+    chosen = choose(backend)
+    identity = _identity(source, recipe, key, cell_rows, chosen)
+    workspace = Workspace.begin(work_path(output), identity, resume=resume, force=force)
+    try:
+        parts = parquet_parts(in_parquet(source, workspace.folder, recipe.text_columns))
+        store = FolderStore(workspace)
+        run = Run(recipe, key, chosen, store, workers, cell_rows, log)
+        done = protect_parts(run, parts, head_of(parts, store, workers), reference)
+        origins = [store.origin(at) for at in range(done.parts)]
+        manifest = describe(recipe, chosen.name, done)
+        original = Pieces(lambda: (part.read().table for part in parts), done.rows[0])
+        released = Pieces(lambda: (store.released(at) for at in range(done.parts)), done.rows[1])
+        manifest |= _limited(run, done, original, released, np.concatenate(origins), reference)
+        if _identity(source, recipe, key, cell_rows, chosen) != identity:
+            raise InputError(f"{source}: was changed while it was read; nothing was written")
+        manifest |= {"cell_rows": cell_rows, "seconds": round(time.perf_counter() - began, 3)}
+        manifest = write_release(
+            output, released.give(), manifest, done, link, origins, force=force,
+            fill=None if output.suffix else lambda folder: _link_parts(store.release_folder, folder),
+        )  # fmt: skip
+    except (InputError, RecipeError, ParameterError, GuaranteeError):
+        workspace.end()
+        raise
+    except BaseException:
+        if not resumable:
+            workspace.end()
+        raise
+    workspace.end()
+    return manifest
+
+
+def work_path(output: Path) -> Path:
+    """The private folder of a run, beside its output."""
+    return output.absolute().with_name(f".{output.name}.gpuanon-work")
+
+
+def read_table(path: Path, recipe: Recipe) -> Table:
+    """The table in a file; in a CSV, columns that the recipe calls categorical or identifiers are text (post codes)."""
+    return io.read(path, recipe.text_columns)
+
+
+def _identity(source: Path, recipe: Recipe, key: Key, cell_rows: int, backend: Backend) -> dict[str, Any]:
+    """What decides a release; the key by a digest that does not lead back to it."""
+    files = parquet_files(source) if source.is_dir() else [source]
+    seen = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    decides = [seen, recipe.model_dump(mode="json"), cell_rows, backend.name, __version__]
+    digest = hashlib.blake2b(json.dumps(decides).encode(), digest_size=16)
+    return {"run": digest.hexdigest(), "key": key.digest()}
+
+
+def _link_parts(released: Path, folder: Path) -> None:
+    """Give the release parts second names: a commit that fails must not cost what a resumed run needs."""
+    for file in sorted(released.glob("part-*.parquet")):
+        try:
+            os.link(file, folder / file.name)
+        except OSError:  # a file system without hard links
+            try:
+                shutil.copyfile(file, folder / file.name)
+            except OSError as error:
+                reason = error.strerror or "input/output error"
+                raise OutputError(f"{folder}: cannot be written ({reason})") from None

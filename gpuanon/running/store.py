@@ -1,0 +1,240 @@
+"""Where rows lie between the steps of a run: in memory, or in sorted Arrow files of a private folder.
+
+Rows move between tasks by destination: a task puts its rows under a name, each with the number of its destination, and
+whoever collects a destination gets its rows from every name.  The pipeline does not know which store it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from gpuanon.running.exchange import collect, scatter, whole_file
+from gpuanon.running.workspace import Workspace
+from gpuanon.tables.files.reading import read_stretch
+from gpuanon.tables.rows import Rows
+from gpuanon.tables.table import Table
+
+Host = np.ndarray[Any, Any]
+Result = TypeVar("Result")
+Keep = Callable[[Host], Host]
+"""From record numbers (n,) to whether each is wanted."""
+
+RECORD = "gpuanon record number"
+"""The column that carries record numbers in files; it never leaves a run."""
+
+
+class Part(Protocol):
+    """A range of rows of the input, or of what a mask released."""
+
+    @property
+    def rows(self) -> int: ...
+
+    def read(self, columns: Sequence[str] | None = None) -> Rows:
+        """The rows; only these columns, if they are named."""
+
+
+class Store(Protocol):
+    """Rows on their way through a run."""
+
+    @property
+    def one_part(self) -> bool:
+        """Whether the release lies in one part, whatever its size."""
+
+    def once(self, name: str, task: Callable[[], Result]) -> Result:
+        """The result of `task`, which is done only if it was not done before."""
+
+    def put(self, name: str, rows: Rows, destinations: Host) -> dict[int, int]:
+        """Keep rows under `name`, by destination; the number of rows for each."""
+
+    def get(self, names: Sequence[str], destinations: Iterable[int], keep: Keep | None = None) -> Rows:
+        """The rows that were put under these names for these destinations."""
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Remove rows that no later task needs."""
+
+    def size(self, names: Iterable[str]) -> int:
+        """Bytes that were written under these names; 0 for memory."""
+
+    def release(self, number: int, rows: Rows) -> int:
+        """Keep the rows of a release part in their final order; the number of rows."""
+
+    def released(self, number: int, columns: Sequence[str] | None = None) -> Table:
+        """A release part; only these columns, if they are named."""
+
+    def origin(self, number: int) -> Host:
+        """The record that each row of a release part stands for, −1 for an added row."""
+
+
+@dataclass(frozen=True)
+class StoredPart:
+    """The rows of one cell after a mask."""
+
+    store: Store
+    name: str
+    rows: int
+
+    def read(self, columns: Sequence[str] | None = None) -> Rows:
+        rows = self.store.get([self.name], [0])
+        return rows if columns is None else rows.with_table(rows.table.select(columns))
+
+
+@dataclass(frozen=True, repr=False)
+class MemoryPart:
+    """A whole input in memory."""
+
+    table: Table
+
+    @property
+    def rows(self) -> int:
+        return self.table.n_rows
+
+    def read(self, columns: Sequence[str] | None = None) -> Rows:
+        return Rows.of(self.table if columns is None else self.table.select(columns))
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """A range of the rows of a Parquet file.
+
+    groups : row groups that hold it
+    first  : record number of the first row
+    skip   : rows of the row groups that come before
+    """
+
+    file: Path
+    groups: tuple[int, ...]
+    first: int
+    rows: int
+    skip: int = 0
+
+    def read(self, columns: Sequence[str] | None = None) -> Rows:
+        rows = read_stretch(self.file, self.groups, self.skip, self.rows, columns)
+        rows = rows if columns is None else rows.select(list(columns))
+        return Rows(Table.of(rows), np.arange(self.first, self.first + self.rows, dtype=np.int64))
+
+
+@dataclass(frozen=True, repr=False)
+class MemoryStore:
+    """Rows as the caller's own kind of dataframe; nothing is copied on the way of a single cell."""
+
+    held: dict[str, dict[int, Rows]] = field(default_factory=dict)
+    parts: dict[int, Rows] = field(default_factory=dict)
+
+    @property
+    def one_part(self) -> bool:
+        return True
+
+    def once(self, name: str, task: Callable[[], Result]) -> Result:
+        return task()
+
+    def put(self, name: str, rows: Rows, destinations: Host) -> dict[int, int]:
+        places = np.unique(destinations)
+        taken = {
+            int(place): rows if len(places) == 1 else rows.take(np.flatnonzero(destinations == place)) for place in places
+        }
+        self.held[name] = taken or {0: rows}  # no rows: the columns are kept
+        return {place: len(part) for place, part in taken.items()}
+
+    def get(self, names: Sequence[str], destinations: Iterable[int], keep: Keep | None = None) -> Rows:
+        wanted = set(destinations)
+        found = [rows for name in names for place, rows in self.held[name].items() if place in wanted]
+        if not found:
+            any_rows = next(rows for name in names for rows in self.held[name].values())
+            return any_rows.take(np.empty(0, np.int64))
+        rows = Rows.concatenated(found)
+        return rows if keep is None else rows.take(np.flatnonzero(keep(rows.records)))
+
+    def forget(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.held.pop(name, None)
+
+    def size(self, names: Iterable[str]) -> int:
+        return 0
+
+    def release(self, number: int, rows: Rows) -> int:
+        self.parts[number] = rows
+        return len(rows)
+
+    def released(self, number: int, columns: Sequence[str] | None = None) -> Table:
+        table = self.parts[number].table
+        return table if columns is None else table.select(columns)
+
+    def origin(self, number: int) -> Host:
+        return self.parts[number].origin
+
+
+@dataclass(frozen=True)
+class FolderStore:
+    """Rows in files of a workspace that every worker reaches; a run that is resumed finds what was done."""
+
+    workspace: Workspace
+
+    @property
+    def one_part(self) -> bool:
+        return False
+
+    def once(self, name: str, task: Callable[[], Result]) -> Result:
+        return self.workspace.once(name, task)
+
+    def put(self, name: str, rows: Rows, destinations: Host) -> dict[int, int]:
+        table = rows.table.to_arrow().append_column(RECORD, pa.array(rows.records))
+        return scatter(table, destinations, self._file(name))
+
+    def get(self, names: Sequence[str], destinations: Iterable[int], keep: Keep | None = None) -> Rows:
+        wanted = None if keep is None else (lambda table: keep(_records(table)))
+        table = collect([self._file(name) for name in names], destinations, wanted)
+        return Rows(Table.of(table.drop_columns([RECORD])), _records(table))
+
+    def forget(self, names: Iterable[str]) -> None:
+        self.workspace.forget(self._file(name) for name in names)
+
+    def size(self, names: Iterable[str]) -> int:
+        return sum(file.stat().st_size for file in map(self._file, names) if file.exists())
+
+    def release(self, number: int, rows: Rows) -> int:
+        import pyarrow.parquet as pq
+
+        with whole_file(self._origin(number)) as hidden, hidden.open("wb") as file:
+            np.save(file, rows.origin)
+        with whole_file(self.release_file(number), mode=0o666) as hidden:  # the release: the umask says who may read it
+            pq.write_table(rows.table.to_arrow(), hidden)
+        return len(rows)
+
+    def released(self, number: int, columns: Sequence[str] | None = None) -> Table:
+        import pyarrow.parquet as pq
+
+        columns = None if columns is None else list(columns)
+        return Table.of(pq.read_table(self.release_file(number), columns=columns, partitioning=None))
+
+    def origin(self, number: int) -> Host:
+        return np.asarray(np.load(self._origin(number)))
+
+    def release_file(self, number: int) -> Path:
+        """The file of a release part."""
+        return self.release_folder / f"part-{number:05d}.parquet"
+
+    @property
+    def release_folder(self) -> Path:
+        """The folder of the release parts."""
+        folder = self.workspace.path("release")
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def _origin(self, number: int) -> Path:
+        return self.workspace.path(f"origin-{number:05d}.npy")
+
+    def _file(self, name: str) -> Path:
+        return self.workspace.path(f"{name}.arrow")
+
+
+def _records(table: pa.Table) -> Host:
+    """(n,) int64 record numbers."""
+    return np.asarray(table[RECORD].to_numpy())
+
+

@@ -1,0 +1,202 @@
+"""The tasks of a run, which any number of workers may do, in any order, again if one is lost.
+
+    summarise   each part: what the mask has to know of its columns, and a sample of rows    (small results)
+    place       each part: find the cell of every row, put the rows by cell                  (rows move)
+    learn       each cell: what the operation has to know of all cells                       (small results)
+    mask        each cell: collect its rows, mask and check them, put them by release part
+    assemble    each release part: collect its rows, order them at random                    (rows move)
+    count       each release part: classes of equal rows, as written                         (small results)
+
+Rows move twice: to their cell, and out of it again, because a release part that held one cell would tell which cell a
+record comes from.  A task's result depends on the data, the recipe, the key and the cell size only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays import progress
+from gpuanon.arrays.backend import Backend
+from gpuanon.arrays.rng import Key
+from gpuanon.masking.claims import ColumnSet, Evidence
+from gpuanon.masking.contract import Summary
+from gpuanon.masking.mask import Mask
+from gpuanon.numerics.cut_tree import CutTree
+from gpuanon.running.store import Part, Store
+from gpuanon.tables.class_counts import ClassCounts, column_bits, row_bits
+from gpuanon.tables.rows import Rows
+from gpuanon.tables.schema import Schema
+from gpuanon.tables.summaries import Summary as TableSummary
+
+Host = np.ndarray[Any, Any]
+Content = tuple[int, int]
+"""A sum over rows that tells whether two tables hold the same rows."""
+
+
+@dataclass(frozen=True)
+class Placing:
+    """Which cell a row goes to: a place in space, its class, or a random one.
+
+    tree  : cuts of the encoded space; None for the others
+    count : number of cells
+    """
+
+    by_class: bool
+    tree: CutTree | None
+    count: int
+
+    def cells(self, mask: Mask, rows: Rows, key: Key, stream: str) -> Host:
+        """(n,) cell of each row."""
+        if self.count == 1:
+            return np.zeros(len(rows), dtype=np.int64)
+        if self.tree is not None:
+            return np.asarray(self.tree.assign(mask.points(rows)))
+        if self.by_class:
+            return (row_bits(rows.table, mask.columns)[:, 0] % np.uint64(self.count)).astype(np.int64)
+        return np.asarray(key.draws(rows.records, f"{stream}/cell").uniform()[:, 0] * self.count).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Rows that one task masks: those of some places, or a random share of them.
+
+    places : numbers that `Placing` gave
+    share  : number of the share, and how many there are
+    """
+
+    places: tuple[int, ...]
+    share: tuple[int, int] = (0, 1)
+
+    def collect(self, store: Store, names: Sequence[str], key: Key, stream: str) -> Rows:
+        """Its rows, in the order of their numbers."""
+        at, shares = self.share
+
+        def ours(records: Host) -> Host:
+            drawn = key.draws(records, f"{stream}/share").uniform()[:, 0]
+            return np.asarray((drawn * shares).astype(np.int64) == at)
+
+        return store.get(names, self.places, ours if shares > 1 else None).sorted()
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What a masked cell reports; those of several cells are merged."""
+
+    rows: int
+    groups: int
+    smallest: int
+    evidence: tuple[Evidence, ...]
+    facts: Mapping[str, int] = field(default_factory=dict)
+
+    def merge(self, other: CellResult) -> CellResult:
+        """The report of both."""
+        return CellResult(
+            self.rows + other.rows,
+            self.groups + other.groups,
+            min(self.smallest, other.smallest),
+            tuple(mine.merge(theirs) for mine, theirs in zip(self.evidence, other.evidence, strict=True)),
+            {name: value + other.facts.get(name, 0) for name, value in {**other.facts, **self.facts}.items()}
+            if self.facts or other.facts
+            else {},
+        )
+
+
+def summarise(
+    part: Part, schema: Schema, columns: tuple[str, ...], checked: tuple[str, ...], key: Key, stream: str, rate: float
+) -> tuple[TableSummary, Rows]:
+    """What the mask has to know of a part, and the sampled rows of it.
+
+    checked : further columns whose values are checked
+    rate    : share of the rows that is sampled
+    """
+    with progress.stage("summarise"):
+        rows = part.read([*columns, *checked])
+        schema.check(rows.table, checked)
+        rows = rows.with_table(rows.table.select(columns))
+        summary = TableSummary.of(rows.table, schema, columns)
+        if rate >= 1:
+            return summary, rows
+        chosen = key.draws(rows.records, stream).uniform()[:, 0] < rate if rate else np.zeros(len(rows), bool)
+        return summary, rows.take(np.flatnonzero(chosen))
+
+
+def place(
+    item: tuple[Part, str], store: Store, mask: Mask, placing: Placing, key: Key, stream: str, drop: tuple[str, ...]
+) -> tuple[dict[int, int], Content]:
+    """Put a part's rows by cell; rows for each cell, and the sum that tells what the rows are."""
+    part, name = item
+    rows = part.read()
+    rows = rows.with_table(rows.table.drop(drop))
+    counts = store.put(name, rows, placing.cells(mask, rows, key, stream))
+    return counts, content(rows)
+
+
+def content(rows: Rows) -> Content:
+    """A sum over rows of the bits of all their values: the same whatever the order and the division of the rows."""
+    low, high = row_bits(rows.table, rows.table.names).sum(axis=0, dtype=np.uint64)
+    return int(low), int(high)
+
+
+def learn(
+    cell: Cell, store: Store, names: tuple[str, ...], mask: Mask, key: Key, stream: str, backend: Backend
+) -> Summary:
+    """What the operation has to know of a cell."""
+    rows = cell.collect(store, names, key, stream)
+    return mask.learn(rows, key, stream, backend)
+
+
+def mask_cell(
+    item: tuple[Cell, str],
+    store: Store,
+    names: tuple[str, ...],
+    mask: Mask,
+    learned: Summary | None,
+    key: Key,
+    stream: str,
+    backend: Backend,
+    checked: bool,
+    release: tuple[str, int],
+) -> CellResult:
+    """Collect the rows of a cell, mask and check them, and put them by release part.
+
+    checked : whether the mask's claims stand, because no later mask changes its columns
+    release : stream that chooses the release part of a row, and the number of parts
+    """
+    cell, target = item
+    before = cell.collect(store, names, key, stream)
+    masked = mask.apply(before, key, stream, backend, learned)
+    with progress.stage("verify"):
+        claims = (mask.accounting, *(mask.claims if checked else ()))
+        evidence = tuple(claim.check(before, masked.trace, masked.rows) for claim in claims)
+    path, parts = release
+    where = np.zeros(len(masked.rows), dtype=np.int64)
+    if parts > 1:
+        where = (key.draws(masked.rows.records, path).uniform()[:, 0] * parts).astype(np.int64)
+    store.put(target, masked.rows, where)
+    trace = masked.trace
+    return CellResult(len(masked.rows), trace.groups, trace.smallest, evidence, masked.facts)
+
+
+def assemble(number: int, store: Store, names: tuple[str, ...], key: Key, stream: str) -> int:
+    """Collect the rows of a release part and keep them in random order; the number of rows."""
+    rows = store.get(names, [number]).sorted()  # nothing of the cells may be left
+    return store.release(number, rows.take(random_order(rows.records, key, stream)))
+
+
+def random_order(records: Host, key: Key, stream: str) -> Host:
+    """A random order of the rows: their order in the table leads back to the records."""
+    words = key.draws(records, stream).words(2).astype(np.uint64)
+    return np.argsort((words[:, 0] << np.uint64(32)) | words[:, 1], kind="stable")
+
+
+def count(number: int, store: Store, sets: tuple[ColumnSet, ...], share: tuple[int, int]) -> tuple[ClassCounts, ...]:
+    """Classes of equal rows of a release part, for each set of columns."""
+    names = tuple(dict.fromkeys(name for columns in sets for name in columns))
+    table = store.released(number, names)
+    bits = column_bits(table, names)
+    nothing = np.zeros((table.n_rows, 2), np.uint64)
+    return tuple(ClassCounts.of(sum((bits[name] for name in columns), nothing), share) for columns in sets)

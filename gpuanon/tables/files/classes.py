@@ -1,0 +1,55 @@
+"""Classes of equal rows, counted on a file as it is written: for text formats on the text itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from gpuanon.tables.class_counts import class_sizes
+from gpuanon.tables.files.formats import format_of
+from gpuanon.tables.table import Table
+
+
+def smallest_classes(
+    written: Path, name: Path, sets: Sequence[tuple[str, ...]], rows: int
+) -> dict[tuple[str, ...], int]:
+    """Rows of the smallest class of each set of columns.
+
+    written : where the file or folder lies
+    name    : its final name, which tells the format
+    rows    : that it holds
+    """
+    return {
+        columns: int(class_sizes(lambda columns=columns: _pieces(written, name, columns), rows, columns).min(initial=rows))
+        for columns in sets
+    }
+
+
+def _pieces(written: Path, name: Path, columns: Sequence[str]) -> Iterator[Table]:
+    """The columns of a written table, piece by piece, as anybody else would read them."""
+    import pyarrow as pa
+    import pyarrow.csv as csv
+    import pyarrow.parquet as pq
+
+    form = format_of(name)
+    if form in ("parquet", "parts"):
+        for file in sorted(written.iterdir()) if form == "parts" else [written]:
+            with pq.ParquetFile(file) as parquet:
+                for group in range(parquet.num_row_groups):
+                    yield Table.of(parquet.read_row_group(group, columns=list(columns)))
+    elif form == "arrow":
+        with pa.memory_map(str(written)) as source:
+            reader = pa.ipc.open_file(source)
+            for at in range(reader.num_record_batches):
+                yield Table.of(pa.Table.from_batches([reader.get_batch(at)]).select(list(columns)))
+    else:
+        compressed = pa.CompressedInputStream(pa.OSFile(str(written)), "gzip") if form == "csv.gz" else pa.OSFile(str(written))
+        text = csv.ConvertOptions(
+            include_columns=list(columns),
+            column_types=dict.fromkeys(columns, pa.string()),
+            strings_can_be_null=False,
+        )
+        quoted = csv.ParseOptions(newlines_in_values=True)
+        with compressed, csv.open_csv(compressed, parse_options=quoted, convert_options=text) as lines:
+            for batch in lines:
+                yield Table.of(pa.Table.from_batches([batch]))

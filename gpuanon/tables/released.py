@@ -1,0 +1,99 @@
+"""Released columns put together: values of other rows, decoded values, intervals, levels, sets, and filled columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import narwhals as nw
+import numpy as np
+
+from gpuanon.arrays.backend import to_host
+from gpuanon.arrays.rng import Draws
+from gpuanon.tables.codes import NULL, ColumnCodes
+from gpuanon.tables.native import from_arrow, gather, text_series
+from gpuanon.tables.schema import Schema
+from gpuanon.tables.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Host = np.ndarray[Any, Any]
+Columns = dict[str, dict[str, nw.Series[Any]]]
+"""For each masked column, the released columns that take its place."""
+
+
+class CodedColumn(Protocol):
+    """See `gpuanon.masking.contract.NewColumn`."""
+
+    @property
+    def column(self) -> int: ...
+    @property
+    def codes(self) -> Any: ...
+    @property
+    def depth(self) -> int: ...
+    @property
+    def members(self) -> Any: ...
+
+
+def moved(table: Table, columns: Sequence[str], source: Host) -> Columns:
+    """These columns with the values of the rows `source` (m,)."""
+    taken = table.select(columns).take(source)
+    return {name: {name: taken.series(name)} for name in columns}
+
+
+def recoded(
+    table: Table, schema: Schema, columns: Sequence[str], coded: Sequence[CodedColumn], values: Sequence[ColumnCodes]
+) -> Columns:
+    """The columns that codes mean, under the names that `schema` declares; several codes of a column in its order."""
+    found: Columns = {name: {} for name in columns}
+    for column in coded:
+        name = columns[column.column]
+        place = schema[name].released_names[len(found[name])]
+        found[name][place] = _coded(table.series(name), schema[name].reading, column, values[column.column], place)
+    return found
+
+
+def _coded(
+    like: nw.Series[Any], reading: str, column: CodedColumn, values: ColumnCodes, name: str
+) -> nw.Series[Any]:
+    """One column from its codes: values of its own type, or text."""
+    import pyarrow as pa
+
+    codes = to_host(column.codes)
+    if column.members is not None:
+        labels = _sets(to_host(column.members), values.labels(0))
+    else:
+        labels = values.values if reading in ("same", "interval") else values.labels(column.depth)
+    taken = labels.take(pa.array(np.where(codes == NULL, 0, codes), mask=codes == NULL))
+    made = from_arrow(taken, like) if reading in ("same", "interval") else text_series(taken, like)
+    return made.alias(name)
+
+
+def _sets(members: Host, labels: pa.Array) -> pa.Array:
+    """Text such as ``{a, b}`` for each line of `members` (sets, values + 1), whose last column stands for null."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = pa.concat_arrays([labels.cast(pa.string()), pa.array([""], pa.string())])
+    rows, picks = np.nonzero(members)
+    offsets = np.searchsorted(rows, np.arange(len(members) + 1)).astype(np.int32)
+    lists = pa.ListArray.from_arrays(pa.array(offsets), names.take(pa.array(picks)))
+    return pc.binary_join_element_wise("{", pc.binary_join(lists, ", "), "}", "")
+
+
+def assemble(table: Table, columns: Sequence[str], made: Columns, rows: Host | None, fill: Draws | None = None) -> Table:
+    """The released rows: masked columns replaced in their places, the others as they are in `rows` (m,), None for all.
+
+    fill : draws of the last rows, which stand for no record: in each column that is not masked they receive the value of
+        a random row.  Each column is drawn by itself: its marginal distribution is kept, what links columns is not
+    """
+    base = table if rows is None else table.take(rows)
+    series = {place: column for found in made.values() for place, column in found.items()}
+    if fill is not None and rows is not None and len(fill.records):
+        others = [name for name in table.names if name not in columns]
+        picks = (fill.uniform(len(others)) * table.n_rows).astype(np.int64)
+        for at, name in enumerate(others):
+            series[name] = gather(table.series(name), np.concatenate([rows[: -len(picks)], picks[:, at]]))
+    order = [place for name in table.names for place in made.get(name, {name: None})]
+    return base.replace(series).select(order)

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from gpuanon.recipe import Recipe
     from gpuanon.running.assess import assess
     from gpuanon.running.compare import compare
-    from gpuanon.running.memory import protect
+    from gpuanon.running.protect import protect
     from gpuanon.tables.files.io import read
 
 _PUBLIC = {
     "Anonymizer": ("gpuanon.faces.anonymizer", "Anonymizer"),
     "read": ("gpuanon.tables.files.io", "read"),
-    "protect": ("gpuanon.running.memory", "protect"),
+    "protect": ("gpuanon.running.protect", "protect"),
     "assess": ("gpuanon.running.assess", "assess"),
     "compare": ("gpuanon.running.compare", "compare"),
     "methods": ("gpuanon.masking.methods.catalogue", "catalogue"),

@@ -21,6 +21,7 @@ from gpuanon.masking.contract import Part
 from gpuanon.masking.methods.catalogue import AnyMask
 from gpuanon.tables.schema import ColumnSpec, Nulls
 
+
 class Recipe(Part):
     """A whole recipe; `Recipe.load` reads one from a file or a mapping."""
 

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from gpuanon.arrays.backend import BackendName
 from gpuanon.errors import GpuanonError
 from gpuanon.recipe import Recipe
-from gpuanon.running.memory import protect
+from gpuanon.running.protect import protect
 from gpuanon.running.release import Release
 
 

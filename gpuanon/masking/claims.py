@@ -1,7 +1,7 @@
 """What a release promises: one class for each promise.
 
-A claim states something of the released rows, checks it, and can fail.  `check` looks at the rows of one cell as they go
-into a mask and come out of it; evidence of all cells is merged; `conclude` judges the whole, with the sizes of the
+A claim states something of the released rows, checks it, and can fail.  `check` looks at the rows of one cell as they
+go into a mask and come out of it; evidence of all cells is merged; `conclude` judges the whole, with the sizes of the
 classes that were counted on what is written.
 """
 
@@ -18,7 +18,7 @@ from gpuanon.tables.class_counts import mixed, row_bits
 from gpuanon.tables.rows import ADDED, Rows
 
 Host = np.ndarray[Any, Any]
-Figure: TypeAlias = "int | float | str | bool | None | list[Figure] | dict[str, Figure]"
+Figure: TypeAlias = "int | float | str | bool | list[Figure] | dict[str, Figure] | None"
 ColumnSet: TypeAlias = tuple[str, ...]
 
 
@@ -170,9 +170,8 @@ class _Drawn(Claim):
         assert trace.labels is not None
         own, new = row_bits(before.table, self.columns), row_bits(after.table, self.columns)
         if trace.source is not None:
-            require(
-                bool((own[trace.source] == new).all()), "a released record differs from the record that it was drawn from"
-            )
+            same = bool((own[trace.source] == new).all())
+            require(same, "a released record differs from the record that it was drawn from")
         self._check_values(own, new, trace)
         values, counts = np.unique(_in_group(own, trace.labels), return_counts=True)
         unique = counts[np.searchsorted(values, _in_group(own, trace.labels))] == 1
@@ -216,7 +215,8 @@ class DrawnFromMixture(_Drawn):
     @property
     def statement(self) -> str:
         names = ", ".join(self.columns)
-        return f"the values of {names} in a released record were drawn from a mixture of groups of {self.k} or more records"
+        where = f"a mixture of groups of {self.k} or more records"
+        return f"the values of {names} in a released record were drawn from {where}"
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ class NewColumn:
 
 @dataclass(frozen=True, repr=False)
 class Recoded(Outcome):
-    """New columns in place of those of the view: one or two (low and high) for each, as `Operation.reading` declares."""
+    """New columns in place of those of the view: one or two (low, high) for each, as `Operation.reading` declares."""
 
     columns: Sequence[NewColumn]
 
@@ -167,7 +167,7 @@ class Groups(Part):
     metrics: ClassVar[tuple[Literal["euclidean", "gower"], ...]] = ("euclidean", "gower")
 
     def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
-        """Divide the rows of `X`: the encoded matrix (n, d), whose distances `metric` measures, or codes (n, columns)."""
+        """Divide the rows of `X`: a matrix (n, d), whose distances `metric` measures, or codes (n, columns)."""
         raise NotImplementedError
 
     @property

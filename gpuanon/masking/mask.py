@@ -19,7 +19,7 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
 from gpuanon.errors import BackendError, RecipeError
 from gpuanon.masking.claims import Claim, RowsAccounted, Trace
-from gpuanon.masking.contract import Changed, Moved, Outcome, Placement, Recoded, Records, Summary
+from gpuanon.masking.contract import Changed, Moved, Outcome, Placement, Recoded, Summary
 from gpuanon.masking.methods.combination import Combination
 from gpuanon.masking.view import View, view_of, wanted
 from gpuanon.tables import released
@@ -165,7 +165,9 @@ class Mask:
             with progress.stage("mask"):
                 T, inverse = scope.coordinates(combination, groups)
                 outcome = combination.operation.apply(T, groups, scope.records(combination, learned))
-                outcomes.append(replace(outcome, values=inverse(outcome.values)) if isinstance(outcome, Changed) else outcome)
+                if isinstance(outcome, Changed):
+                    outcome = replace(outcome, values=inverse(outcome.values))
+                outcomes.append(outcome)
             formed.append(groups)
         return (outcomes[0] if len(outcomes) == 1 else _side_by_side(outcomes)), formed
 

@@ -62,7 +62,7 @@ class View:
     """The rows of a cell.
 
     X        : (n, d) the encoded columns, or None
-    grouped  : what the groups see: `X`, with the sensitive columns that take part in the grouping; Gower's columns; codes
+    grouped  : what the groups see: `X`, with sensitive columns that take part in the grouping; Gower's columns; codes
     metric   : of `grouped`
     codes    : (n, columns) codes, or None
     values   : for each column of `codes` the values at each depth of its hierarchy

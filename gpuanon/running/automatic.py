@@ -12,7 +12,6 @@ from gpuanon.arrays.rng import Key
 from gpuanon.assessing.risk.auto_target import auto_target
 from gpuanon.errors import RecipeError
 from gpuanon.masking.mask import Mask, needed_columns
-from gpuanon.masking.methods.catalogue import AnyMask
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.rows import Rows
 from gpuanon.tables.schema import Nulls, Schema
@@ -21,7 +20,7 @@ from gpuanon.tables.table import Table
 
 
 def resolve(
-    alternatives: Mapping[int, AnyMask],
+    alternatives: Mapping[int, Any],
     sample: Rows,
     schema: Schema,
     nulls: Nulls,
@@ -29,7 +28,7 @@ def resolve(
     key: Key,
     stream: str,
     backend: Backend,
-) -> AnyMask:
+) -> Any:
     """The first of `alternatives` whose release predicts its subjects no better than `reference` does.
 
     sample : rows on which they are tried: all, or a random sample of a large table

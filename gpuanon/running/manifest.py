@@ -27,6 +27,7 @@ def describe(recipe: Recipe, backend: str, done: Done) -> dict[str, Any]:
         for step in done.steps
     ]
     rows_in, rows_out = done.rows
+    libraries = {name: version(name) for name in ("numpy", "scipy", "pyarrow")}
     released = done.steps[-1].fitted.released_schema
     return {
         "gpuanon": __version__,
@@ -43,7 +44,7 @@ def describe(recipe: Recipe, backend: str, done: Done) -> dict[str, Any]:
         **conclude(done, done.smallest),
         "warnings": [],
         "backend": backend,
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in ("numpy", "scipy", "pyarrow")}},
+        "versions": {"python": platform.python_version(), **libraries},
     }
 
 

@@ -1,7 +1,7 @@
 """The one pipeline: read → schema → for each mask: summarise · place · mask → order at random → check → limits.
 
-The same code masks a table in memory, in files larger than memory, and on the workers of a cluster.  Two things vary, and
-are arguments: the store between the steps and who does the tasks.  Everything that decides the release is fixed by
+The same code masks a table in memory, in files larger than memory, and on the workers of a cluster.  Two things vary,
+and are arguments: the store between the steps and who does the tasks.  Everything that decides the release is fixed by
 the data, the recipe, the key and the cell size: never by parts, workers or the order of events.
 """
 
@@ -140,7 +140,9 @@ class Run:
     cell_rows: int | None = None
     log: Callable[[str], None] = lambda text: None
 
-    def stage(self, name: str, task: Callable[[Any], Any], items: Sequence[Any], written: Sequence[str] = ()) -> list[Any]:
+    def stage(
+        self, name: str, task: Callable[[Any], Any], items: Sequence[Any], written: Sequence[str] = ()
+    ) -> list[Any]:
         """Do `task` for every item, each once however often the run is resumed; results in order.
 
         written : names under which the tasks put rows, whose sizes are logged
@@ -218,9 +220,7 @@ class _State:
     release_parts: int = 1
 
 
-def _step(
-    run: Run, number: int, state: _State, schema: Schema, reference: Table | None
-) -> tuple[Step, _State]:
+def _step(run: Run, number: int, state: _State, schema: Schema, reference: Table | None) -> tuple[Step, _State]:
     """Apply mask `number` to all rows."""
     mask, fitted, placing = _planned(run, number, state, schema, reference)
     names = tuple(f"cells-{number}-{at:05d}" for at in range(len(state.parts)))
@@ -290,7 +290,8 @@ def _planned(
     sample = Rows.concatenated([rows for _, rows in found]).sorted() if wanted else None
     if alternatives:
         assert sample is not None
-        mask = resolve(alternatives, sample, state.schema, run.recipe.nulls, reference, run.key, f"mask.{number}", run.backend)
+        stream, nulls = f"mask.{number}", run.recipe.nulls
+        mask = resolve(alternatives, sample, state.schema, nulls, reference, run.key, stream, run.backend)
     fitted = Mask.fit(mask.combination(), summary, state.schema, run.recipe.nulls)
     return mask, fitted, _placing(fitted, count, sample)
 
@@ -311,8 +312,10 @@ def _cells(counts: list[dict[int, int]], places: int, cell_rows: int | None, fit
     Where many rows are equal no cut divides them: what is larger than two cells is divided at random, if groups may be.
     """
     if places == 1 or cell_rows is None:
-        return [Cell((0,))] if fitted.placement in ("class", "together") or cell_rows is None else _shares(
-            [0], sum(sum(count.values()) for count in counts), cell_rows, fitted
+        return (
+            [Cell((0,))]
+            if fitted.placement in ("class", "together") or cell_rows is None
+            else _shares([0], sum(sum(count.values()) for count in counts), cell_rows, fitted)
         )
     total = np.zeros(places, dtype=np.int64)
     for count in counts:

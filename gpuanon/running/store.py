@@ -6,7 +6,7 @@ whoever collects a destination gets its rows from every name.  The pipeline does
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -135,9 +135,9 @@ class MemoryStore:
 
     def put(self, name: str, rows: Rows, destinations: Host) -> dict[int, int]:
         places = np.unique(destinations)
-        taken = {
-            int(place): rows if len(places) == 1 else rows.take(np.flatnonzero(destinations == place)) for place in places
-        }
+        taken = {int(place): rows.take(np.flatnonzero(destinations == place)) for place in places}
+        if len(places) == 1:
+            taken = {int(places[0]): rows}  # no copy
         self.held[name] = taken or {0: rows}  # no rows: the columns are kept
         return {place: len(part) for place, part in taken.items()}
 
@@ -236,5 +236,3 @@ class FolderStore:
 def _records(table: pa.Table) -> Host:
     """(n,) int64 record numbers."""
     return np.asarray(table[RECORD].to_numpy())
-
-

@@ -170,8 +170,10 @@ def mask_cell(
     before = cell.collect(store, names, key, stream)
     masked = mask.apply(before, key, stream, backend, learned)
     with progress.stage("verify"):
-        claims = (mask.accounting, *(mask.claims if checked else ()))
-        evidence = tuple(claim.check(before, masked.trace, masked.rows) for claim in claims)
+        evidence = (
+            mask.accounting.check(before, masked.trace, masked.rows),
+            *(claim.check(before, masked.trace, masked.rows) for claim in (mask.claims if checked else ())),
+        )
     path, parts = release
     where = np.zeros(len(masked.rows), dtype=np.int64)
     if parts > 1:

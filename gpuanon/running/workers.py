@@ -23,8 +23,8 @@ from gpuanon.arrays.rng import as_key
 from gpuanon.arrays.threads import thread_count
 from gpuanon.errors import BackendError, ParameterError
 from gpuanon.recipe import Recipe
-from gpuanon.running.protect import ClusterKind, InParts, protect_in_parts
 from gpuanon.running.pipeline import CELL_ROWS, Workers, in_turn
+from gpuanon.running.protect import ClusterKind, InParts, protect_in_parts
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -1,7 +1,8 @@
 """Equivalence classes of rows that are equal on some columns, counted piece by piece.
 
 Each row is reduced to 128 bits, and equal bits are counted.  Different rows share their bits with probability below
-n² / 2^129 for n classes: 10⁻²¹ for a billion.  Values count as they are stored: −0.0 and 0.0 differ, NaN and null differ.
+n² / 2^129 for n classes: 10⁻²¹ for a billion.  Values count as they are stored: −0.0 and 0.0 differ, and so do NaN and
+null.
 """
 
 from __future__ import annotations

@@ -54,9 +54,7 @@ def recoded(
     return found
 
 
-def _coded(
-    like: nw.Series[Any], reading: str, column: CodedColumn, values: ColumnCodes, name: str
-) -> nw.Series[Any]:
+def _coded(like: nw.Series[Any], reading: str, column: CodedColumn, values: ColumnCodes, name: str) -> nw.Series[Any]:
     """One column from its codes: values of its own type, or text."""
     import pyarrow as pa
 
@@ -82,11 +80,13 @@ def _sets(members: Host, labels: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise("{", pc.binary_join(lists, ", "), "}", "")
 
 
-def assemble(table: Table, columns: Sequence[str], made: Columns, rows: Host | None, fill: Draws | None = None) -> Table:
+def assemble(
+    table: Table, columns: Sequence[str], made: Columns, rows: Host | None, fill: Draws | None = None
+) -> Table:
     """The released rows: masked columns replaced in their places, the others as they are in `rows` (m,), None for all.
 
-    fill : draws of the last rows, which stand for no record: in each column that is not masked they receive the value of
-        a random row.  Each column is drawn by itself: its marginal distribution is kept, what links columns is not
+    fill : draws of the last rows, which stand for no record: in each column that is not masked they receive the value
+        of a random row.  Each column is drawn by itself: its marginal distribution is kept, what links columns is not
     """
     base = table if rows is None else table.take(rows)
     series = {place: column for found in made.values() for place, column in found.items()}

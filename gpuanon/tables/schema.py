@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gpuanon.errors import GpuanonError, InputError, RecipeError
-from gpuanon.tables.hierarchy import Hierarchy
 from gpuanon.tables.checks import kind_fault, value_faults
+from gpuanon.tables.hierarchy import Hierarchy
 from gpuanon.tables.native import column_type
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import family
@@ -167,10 +167,12 @@ class Schema(BaseModel):
 
     def read_as(self, readings: Mapping[str, Reading]) -> Schema:
         """The schema of a release in which these columns are to be read so."""
-        changed = {name: {"reading": reading} for name, reading in readings.items() if reading != "same"}
-        for name, change in changed.items():
-            if change["reading"] in ("level", "set"):
-                changed[name] = {**change, "kind": "categorical", "levels": None, "transform": "none"}
+        text = {"kind": "categorical", "levels": None, "transform": "none", "hierarchy": None}
+        changed: dict[str, dict[str, Any]] = {
+            name: {"reading": reading, **(text if reading in ("level", "set") else {})}
+            for name, reading in readings.items()
+            if reading != "same"
+        }
         columns = [c.model_copy(update=changed[c.name]) if c.name in changed else c for c in self.columns]
         return self.model_copy(update={"columns": tuple(columns)})
 

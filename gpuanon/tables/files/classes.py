@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from gpuanon.tables.class_counts import class_sizes
@@ -19,10 +20,11 @@ def smallest_classes(
     name    : its final name, which tells the format
     rows    : that it holds
     """
-    return {
-        columns: int(class_sizes(lambda columns=columns: _pieces(written, name, columns), rows, columns).min(initial=rows))
-        for columns in sets
-    }
+    found = {}
+    for columns in sets:
+        sizes = class_sizes(partial(_pieces, written, name, columns), rows, columns)
+        found[columns] = int(sizes.min(initial=rows))
+    return found
 
 
 def _pieces(written: Path, name: Path, columns: Sequence[str]) -> Iterator[Table]:
@@ -43,13 +45,14 @@ def _pieces(written: Path, name: Path, columns: Sequence[str]) -> Iterator[Table
             for at in range(reader.num_record_batches):
                 yield Table.of(pa.Table.from_batches([reader.get_batch(at)]).select(list(columns)))
     else:
-        compressed = pa.CompressedInputStream(pa.OSFile(str(written)), "gzip") if form == "csv.gz" else pa.OSFile(str(written))
+        plain = pa.OSFile(str(written))
+        source = pa.CompressedInputStream(plain, "gzip") if form == "csv.gz" else plain
         text = csv.ConvertOptions(
             include_columns=list(columns),
             column_types=dict.fromkeys(columns, pa.string()),
             strings_can_be_null=False,
         )
         quoted = csv.ParseOptions(newlines_in_values=True)
-        with compressed, csv.open_csv(compressed, parse_options=quoted, convert_options=text) as lines:
+        with source, csv.open_csv(source, parse_options=quoted, convert_options=text) as lines:
             for batch in lines:
                 yield Table.of(pa.Table.from_batches([batch]))

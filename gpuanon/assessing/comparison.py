@@ -5,34 +5,93 @@ Tables become arrays here, once, with the encoding of the original; the measures
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
+from gpuanon.arrays.backend import Array, Backend
+from gpuanon.assessing.released import (
+    Types,
+    as_text,
+    class_columns,
+    compared_columns,
+    points_of,
+    recoded,
+    require_levels,
+    require_values,
+    types_of,
+    with_typed_nulls,
+)
+from gpuanon.assessing.risk.k_anonymity import sizes_of
 from gpuanon.assessing.risk.prediction import Prediction, predict, standardised
 from gpuanon.assessing.utility.cells import binned
 from gpuanon.errors import InputError
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.encoding import Encoding
+from gpuanon.tables.encoding.features import Categories
 from gpuanon.tables.schema import Schema
+from gpuanon.tables.summaries import Summary
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import floats
 
+__all__ = ["Comparison", "MissingEvidence", "Side", "Source", "points_of"]
+
 Floats = np.ndarray[Any, Any]
+Side = Literal["original", "release"]
+T = TypeVar("T")
 
 
 class MissingEvidence(InputError):
     """A measure needs something that was not given."""
 
 
-@dataclass(frozen=True, repr=False)
+class Source(Protocol):
+    """What evidence that merges over pieces is collected from: a `Comparison`, or tables larger than memory."""
+
+    @property
+    def class_sizes(self) -> Array:
+        """(classes,) released records of each class that is equal on the quasi-identifiers."""
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The table column of each feature of the encoded pieces."""
+
+    def encoded_pieces(self, side: Side) -> Iterator[Array]:
+        """All rows, encoded as `Comparison.encoded`, a piece at a time."""
+
+    def collect(self, evidence: Callable[[Source], T]) -> T:
+        """`evidence` of this source, collected once however many measures ask for it."""
+
+
+def placed(make: Callable[[Comparison], T]) -> cached_property[T]:
+    """A cached property whose arrays are made on the host once, and uploaded where the comparison has a device."""
+    name = make.__name__
+
+    def get(self: Comparison) -> T:
+        if self.backend is None or self.backend.name == "numpy":
+            return make(self)
+        found: Any = getattr(self.host, name)
+        upload = self.backend.upload
+        return tuple(upload(array) for array in found) if isinstance(found, tuple) else upload(found)  # type: ignore[return-value]
+
+    get.__doc__ = make.__doc__
+    return cached_property(get)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """Original and release, with what is known beside them.
 
-    link      : for each released row the row of its original, −1 for an added row; None when it is not known
-    reference : a second, non-overlapping sample of the same population, or None
+    known_link      : for each released row the row of its original, −1 for an added row; None when it is not known
+    known_reference : a second, non-overlapping sample of the same population, or None
+    backend         : where the arrays live; None for the host
+    summary         : of the whole original, when `original` is a sample of its rows
+    hit_unmasked    : gives the hit probability of each original when the whole table is released as it is, when
+                      `original` is a sample of its rows
+    note            : what must be said of every figure (a sample was taken), or None
     """
 
     original: Table
@@ -40,85 +99,149 @@ class Comparison:
     schema: Schema
     known_link: Floats | None = None
     known_reference: Table | None = None
+    backend: Backend | None = None
+    summary: Summary | None = None
+    hit_unmasked: Callable[[], Floats] | None = None
+    note: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse tables that cannot be compared."""
-        missing = [name for name in self.original.names if name not in {*self.schema.identifiers, *self.release.names}]
-        if missing:
-            raise InputError(f"the release has no column {', '.join(map(repr, missing))}")
-        if self.known_link is not None and len(self.known_link) != self.release.n_rows:
+        compared_columns(self.original.names, self.release.names, self.schema)
+        if self.known_link is None:
+            return
+        if len(self.known_link) != self.release.n_rows:
             raise InputError(
-                f"link: {self.release.n_rows} rows are needed, one a released row, got {len(self.known_link)}"
+                f"link: {self.release.n_rows} rows are needed, one per released row, got {len(self.known_link)}"
             )
-        if (
-            self.known_link is not None
-            and len(self.known_link)
-            and not -1 <= self.known_link.min() <= self.known_link.max() < self.original.n_rows
-        ):
+        if len(self.known_link) and not -1 <= self.known_link.min() <= self.known_link.max() < self.original.n_rows:
             raise InputError("link: a row number lies outside of the original table")
 
-    @property
-    def link(self) -> Floats:
+    @cached_property
+    def host(self) -> Comparison:
+        """The same with arrays on the host, for measures that are written for it."""
+        on_host = self.backend is None or self.backend.name == "numpy"
+        return self if on_host else replace(self, backend=None)
+
+    @cached_property
+    def _collected(self) -> dict[Any, Any]:
+        return {}
+
+    def collect(self, evidence: Callable[[Source], T]) -> T:
+        """See `Source`."""
+        if evidence not in self._collected:
+            self._collected[evidence] = evidence(self)
+        found: T = self._collected[evidence]
+        return found
+
+    @placed
+    def link(self) -> Array:
         """The link, for measures that cannot do without."""
         if self.known_link is None:
             raise MissingEvidence("needs the private link between release and original (--link)")
         return self.known_link
 
+    @property
+    def link_or_none(self) -> Array | None:
+        """The link where it is known."""
+        return None if self.known_link is None else self.link
+
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """Every column that is compared: those of role quasi and sensitive, or all that can be when there are none."""
-        named = {*self.schema.quasi, *self.schema.sensitive}
-        others = {name for name in self.original.names if self.schema[name].role == "other" and self.schema[name].kind}
-        return tuple(name for name in self.original.names if name in (named or others))
+        return compared_columns(self.original.names, self.release.names, self.schema)
+
+    @cached_property
+    def _types(self) -> Types:
+        return types_of(self.original)
+
+    @cached_property
+    def points(self) -> Table:
+        """The release with intervals at their midpoints."""
+        return with_typed_nulls(points_of(self.release, self.schema), self._types)
+
+    def _fit(self, columns: tuple[str, ...], categories: Categories) -> Encoding:
+        """The encoding of the original, whose values the release must have."""
+        require_values(self.points, self._types, columns)
+        whole = self.summary or Summary.of(self.original, self.schema, columns)
+        part = Summary(whole.rows, {name: whole.columns[name] for name in columns})
+        encoding = Encoding.from_summary(part, self.schema, "indicator", categories)
+        require_levels(self.points, encoding)
+        return encoding
 
     @cached_property
     def _quasi_encoding(self) -> Encoding:
+        return self._fit(self._need_quasi(), "balanced")
+
+    def _need_quasi(self) -> tuple[str, ...]:
         if not self.schema.quasi:
             raise MissingEvidence("needs columns of role quasi")
-        return Encoding.fit(self.original, self.schema, self.schema.quasi, nulls="indicator")
+        return self.schema.quasi
 
-    @cached_property
-    def quasi(self) -> tuple[Floats, Floats]:
+    @placed
+    def quasi(self) -> tuple[Array, Array]:
         """The quasi-identifiers of original and release, encoded and standardised alike."""
-        return self._quasi_encoding.encode(self.original), self._quasi_encoding.encode(self.release)
+        return self._quasi_encoding.encode(self.original), self._quasi_encoding.encode(self.points)
 
     @cached_property
-    def reference(self) -> Floats:
+    def quasi_features(self) -> tuple[str, ...]:
+        """The table column of each feature of `quasi`."""
+        return tuple(feature.column for feature in self._quasi_encoding.features)
+
+    @placed
+    def reference(self) -> Array:
         """The quasi-identifiers of the reference sample."""
         if self.known_reference is None:
             raise MissingEvidence("needs a reference sample of the same population (--reference)")
         return self._quasi_encoding.encode(self.known_reference)
 
     @cached_property
-    def quasi_codes(self) -> tuple[Floats, Floats]:
-        """Equal codes for equal values: the quasi-identifiers of original and release."""
-        if not self.schema.quasi:
-            raise MissingEvidence("needs columns of role quasi")
-        before, after = level_codes([self.original, self.release], self.schema.quasi)
+    def unmasked(self) -> Floats | None:
+        """(n,) hit probability of each original when the whole table is released as it is, for a sample of it."""
+        return None if self.hit_unmasked is None else self.hit_unmasked()
+
+    def _codes(self, columns: tuple[str, ...]) -> tuple[Array, Array]:
+        """Equal codes for equal values; a column whose released labels are of another type is compared as text."""
+        labels = recoded(self.points, self._types, columns)
+        before, after = level_codes([as_text(self.original, labels), as_text(self.points, labels)], columns)
         return before, after
 
+    @placed
+    def quasi_codes(self) -> tuple[Array, Array]:
+        """Equal codes for equal values: the quasi-identifiers of original and release, intervals at midpoints."""
+        return self._codes(self._need_quasi())
+
+    @placed
+    def classes(self) -> Array:
+        """Equal codes for equal released quasi-identifiers, both ends of an interval: what makes up a class."""
+        self._need_quasi()
+        return level_codes([self.release], class_columns(self.release.names, self.schema))[0]
+
     @cached_property
-    def codes(self) -> tuple[Floats, Floats]:
+    def class_sizes(self) -> Array:
+        """See `Source`."""
+        return sizes_of(self.classes)
+
+    @placed
+    def codes(self) -> tuple[Array, Array]:
         """Equal codes for equal values, all compared columns."""
-        before, after = level_codes([self.original, self.release], self.columns)
-        return before, after
+        return self._codes(self.columns)
 
-    @cached_property
-    def sensitive_codes(self) -> Floats:
+    @placed
+    def sensitive_codes(self) -> Array:
         """Equal codes for equal values: the sensitive columns of the release."""
         if not self.schema.sensitive:
             raise MissingEvidence("needs columns of role sensitive")
-        return level_codes([self.release], self.schema.sensitive)[0]
+        return level_codes([self.points], self.schema.sensitive)[0]
 
     @cached_property
     def sensitive_ordered(self) -> list[bool]:
         """For each sensitive column whether its values have an order."""
         return [self.schema[name].kind != "categorical" for name in self.schema.sensitive]
 
-    @cached_property
-    def release_weights(self) -> Floats:
+    @placed
+    def release_weights(self) -> Array:
         """People that each released record stands for."""
-        if self.schema.weight is None:
+        if self.schema.weight is None or self.schema.weight not in self.release.names:
             raise MissingEvidence("needs a column of role weight")
         return floats(self.release.arrow(self.schema.weight))
 
@@ -127,17 +250,19 @@ class Comparison:
         """For each compared column whether its values are categories."""
         return [self.schema[name].kind == "categorical" for name in self.columns]
 
-    @cached_property
-    def values(self) -> tuple[Floats, Floats]:
+    @placed
+    def values(self) -> tuple[Array, Array]:
         """Every compared column: numbers as they are (NaN for null), codes of categories and ordered levels."""
+        numeric = [name for name in self.columns if self.schema[name].kind in ("numeric", "date")]
+        require_values(self.points, self._types, numeric)
         before, after = (np.array(codes, dtype=np.float64) for codes in self.codes)
         for at, name in enumerate(self.columns):
-            if self.schema[name].kind in ("numeric", "date"):
-                before[:, at], after[:, at] = (floats(table.arrow(name)) for table in (self.original, self.release))
+            if name in numeric:
+                before[:, at], after[:, at] = (floats(table.arrow(name)) for table in (self.original, self.points))
         return before, after
 
-    @cached_property
-    def binned(self) -> tuple[Floats, Floats]:
+    @placed
+    def binned(self) -> tuple[Array, Array]:
         """Every compared column as codes of at most a few levels: numbers in ten quantile bins of the original."""
         before, after = (codes.copy() for codes in self.codes)
         numeric = [at for at, name in enumerate(self.columns) if self.schema[name].kind in ("numeric", "date")]
@@ -145,10 +270,22 @@ class Comparison:
         return before, after
 
     @cached_property
-    def encoded(self) -> tuple[Floats, Floats]:
+    def _encoding(self) -> Encoding:
+        return self._fit(self.columns, "indicator")
+
+    @placed
+    def encoded(self) -> tuple[Array, Array]:
         """Every compared column, encoded and standardised alike."""
-        encoding = Encoding.fit(self.original, self.schema, self.columns, nulls="indicator", categories="indicator")
-        return encoding.encode(self.original), encoding.encode(self.release)
+        return self._encoding.encode(self.original), self._encoding.encode(self.points)
+
+    @cached_property
+    def features(self) -> tuple[str, ...]:
+        """The table column of each feature of `encoded`."""
+        return tuple(feature.column for feature in self._encoding.features)
+
+    def encoded_pieces(self, side: Side) -> Iterator[Array]:
+        """See `Source`: one piece."""
+        yield self.encoded[0 if side == "original" else 1]
 
     @cached_property
     def prediction(self) -> Prediction:

@@ -1,13 +1,126 @@
-"""What a measure of risk or utility returns."""
+"""What a measure of risk or utility returns: a value, and what it is made of, under names.
+
+JSON, terminal and report are made from these types alone: no reader has to know a measure by its name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
 
 Figure: TypeAlias = "float | int | bool | str | list[Figure] | dict[str, Figure] | None"
 """Anything that JSON can hold."""
+
+Worst = Literal["largest", "smallest"]
+
+_LEVELS = (0, 1, *range(5, 100, 5), 99, 100)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The interval of an estimate, and its confidence level."""
+
+    low: float
+    high: float
+    level: float = 0.95
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A figure to read the value by: a baseline of an attack, what an independent sample would give.
+
+    name  : its key in JSON
+    label : what stands before it on the terminal
+    """
+
+    name: str
+    label: str
+    value: float | None
+
+
+@dataclass(frozen=True)
+class By:
+    """The value by column of the table, or by something else that has names.
+
+    of       : what the keys name: "column", "component", "measure" …
+    values   : figure by name; None where it is not defined
+    worst_is : which value is the worst for the release
+    """
+
+    of: str
+    values: Mapping[str, float | None]
+    worst_is: Worst = "largest"
+
+    @property
+    def worst(self) -> tuple[str, float] | None:
+        """Name and value of the worst; None when no value is defined."""
+        return _worst(self.values, self.worst_is)
+
+    def to_json(self) -> dict[str, Any]:
+        """``by_column`` (or what it is by), and ``worst``."""
+        worst = self.worst
+        return {f"by_{self.of}": dict(self.values), "worst": None if worst is None else worst[0]}
+
+
+@dataclass(frozen=True)
+class ByPair:
+    """The value by pair of columns; a pair of a column with itself is about its own levels."""
+
+    values: Mapping[tuple[str, str], float | None]
+    worst_is: Worst = "largest"
+
+    @property
+    def worst(self) -> tuple[str, float] | None:
+        """Names and value of the worst pair; None when no value is defined."""
+        found = _worst(self.values, self.worst_is)
+        return None if found is None else (" × ".join(found[0]), found[1])
+
+    def to_json(self) -> dict[str, Any]:
+        """``by_pair``, one object of objects, and ``worst``, the names of two columns."""
+        nested: dict[str, dict[str, float | None]] = {}
+        for (first, second), value in self.values.items():
+            nested.setdefault(first, {})[second] = value
+        found = _worst(self.values, self.worst_is)
+        return {"by_pair": nested, "worst": None if found is None else list(found[0])}
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """The value's distribution over records or classes.
+
+    of        : what the figures were measured on: "original records", "classes" …
+    count     : how many
+    quantiles : by name: min, q01, q05, q10 … median … q95, q99, max
+    """
+
+    of: str
+    count: int
+    mean: float
+    quantiles: Mapping[str, float]
+
+    @classmethod
+    def over(cls, of: str, values: np.ndarray[Any, Any]) -> Distribution:
+        """Of these values, at least one."""
+        found = np.quantile(np.asarray(values, dtype=np.float64), [level / 100 for level in _LEVELS])
+        names = {0: "min", 50: "median", 100: "max"}
+        quantiles = {names.get(level, f"q{level:02d}"): float(at) for level, at in zip(_LEVELS, found, strict=True)}
+        return cls(of, len(values), float(np.mean(values)), quantiles)
+
+    @property
+    def worst(self) -> tuple[str, float] | None:
+        """A distribution has no worst name."""
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        """``distribution``, with ``of``, ``count``, ``mean`` and the quantiles."""
+        return {"distribution": {"of": self.of, "count": self.count, "mean": self.mean, **self.quantiles}}
+
+
+Part: TypeAlias = By | ByPair | Distribution
 
 
 @dataclass(frozen=True)
@@ -15,14 +128,64 @@ class Measured:
     """One measured figure, with what is needed to read it.
 
     value    : the headline figure
-    details  : further figures (intervals, quantiles, baselines, per-column values), ready for JSON
+    details  : further figures under their names (counts, sizes, settings)
     note     : what the reader must know (a sample was taken, an assumption does not hold), or None
+    parts    : what the value is made of; the first part that has a worst name gives the measure's ``worst``
+    interval : of an estimate
+    beside   : figures to compare the value with
     """
 
     value: float
     details: Mapping[str, Figure] = field(default_factory=dict)
     note: str | None = None
+    parts: tuple[Part, ...] = ()
+    interval: Interval | None = None
+    beside: tuple[Beside, ...] = ()
+
+    @property
+    def worst(self) -> tuple[str, float] | None:
+        """Name and value of the worst column, pair of columns or other part."""
+        return next((part.worst for part in self.parts if part.worst is not None), None)
 
     def to_json(self) -> dict[str, Figure]:
-        """The measure's object in ``assess --json``."""
-        return {"value": self.value, **self.details, **({} if self.note is None else {"note": self.note})}
+        """The measure's object in ``assess --json``: strict JSON, None for what is not a finite number."""
+        out: dict[str, Any] = {"value": self.value}
+        if self.interval is not None:
+            out["interval"] = [self.interval.low, self.interval.high]
+            out["interval_level"] = self.interval.level
+        for part in self.parts:
+            out = part.to_json() | out if "worst" in out else out | part.to_json()
+        out |= {beside.name: beside.value for beside in self.beside}
+        out |= self.details
+        if self.note is not None:
+            out["note"] = self.note
+        return {name: strict(figure) for name, figure in out.items()}
+
+
+def strict(figure: Any) -> Figure:
+    """`figure` as strict JSON: plain numbers, None for NaN and infinity."""
+    if isinstance(figure, Mapping):
+        return {str(name): strict(value) for name, value in figure.items()}
+    if isinstance(figure, str) or figure is None:
+        return figure
+    if isinstance(figure, Sequence):
+        return [strict(value) for value in figure]
+    if isinstance(figure, (bool, np.bool_)):
+        return bool(figure)
+    if isinstance(figure, (int, np.integer)):
+        return int(figure)
+    number = float(figure)
+    return number if math.isfinite(number) else None
+
+
+def join(*notes: str | None) -> str | None:
+    """The notes that there are, one after the other; None without any."""
+    return "; ".join(note for note in notes if note) or None
+
+
+def _worst(values: Mapping[Any, float | None], worst_is: Worst) -> tuple[Any, float] | None:
+    """Key and value of the worst; the first on a tie."""
+    known = [(key, value) for key, value in values.items() if value is not None and not math.isnan(value)]
+    if not known:
+        return None
+    return (max if worst_is == "largest" else min)(known, key=lambda item: item[1])

@@ -1,13 +1,14 @@
-"""The catalogue of measures: each name, how to read it, its source, and the function that computes it."""
+"""The catalogue of measures: name, how to read it, source, how it scales, and the function that computes it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
-from gpuanon.assessing.comparison import Comparison
+from gpuanon.assessing.comparison import Comparison, Source
 from gpuanon.assessing.figures import Measured
+from gpuanon.assessing.moments import Moments
 from gpuanon.assessing.risk import diversity, individual_risk, k_anonymity, match_auc, noise_stripping, prediction
 from gpuanon.assessing.risk import reference_standard as standard
 from gpuanon.assessing.risk import reidentification as attack
@@ -39,121 +40,198 @@ WEI = "Wei, Ramamurthy and Varshney 2018"
 WOO = "Woo, Reiter, Oganian and Karr 2009"
 
 
+E = TypeVar("E")
+Compute: TypeAlias = Callable[[Comparison], Measured]
+Better: TypeAlias = Literal["lower", "higher"]
+
+Scaling: TypeAlias = Literal["merged", "sample", "pairs", "queries", "whole"]
+"""What a measure can be computed on when the tables are larger than memory:
+
+merged  : evidence of all rows that merges exactly over pieces (`Merged`)
+sample  : a random sample of each table; the value does not depend on the number of rows, but for sampling error
+pairs   : a random sample of released rows, each with its own original
+queries : a random sample of originals, against all released rows
+whole   : everything in one place only; a sample would give another value
+"""
+
+
+@dataclass(frozen=True)
+class Merged(Generic[E]):
+    """A measure of evidence that merges over pieces.
+
+    collect : from all pieces to the evidence; collected once for all measures that name the same function
+    figure  : from the evidence to the figure
+    """
+
+    collect: Callable[[Source], E]
+    figure: Callable[[E], Measured]
+
+    def __call__(self, source: Source) -> Measured:
+        return self.figure(source.collect(self.collect))
+
+
 @dataclass(frozen=True)
 class Measure:
     """One measure.
 
-    better  : which way a release is better
-    compute : from original and release side by side to the figure
+    better    : which way a release is better
+    compute   : from a `Comparison` to the figure; with `scaling` merged from any `Source`
+    scaling   : see `Scaling`
+    host_only : written for host arrays, which it then receives whatever the backend
     """
 
     name: str
     family: Literal["risk", "utility"]
-    better: Literal["lower", "higher"]
+    better: Better
     summary: str
     source: str
-    compute: Callable[[Comparison], Measured]
+    compute: Compute
+    scaling: Scaling
+    host_only: bool = False
 
     def exceeds(self, value: float, limit: float) -> bool:
         """Whether `value` is worse than `limit`."""
         return value > limit if self.better == "lower" else value < limit
 
 
+def class_evidence(source: Source) -> Any:
+    """Sizes of the classes of the release."""
+    return source.class_sizes
+
+
+def moment_evidence(source: Source) -> tuple[Moments, Moments, tuple[str, ...]]:
+    """Moments of original and release, and the table column of each feature."""
+    before, after = (Moments.over(source.encoded_pieces(side)) for side in ("original", "release"))
+    return before, after, source.features
+
+
+def _from_moments(figure: Callable[[Moments, Moments, tuple[str, ...]], Measured]) -> Compute:
+    return Merged(moment_evidence, lambda evidence: figure(*evidence))
+
+
 def _risk(
-    name: str, better: Literal["lower", "higher"], source: str, summary: str, compute: Callable[[Comparison], Measured]
+    name: str, better: Better, source: str, summary: str, compute: Compute, scaling: Scaling, host_only: bool = False
 ) -> Measure:
-    return Measure(name, "risk", better, summary, source, compute)
+    return Measure(name, "risk", better, summary, source, compute, scaling, host_only)
 
 
-def _loss(name: str, source: str, summary: str, compute: Callable[[Comparison], Measured]) -> Measure:
+def _loss(name: str, source: str, summary: str, compute: Compute, scaling: Scaling, host_only: bool = False) -> Measure:
     """A measure of utility that is better when it is lower."""
-    return Measure(name, "utility", "lower", summary, source, compute)
+    return Measure(name, "utility", "lower", summary, source, compute, scaling, host_only)
 
 
-def _gain(name: str, source: str, summary: str, compute: Callable[[Comparison], Measured]) -> Measure:
+def _gain(name: str, source: str, summary: str, compute: Compute, scaling: Scaling, host_only: bool = False) -> Measure:
     """A measure of utility that is better when it is higher."""
-    return Measure(name, "utility", "higher", summary, source, compute)
+    return Measure(name, "utility", "higher", summary, source, compute, scaling, host_only)
 
+
+def _linked(measure: Callable[..., Measured]) -> Compute:
+    """A measure of the quasi-identifiers of a released record and its original."""
+    return lambda c: measure(*c.quasi, link=c.link, names=c.quasi_features)
+
+
+def _encoded(measure: Callable[..., Measured]) -> Compute:
+    """A measure of all compared columns, encoded."""
+    return lambda c: measure(*c.encoded, names=c.features)
+
+
+def _tables(measure: Callable[..., Measured]) -> Compute:
+    """A measure of contingency tables of all compared columns."""
+    return lambda c: measure(*c.binned, names=c.columns)
+
+
+def _propensity(measure: Callable[..., Measured]) -> Compute:
+    """A measure of propensity scores."""
+    return lambda c: measure(*c.values, categorical=c.categorical)
+
+
+def _predicted(measure: Callable[..., Measured]) -> Compute:
+    """A measure of how well the release predicts its originals."""
+    return lambda c: measure(*c.quasi, prediction=c.prediction)
+
+
+HOST = True  # as the last argument below: written for host arrays
 
 # fmt: off
 MEASURES: tuple[Measure, ...] = (
     _risk("k_anonymity", "higher", SAMARATI, "records in the smallest class that is equal on the quasi-identifiers",
-          lambda c: k_anonymity.k_anonymity(c.quasi_codes[1])),
+          Merged(class_evidence, k_anonymity.smallest_of), "merged"),
     _risk("uniqueness", "lower", SAMARATI, "share of records alone in their class",
-          lambda c: k_anonymity.uniqueness(c.quasi_codes[1])),
+          Merged(class_evidence, k_anonymity.alone_of), "merged"),
     _risk("l_diversity", "higher", MACHANAVAJJHALA, "fewest different sensitive values in a class",
-          lambda c: diversity.l_diversity(c.quasi_codes[1], c.sensitive_codes)),
+          lambda c: diversity.l_diversity(c.classes, c.sensitive_codes, names=c.schema.sensitive), "whole", HOST),
     _risk("t_closeness", "lower", LI, "largest distance of a class's sensitive values from the table's",
-          lambda c: diversity.t_closeness(c.quasi_codes[1], c.sensitive_codes, ordered=c.sensitive_ordered)),
+          lambda c: diversity.t_closeness(c.classes, c.sensitive_codes, ordered=c.sensitive_ordered,
+                                          names=c.schema.sensitive), "whole", HOST),
     _risk("individual_risk", "lower", BENEDETTI, "expected share of records reidentified in the population (weights)",
-          lambda c: individual_risk.individual_risk(c.quasi_codes[1], c.release_weights)),
+          lambda c: individual_risk.individual_risk(c.classes, c.release_weights), "whole", HOST),
     _risk("reidentification", "lower", WEI, "expected share of originals whose nearest released record is their own",
-          lambda c: attack.reidentification(*c.quasi, c.link)),
+          lambda c: attack.reidentification(*c.quasi, c.link, unmasked=c.unmasked), "queries", HOST),
     _risk("reidentification_by_class", "lower", WEI, "the same, each class of equal originals counting once",
-          lambda c: attack.reidentification_by_class(*c.quasi, c.link)),
+          lambda c: attack.reidentification_by_class(*c.quasi, c.link), "whole", HOST),
     _risk("prediction_distance", "higher", LASKO, "median distance from an original to the nearest released record",
-          lambda c: prediction.prediction_distance(*c.quasi, prediction=c.prediction)),
+          _predicted(prediction.prediction_distance), "queries"),
     _risk("prediction_ambiguity", "higher", LASKO, "median of nearest over k-th nearest distance",
-          lambda c: prediction.prediction_ambiguity(*c.quasi, prediction=c.prediction)),
+          _predicted(prediction.prediction_ambiguity), "queries"),
     _risk("prediction_uncertainty", "higher", LASKO, "median variance among the k nearest released records",
-          lambda c: prediction.prediction_uncertainty(*c.quasi, prediction=c.prediction)),
+          _predicted(prediction.prediction_uncertainty), "queries"),
     _risk("reference_standard", "higher", LASKO, "p: does it predict its subjects no better than a sample does?",
-          lambda c: standard.reference_standard(*c.quasi, c.reference, link=c.known_link)),
+          lambda c: standard.reference_standard(*c.quasi, c.reference, link=c.link_or_none), "queries"),
     _risk("match_auc", "lower", LASKO, "how well an attacker tells right matches from wrong ones (0.5: not at all)",
-          lambda c: match_auc.match_auc(*c.quasi, c.link)),
+          lambda c: match_auc.match_auc(*c.quasi, c.link), "queries"),
     _risk("noise_stripping", "lower", LASKO, "share of records matched after noise is stripped by principal components",
-          lambda c: noise_stripping.noise_stripping(*c.quasi, c.link)),
+          lambda c: noise_stripping.noise_stripping(*c.quasi, c.link), "queries"),
     _loss("records_changed", KULIK, "mean share of records whose value changed, by column",
-          lambda c: information_loss.records_changed(*c.codes, link=c.link)),
+          lambda c: information_loss.records_changed(*c.codes, link=c.link, names=c.columns), "pairs"),
     _loss("means", LASKO, "median shift of a mean, in standard deviations",
-          lambda c: differences.means(*c.encoded)),
+          _from_moments(differences.means_of), "merged"),
     _loss("variances", LASKO, "median relative change of a variance",
-          lambda c: differences.variances(*c.encoded)),
+          _from_moments(differences.variances_of), "merged"),
     _loss("correlations", LASKO, "median change of a correlation",
-          lambda c: differences.correlations(*c.encoded)),
+          _from_moments(differences.correlations_of), "merged"),
     _loss("rank_correlations", LASKO, "median change of a rank correlation",
-          lambda c: differences.rank_correlations(*c.encoded)),
+          _encoded(differences.rank_correlations), "sample"),
     _loss("mean_bias", FRIED, "mean absolute shift of a mean, standardised columns",
-          lambda c: bias.mean_bias(*c.encoded)),
+          _from_moments(bias.mean_bias_of), "merged"),
     _loss("correlation_bias", FRIED, "mean absolute change of a correlation",
-          lambda c: bias.correlation_bias(*c.encoded)),
+          _from_moments(bias.correlation_bias_of), "merged"),
     _loss("mse", KULIK, "mean squared change of a cell, standardised quasi-identifiers",
-          lambda c: information_loss.mse(*c.quasi, link=c.link)),
+          _linked(information_loss.mse), "pairs"),
     _gain("r2", KULIK, "median share of a quasi-identifier's variance that its released values explain",
-          lambda c: information_loss.r2(*c.quasi, link=c.link)),
+          _linked(information_loss.r2), "pairs"),
     _loss("il1s", MATEO, "sum of absolute changes over √2 standard deviations, quasi-identifiers",
-          lambda c: information_loss.il1s(*c.quasi, link=c.link)),
+          _linked(information_loss.il1s), "whole"),
     _loss("information_loss", TORRA, "100 · SSE / SST over the quasi-identifiers",
-          lambda c: information_loss.information_loss(*c.quasi, link=c.link)),
-    _loss("ks", KULIK, "largest Kolmogorov–Smirnov distance of a column",
-          lambda c: distances.ks(*c.encoded)),
-    _loss("kl", KULIK, "mean Kullback–Leibler divergence of two-way tables", lambda c: cells.kl(*c.binned)),
-    _loss("jsd", KULIK, "mean Jensen–Shannon divergence of two-way tables", lambda c: cells.jsd(*c.binned)),
-    _loss("vw", KULIK, "mean Σ (td − ta)² / ta of two-way tables", lambda c: cells.vw(*c.binned)),
+          _linked(information_loss.information_loss), "pairs"),
+    _loss("ks", KULIK, "largest Kolmogorov–Smirnov distance of a column", _encoded(distances.ks), "sample"),
+    _loss("kl", KULIK, "mean Kullback–Leibler divergence of two-way tables", _tables(cells.kl), "sample"),
+    _loss("jsd", KULIK, "mean Jensen–Shannon divergence of two-way tables", _tables(cells.jsd), "sample"),
+    _loss("vw", KULIK, "mean Σ (td − ta)² / ta of two-way tables", _tables(cells.vw), "whole"),
     _loss("cell_ks", KULIK, "mean of the largest difference of a cell's share, two-way tables",
-          lambda c: cells.cell_ks(*c.binned)),
+          _tables(cells.cell_ks), "sample"),
     _gain("histogram_intersection", WEI, "probability that the quasi-identifiers' distributions have in common",
-          lambda c: histogram_intersection.histogram_intersection(*c.quasi_codes)),
+          lambda c: histogram_intersection.histogram_intersection(*c.quasi_codes, names=c.schema.quasi),
+          "sample", HOST),
     _gain("confidence_overlap", KULIK, "mean overlap of the confidence intervals of a mean",
-          lambda c: confidence.confidence_overlap(*c.encoded)),
+          _encoded(confidence.confidence_overlap), "whole", HOST),
     _loss("estimator_mse", KULIK, "median ratio of an estimator's error from the release to that from the original",
-          lambda c: confidence.estimator_mse(*c.encoded)),
+          _encoded(confidence.estimator_mse), "whole", HOST),
     _loss("pmse_logit", SNOKE, "mean squared propensity score error, main-effects logit",
-          lambda c: propensity.pmse_logit(*c.values, categorical=c.categorical)),
+          _propensity(propensity.pmse_logit), "sample", HOST),
     _loss("pmse_cart", SNOKE, "mean squared propensity score error, classification tree",
-          lambda c: propensity.pmse_cart(*c.values, categorical=c.categorical)),
+          _propensity(propensity.pmse_cart), "sample", HOST),
     _loss("pmse_forest", SNOKE, "mean squared propensity score error, random forest, on held-out records",
-          lambda c: propensity_forest.pmse_forest(*c.values, categorical=c.categorical)),
+          _propensity(propensity_forest.pmse_forest), "sample"),
     _loss("propensity_ks", KULIK, "Kolmogorov–Smirnov distance of the propensity scores",
-          lambda c: propensity.propensity_ks(*c.values, categorical=c.categorical)),
+          _propensity(propensity.propensity_ks), "sample", HOST),
     _loss("propensity_wilcoxon", KULIK, "distance of the propensity scores' rank sums",
-          lambda c: propensity.propensity_wilcoxon(*c.values, categorical=c.categorical)),
+          _propensity(propensity.propensity_wilcoxon), "sample", HOST),
     _loss("cluster_balance", WOO, "mean squared deviation of a cluster's share of original records",
-          lambda c: clusters.cluster_balance(*c.encoded)),
+          lambda c: clusters.cluster_balance(*c.encoded), "sample"),
     _loss("kernel_pca", LASKO, "mean Kolmogorov–Smirnov distance along kernel principal components",
-          lambda c: components.kernel_pca(*c.encoded)),
+          lambda c: components.kernel_pca(*c.encoded), "sample"),
     _loss("regression_drift", FRIED, "mean shift of the coefficients that explain the last column by the others",
-          lambda c: bias.regression_drift(*c.encoded)),
+          _encoded(bias.regression_drift), "whole", HOST),
 )
 # fmt: on
 
@@ -165,5 +243,5 @@ def by_name() -> dict[str, Measure]:
 
 def catalogue() -> list[dict[str, Any]]:
     """The measures as ``measures --json`` lists them."""
-    fields = ("name", "summary", "source", "family", "better")
+    fields = ("name", "summary", "source", "family", "better", "scaling", "host_only")
     return [{**{field: getattr(measure, field) for field in fields}, "parameters": {}} for measure in MEASURES]

@@ -11,15 +11,20 @@ import signal
 import sys
 import traceback
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table as RichTable
 
 from gpuanon import __version__
 from gpuanon.arrays import interruption
 from gpuanon.errors import GpuanonError
+
+if TYPE_CHECKING:
+    from gpuanon.running.assess import Assessment
+    from gpuanon.running.compare import Trials
 
 app = typer.Typer(
     name="gpuanon",
@@ -91,6 +96,7 @@ def assess(
     sample_rows: Annotated[
         int | None, typer.Option(min=100, help="piece by piece: rows sampled where not all can be looked at")
     ] = None,
+    backend: BackendChoice = "auto",
     json_: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
@@ -101,10 +107,11 @@ def assess(
     names = None if measures is None else tuple(name.strip() for name in measures.split(",") if name.strip())
     with shown(err, quiet=quiet):
         result = assess_files(
-            original, release, recipe, reference=reference, link=link, names=names, sample_rows=sample_rows
-        )
+            original, release, recipe, reference=reference, link=link, names=names, sample_rows=sample_rows,
+            backend=backend,
+        )  # fmt: skip
     if json_:
-        _print_json(result)
+        _print_json(result.to_json())
     else:
         _print_assessment(result)
 
@@ -128,7 +135,7 @@ def compare(
     with shown(err, quiet=quiet):
         result = compare_files(input, recipes, names=names, reference=reference, backend=backend, key_file=key_file)
     if json_:
-        _print_json(result)
+        _print_json(result.to_json())
     else:
         _print_trials(result)
 
@@ -262,58 +269,58 @@ def _print_release(result: dict[str, Any]) -> None:
     out.print(table, highlight=False)
 
 
-_BESIDE = {
-    "unmasked": "unmasked",
-    "independent_sample": "a fresh sample would have",
-    "baseline": "without stripping",
-    "critical_if_independent": "5 % of fresh samples exceed",
-}
-"""Figures that stand beside a value on the terminal, and their names: a risk or a distance alone says little."""
-
-
-def _print_assessment(result: dict[str, Any]) -> None:
+def _print_assessment(result: Assessment) -> None:
     """Risk and utility as tables; what measures have to say besides comes below, once."""
-    from gpuanon.assessing.measures import by_name
+    from gpuanon.assessing.measures import MEASURES
 
-    known = by_name()
     notes: dict[str, list[str]] = {}
     for family in ("risk", "utility"):
-        if not result[family]:
+        chosen = [m for m in MEASURES if m.family == family and (m.name in result.measured or m.name in result.failed)]
+        if not chosen:
             continue
         table = RichTable(title=family.capitalize(), title_justify="left", show_edge=False)
         table.add_column("measure", no_wrap=True)
         table.add_column("value", justify="right", no_wrap=True)
+        table.add_column("worst")
         table.add_column("what it is (better: ↑ more, ↓ less)")
-        for name, figures in result[family].items():
-            value = f"{figures['value']:.4g}" if "value" in figures else "–"
-            arrow = "↑" if known[name].better == "higher" else "↓"
-            beside = [f"{text} {figures[key]:.4g}" for key, text in _BESIDE.items() if figures.get(key) is not None]
-            reading = "; ".join([figures.get("error") or known[name].summary, *beside])
-            table.add_row(name, value, f"{arrow} {reading}")
-            if "note" in figures:
-                notes.setdefault(figures["note"], []).append(name)
+        for measure in chosen:
+            arrow = "↑" if measure.better == "higher" else "↓"
+            figure = result.measured.get(measure.name)
+            if figure is None:
+                table.add_row(measure.name, "–", "", escape(f"{arrow} {result.failed[measure.name]}"))
+                continue
+            worst = "" if figure.worst is None else f"{figure.worst[0]} {figure.worst[1]:.4g}"
+            beside = [f"{one.label} {one.value:.4g}" for one in figure.beside if one.value is not None]
+            reading = "; ".join([measure.summary, *beside])
+            table.add_row(measure.name, f"{figure.value:.4g}", escape(worst), escape(f"{arrow} {reading}"))
+            if figure.note is not None:
+                notes.setdefault(figure.note, []).append(measure.name)
         out.print(table, highlight=False)
     for note, names in notes.items():
         out.print(f"{', '.join(names)}: {note}", highlight=False, markup=False)
-    for note in result["notes"]:
+    for note in result.notes:
         out.print(f"Note: {note}", highlight=False, markup=False)
 
 
-def _print_trials(result: dict[str, Any]) -> None:
+def _print_trials(result: Trials) -> None:
     """Trials as a table, the best marked."""
-    names = list(dict.fromkeys(name for trial in result["trials"] for name in trial["measured"]))
+    names = list(dict.fromkeys(name for trial in result.trials for name in trial.measured))
     table = RichTable(show_edge=False)
     table.add_column("recipe")
     for name in names:
         table.add_column(name, justify="right")
-    for trial in result["trials"]:
-        figures = [f"{trial['measured'][name]:.4g}" if name in trial["measured"] else "–" for name in names]
-        mark = " ← best" if trial["name"] == result["best"] else " (refused)" if trial["refused"] else ""
-        table.add_row(trial["name"] + mark, *figures)
+    for trial in result.trials:
+        figures = [f"{trial.measured[name]:.4g}" if name in trial.measured else "–" for name in names]
+        mark = " ← best" if trial is result.best else " (refused)" if trial.refused else ""
+        table.add_row(escape(trial.name + mark), *figures)
     out.print(table, highlight=False)
-    for trial in result["trials"]:
-        if trial["refused"]:
-            out.print(f"{trial['name']}: {trial['refused']}", highlight=False, markup=False)
+    for trial in result.trials:
+        if trial.refused:
+            out.print(f"{trial.name}: {trial.refused}", highlight=False, markup=False)
+        for name, reason in trial.failed.items():
+            out.print(f"{trial.name}: {name} was not measured: {reason}", highlight=False, markup=False)
+    for note in result.notes:
+        out.print(f"Note: {note}", highlight=False, markup=False)
 
 
 def _print_catalogue(entries: list[dict[str, Any]], json_: bool) -> None:

@@ -1,28 +1,41 @@
-"""Assess a release: every measure that applies, each failing alone."""
+"""Assess a release: every measure that applies, each failing alone, in memory or piece by piece.
+
+A measure declares what it can be computed on (`gpuanon.assessing.measures.Scaling`).  Tables that fit are loaded, and
+every measure sees all rows.  Of larger ones evidence that merges is collected over all rows, what a sample can answer
+is computed on one and says so, and what needs everything in one place is reported as not measured.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from math import isnan
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gpuanon.arrays import progress
+from gpuanon.arrays.backend import Backend, BackendName, choose
 from gpuanon.assessing.comparison import Comparison
-from gpuanon.assessing.figures import Measured
-from gpuanon.assessing.measures import MEASURES, by_name
-from gpuanon.errors import GpuanonError, ParameterError
+from gpuanon.assessing.figures import Measured, join
+from gpuanon.assessing.measures import MEASURES, Measure, Scaling, by_name
+from gpuanon.assessing.streams import Pieces, Streamed
+from gpuanon.errors import GpuanonError, InputError, ParameterError
 from gpuanon.recipe import Recipe
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
+
+IN_MEMORY_ROWS = 5_000_000
+"""Tables of more rows are assessed piece by piece."""
+
+SAMPLE_ROWS = 200_000
 
 DEPENDENT = (
     "a release is made from its original: the two are dependent samples, so distances between them are distances, "
     "and a p-value for two independent samples would not be valid"
 )
+NOT_MEASURED = "needs all rows at once, and a sample would mislead: not measured on a table larger than memory"
 
 
 @dataclass(frozen=True)
@@ -51,7 +64,9 @@ def assess(
     *,
     reference: Any = None,
     link: Any = None,
-    measures: tuple[str, ...] | list[str] | None = None,
+    measures: Sequence[str] | None = None,
+    backend: BackendName = "auto",
+    sample_rows: int | None = None,
 ) -> Assessment:
     """Measure the risk and the utility of a release.
 
@@ -62,38 +77,108 @@ def assess(
     reference : a second, non-overlapping sample of the same population
     link : for each released row the row number of its original, −1 for an added row
     measures : names; None for all of them
+    backend : ``"auto"``, ``"numpy"`` or ``"cupy"``; an explicit one runs there or fails
+    sample_rows : see `measure`
     """
-    original, release = _table(original), _table(release)
-    schema = Schema.resolve(original, Recipe.load(recipe).columns)
-    rows = None if link is None else np.asarray(link, dtype=np.int64)
-    comparison = Comparison(original, release, schema, rows, None if reference is None else _table(reference))
-    return compute(comparison, tuple(by_name()) if measures is None else tuple(measures))
+    before, after = Table.of(original), Table.of(release)
+    return measure(
+        Pieces.of(before),
+        Pieces.of(after),
+        Schema.resolve(before, Recipe.load(recipe).columns),
+        tuple(by_name()) if measures is None else tuple(measures),
+        link=None if link is None else np.asarray(link, dtype=np.int64),
+        reference=None if reference is None else Table.of(reference),
+        backend=choose(backend),
+        sample_rows=sample_rows,
+    )
 
 
-def compute(comparison: Comparison, names: tuple[str, ...]) -> Assessment:
-    """Compute the named measures; one that fails does not sink the others."""
-    known = by_name()
-    unknown = [name for name in names if name not in known]
+def measure(
+    original: Pieces,
+    release: Pieces,
+    schema: Schema,
+    names: Sequence[str],
+    *,
+    link: np.ndarray[Any, Any] | None = None,
+    reference: Table | None = None,
+    backend: Backend | None = None,
+    sample_rows: int | None = None,
+) -> Assessment:
+    """Compute the named measures of a release that lies in memory or in pieces.
+
+    Parameters
+    ----------
+    original, release : the tables, piece by piece; in memory one piece
+    link : (m,) original row of each released row, −1 for an added row
+    reference : a second, non-overlapping sample of the same population
+    backend : where the arrays live; None for the host
+    sample_rows : assess piece by piece, with samples of about so many rows; None does so for tables of more than
+        `IN_MEMORY_ROWS` rows only
+    """
+    check_names(names)
+    if sample_rows is None and max(original.rows, release.rows) <= IN_MEMORY_ROWS:
+        comparison = Comparison(original.whole(), release.whole(), schema, link, reference, backend)
+        return compute(comparison, names)
+    size = SAMPLE_ROWS if sample_rows is None else sample_rows
+    if size < 100:
+        raise ParameterError(f"sample_rows: 100 or more are allowed, got {size}")
+    return _piece_by_piece(Streamed(original, release, schema, size, link, reference, backend), names)
+
+
+def compute(comparison: Comparison, names: Sequence[str]) -> Assessment:
+    """Compute the named measures on tables in memory; one that fails does not sink the others."""
+    check_names(names)
+    return _computed([by_name()[name] for name in names], lambda measure: comparison)
+
+
+def _piece_by_piece(streamed: Streamed, names: Sequence[str]) -> Assessment:
+    """Every measure on what it declares that it can be computed on."""
+    sources: dict[Scaling, Callable[[], Comparison | Streamed]] = {
+        "merged": lambda: streamed,
+        "sample": lambda: streamed.sample,
+        "pairs": lambda: streamed.pairs,
+        "queries": lambda: streamed.queries,
+    }
+
+    def source_of(measure: Measure) -> Comparison | Streamed:
+        if measure.scaling not in sources:
+            raise InputError(NOT_MEASURED)
+        return sources[measure.scaling]()
+
+    chosen = [by_name()[name] for name in names]
+    found = _computed(chosen, source_of)
+    exact = [m.name for m in chosen if m.scaling == "merged" and m.name in found.measured]
+    sampled = [m.name for m in chosen if m.scaling != "merged" and m.name in found.measured]
+    note = f"piece by piece: {', '.join(exact) or 'nothing'} on all rows"
+    if sampled:
+        note += "; every other figure on a random sample, as its own note says"
+    return replace(found, notes=(*found.notes, note))
+
+
+def _computed(measures: Sequence[Measure], source_of: Callable[[Measure], Comparison | Streamed]) -> Assessment:
+    """Each measure on its source; the reason of one that fails."""
+    measured: dict[str, Measured] = {}
+    failed: dict[str, str] = {}
+    with progress.stage("assess"):
+        for number, one in enumerate(measures):
+            try:
+                source: Any = source_of(one)  # a measure that merges takes either
+                figure = one.compute(source.host if one.host_only else source)
+            except GpuanonError as error:
+                failed[one.name] = str(error)
+            else:
+                if isfinite(figure.value):
+                    measured[one.name] = replace(figure, note=join(source.note, figure.note))
+                else:
+                    failed[one.name] = figure.note or "is not defined for this release"
+            progress.report(0.99 * (number + 1) / len(measures))
+    return Assessment(measured, failed)
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse names of measures that there are not."""
+    unknown = [name for name in names if name not in by_name()]
     if unknown:
         raise ParameterError(
             f"measures: there is no {', '.join(map(repr, unknown))}", hint="'gpuanon measures' lists them"
         )
-    measured: dict[str, Measured] = {}
-    failed: dict[str, str] = {}
-    with progress.stage("assess"):
-        for number, name in enumerate(names):
-            try:
-                figure = known[name].compute(comparison)
-            except GpuanonError as error:
-                failed[name] = str(error)
-            else:
-                if isnan(figure.value):
-                    failed[name] = figure.note or "is not defined for this release"
-                else:
-                    measured[name] = figure
-            progress.report(0.99 * (number + 1) / len(names))
-    return Assessment(measured, failed)
-
-
-def _table(data: Any) -> Table:
-    return data if isinstance(data, Table) else Table.of(data)

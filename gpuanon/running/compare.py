@@ -11,13 +11,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from gpuanon.arrays.backend import BackendName
-from gpuanon.arrays.rng import Key
+from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.assessing.comparison import Comparison
-from gpuanon.assessing.measures import by_name
-from gpuanon.errors import GpuanonError
+from gpuanon.assessing.measures import Measure, by_name
+from gpuanon.errors import GuaranteeError, ParameterError
 from gpuanon.recipe import Recipe, parse
-from gpuanon.running.assess import compute
+from gpuanon.running.assess import check_names, compute
 from gpuanon.running.memory import as_key, protect
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
@@ -36,29 +35,57 @@ class Trial:
     chosen   : those values
     measured : figures by name; empty when the release was refused
     refused  : why it was refused, or None
+    failed   : why a measure could not be computed, by name
     """
 
     name: str
     chosen: Mapping[str, Any]
     measured: Mapping[str, float] = field(default_factory=dict)
     refused: str | None = None
+    failed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Trials:
-    """All points, and the best of those that were not refused: the one of least utility lost."""
+    """All points, and the best of those that were not refused.
+
+    columns : the quasi-identifiers that every release was measured on
+    decides : the measure that decides, the first of utility; None when there is none
+    best    : the point that is best by it; None when it could be measured for none
+    """
 
     trials: tuple[Trial, ...]
     best: Trial | None
+    columns: tuple[str, ...] = ()
+    decides: str | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader must know."""
+        found = (
+            [f"every release was measured on the quasi-identifiers {', '.join(self.columns)}"] if self.columns else []
+        )
+        if self.best is None:
+            why = "no measure of utility was asked for" if self.decides is None else f"no {self.decides} was measured"
+            found.append(f"no best is named: {why} for a release that was not refused")
+        return tuple(found)
 
     def to_json(self) -> dict[str, Any]:
         """The object of ``compare --json``."""
         return {
             "trials": [
-                {"name": t.name, "parameters": dict(t.chosen), "measured": dict(t.measured), "refused": t.refused}
+                {
+                    "name": t.name,
+                    "parameters": dict(t.chosen),
+                    "measured": dict(t.measured),
+                    "refused": t.refused,
+                    "failed": dict(t.failed),
+                }
                 for t in self.trials
             ],
             "best": None if self.best is None else self.best.name,
+            "quasi": list(self.columns),
+            "notes": list(self.notes),
         }
 
 
@@ -76,22 +103,63 @@ def compare(
     Parameters
     ----------
     data : as for `gpuanon.protect`
-    recipes : recipes that may hold lists of values; a point whose release breaks its guarantee or limits is refused
+    recipes : recipes that may hold lists of values; a point whose release breaks its guarantee or limits is refused,
+        as is one whose parameters do not suit this table
     measures : names; the best point is the one with the best first measure of utility
+    backend : where masks and measures run
+
+    All releases are measured on the same columns: the union of the recipes' quasi-identifiers.
+
+    Raises
+    ------
+    RecipeError, InputError
+        When a recipe does not fit the table.
     """
-    table, key = Table.of(data), as_key(rng)
+    table, key, chosen_backend = Table.of(data), as_key(rng), choose(backend)
     sample = None if reference is None else Table.of(reference)
+    names = tuple(measures)
+    check_names(names)
     points = [(name, chosen, Recipe.load(point)) for recipe in recipes for name, chosen, point in grid(recipe)]
-    trials = [
-        _tried(table, name, chosen, recipe, tuple(measures), key, backend, sample) for name, chosen, recipe in points
-    ]
-    decides = next((by_name()[name] for name in measures if by_name()[name].family == "utility"), None)
-    kept = [trial for trial in trials if trial.refused is None and (decides is None or decides.name in trial.measured)]
-    best = None
-    for trial in kept:
-        if best is None or (decides and decides.exceeds(best.measured[decides.name], trial.measured[decides.name])):
+    # A column that is not there is a fault of the recipe: it is named before anything is masked.
+    schema = common_schema([Schema.resolve(table, recipe.columns) for _, _, recipe in points])
+    trials = []
+    for name, chosen, recipe in points:
+        try:
+            release = protect(table, recipe, rng=key, backend=chosen_backend.name, reference=sample)
+        except (GuaranteeError, ParameterError) as error:
+            trials.append(Trial(name, chosen, refused=str(error)))
+            continue
+        found = compute(Comparison(table, release.table, schema, release.link, sample, chosen_backend), names)
+        values = {measure: figure.value for measure, figure in found.measured.items()}
+        trials.append(Trial(name, chosen, values, failed=found.failed))
+    decides = next((by_name()[name] for name in names if by_name()[name].family == "utility"), None)
+    return Trials(tuple(trials), _best(trials, decides), schema.quasi, None if decides is None else decides.name)
+
+
+def common_schema(schemas: Sequence[Schema]) -> Schema:
+    """The schema that every release is measured by: a column is what the first recipe says, with a common role.
+
+    A column that one recipe drops as an identifier is in none of the comparisons; otherwise a quasi-identifier of any
+    recipe is one for all, then a sensitive column.
+    """
+    columns = []
+    for column in schemas[0].columns:
+        roles = [schema[column.name].role for schema in schemas]
+        role = next((role for role in ("identifier", "quasi", "sensitive") if role in roles), column.role)
+        says = next(schema[column.name] for schema in schemas if schema[column.name].role == role)
+        columns.append(says)
+    return schemas[0].model_copy(update={"columns": tuple(columns)})
+
+
+def _best(trials: Sequence[Trial], decides: Measure | None) -> Trial | None:
+    """The best of those that were measured by what decides; the first on a tie."""
+    best: Trial | None = None
+    for trial in trials:
+        if decides is None or trial.refused is not None or decides.name not in trial.measured:
+            continue
+        if best is None or decides.exceeds(best.measured[decides.name], trial.measured[decides.name]):
             best = trial
-    return Trials(tuple(trials), best)
+    return best
 
 
 def grid(recipe: Recipe | Mapping[str, Any] | str | Path) -> Iterator[tuple[str, dict[str, Any], Any]]:
@@ -118,23 +186,3 @@ def grid(recipe: Recipe | Mapping[str, Any] | str | Path) -> Iterator[tuple[str,
             point[number][parameter] = value
         label = ", ".join(f"{parameter} = {value}" for parameter, value in chosen.items())
         yield f"{name}: {label}" if label else name, chosen, {**data, "mask": point} if masks else data
-
-
-def _tried(
-    table: Table,
-    name: str,
-    chosen: Mapping[str, Any],
-    recipe: Recipe,
-    measures: tuple[str, ...],
-    key: Key,
-    backend: BackendName,
-    reference: Table | None,
-) -> Trial:
-    """Mask and measure one point."""
-    try:
-        release = protect(table, recipe, rng=key, backend=backend, reference=reference)
-    except GpuanonError as error:
-        return Trial(name, chosen, refused=str(error))
-    schema = Schema.resolve(table, recipe.columns)
-    found = compute(Comparison(table, release.table, schema, release.link, reference), measures)
-    return Trial(name, chosen, {measure: figure.value for measure, figure in found.measured.items()})

@@ -13,11 +13,12 @@ import numpy as np
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.arrays.rng import Key
-from gpuanon.errors import InputError, ParameterError
+from gpuanon.assessing.measures import by_name
+from gpuanon.assessing.streams import Pieces
+from gpuanon.errors import InputError
 from gpuanon.recipe import Recipe
-from gpuanon.running.assess import assess
-from gpuanon.running.assess_parts import SAMPLE_ROWS, assess_parts
-from gpuanon.running.compare import MEASURES, compare, grid
+from gpuanon.running.assess import IN_MEMORY_ROWS, Assessment, measure
+from gpuanon.running.compare import MEASURES, Trials, compare, grid
 from gpuanon.running.memory import protect
 from gpuanon.running.part_files import InParts, protect_on_cluster
 from gpuanon.running.plan import chosen_columns
@@ -26,9 +27,6 @@ from gpuanon.tables.files import io
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import floats
-
-IN_MEMORY_ROWS = 5_000_000
-"""Tables of more rows are assessed piece by piece."""
 
 
 def protect_file(
@@ -90,30 +88,30 @@ def assess_files(
     reference: Path | None = None,
     link: Path | None = None,
     names: tuple[str, ...] | None = None,
+    backend: BackendName = "auto",
     sample_rows: int | None = None,
-) -> dict[str, Any]:
-    """Measure the release in one file against the original in another.
-
-    sample_rows : assess piece by piece, distances between distributions on a sample of so many rows; None does so for
-        a table of more than `IN_MEMORY_ROWS` rows only
-    """
+) -> Assessment:
+    """Measure the release in one file against the original in another; see `gpuanon.running.assess.measure`."""
+    chosen = choose(backend)
     loaded = Recipe.load(recipe)
-    text = text_columns(loaded)
-    sources = [io.open(path, text) for path in (original, release)]
-    if sample_rows is not None or max(source.rows or 0 for source in sources) > IN_MEMORY_ROWS:
-        if link is not None or reference is not None:
-            raise ParameterError(
-                "link, reference: what is assessed piece by piece has neither",
-                hint=f"tables of up to {IN_MEMORY_ROWS} rows are assessed in memory",
-            )
-        size = SAMPLE_ROWS if sample_rows is None else sample_rows
-        before, after = sources
-        return assess_parts(before.batches, after.batches, loaded, measures=names, sample_rows=size).to_json()
     with progress.stage("read"):
-        tables = read_table(original, loaded), read_table(release, loaded)
+        before, after = (_pieces(path, loaded) for path in (original, release))
         sample = None if reference is None else read_table(reference, loaded)
         rows = None if link is None else read_link(link)
-    return assess(*tables, loaded, reference=sample, link=rows, measures=names).to_json()
+        in_memory = sample_rows is None and max(before.rows, after.rows) <= IN_MEMORY_ROWS
+        if in_memory:
+            before, after = (Pieces.of(read_table(path, loaded)) for path in (original, release))
+    schema = (Schema.resolve if in_memory else Schema.infer)(before.first, loaded.columns)
+    chosen_names = tuple(by_name()) if names is None else names
+    return measure(
+        before, after, schema, chosen_names, link=rows, reference=sample, backend=chosen, sample_rows=sample_rows
+    )
+
+
+def _pieces(path: Path, recipe: Recipe) -> Pieces:
+    """The table in a file, piece by piece."""
+    source = io.open(path, text_columns(recipe))
+    return Pieces.counted(source.batches) if source.rows is None else Pieces(source.batches, source.rows)
 
 
 def compare_files(
@@ -124,14 +122,14 @@ def compare_files(
     reference: Path | None = None,
     backend: BackendName = "auto",
     key_file: Path | None = None,
-) -> dict[str, Any]:
+) -> Trials:
     """Mask and measure the table in a file by several recipes."""
     points = [Recipe.load(point) for recipe in recipes for _, _, point in grid(recipe)]
     with progress.stage("read"):
         table = read_table(source, points[0])
         sample = None if reference is None else read_table(reference, points[0])
     key = Key.find(key_file)
-    return compare(table, recipes, measures=names or MEASURES, rng=key, backend=backend, reference=sample).to_json()
+    return compare(table, recipes, measures=names or MEASURES, rng=key, backend=backend, reference=sample)
 
 
 def read_table(path: Path, recipe: Recipe) -> Table:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.backend import Array, to_host
-from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.assessing.columns import Names, column_names
+from gpuanon.assessing.figures import By, Figure, Measured
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
 
@@ -22,47 +23,53 @@ Ints = np.ndarray[Any, Any]
 Floats = np.ndarray[Any, Any]
 
 
-def l_diversity(quasi: Array, sensitive: Array) -> Measured:
+def l_diversity(quasi: Array, sensitive: Array, *, names: Names = None) -> Measured:
     """Fewest different sensitive values in a class of records that are equal on the quasi-identifiers.
 
     quasi, sensitive : (n, d) and (n, s) codes of the released records, equal where values are equal
 
-    Beside it entropy ℓ-diversity, exp of the smallest entropy, and the share of the commonest value at its largest.
+    By sensitive column (`names`); beside it entropy ℓ-diversity, exp of the smallest entropy, and the share of the
+    commonest value at its largest.
     """
     classes, columns = _checked(quasi, sensitive)
     counts = int(classes.max()) + 1
     sizes = np.bincount(classes)
-    distinct, entropies, commonest = [], [], []
-    for values in columns:
+    distinct: dict[str, float | None] = {}
+    entropies: dict[str, Figure] = {}
+    commonest: dict[str, Figure] = {}
+    for name, values in zip(column_names(names, len(columns)), columns, strict=True):
         of_class, _, count = _pairs(classes, values)
         share = count / sizes[of_class]
-        distinct.append(int(np.bincount(of_class, minlength=counts).min()))
-        entropies.append(float(np.bincount(of_class, -share * np.log(share), minlength=counts).min()))
-        commonest.append(float(share.max()))
+        distinct[name] = int(np.bincount(of_class, minlength=counts).min())
+        entropies[name] = float(np.exp(np.bincount(of_class, -share * np.log(share), minlength=counts).min()))
+        commonest[name] = float(share.max())
     details: dict[str, Figure] = {
         "classes": counts,
-        "columns": list(distinct),
-        "entropy": [float(np.exp(entropy)) for entropy in entropies],
-        "commonest_share": list(commonest),
+        "entropy_by_column": entropies,
+        "commonest_share_by_column": commonest,
     }
-    return Measured(min(distinct), details)
+    part = By("column", distinct, "smallest")
+    return Measured(min(value for value in distinct.values() if value is not None), details, parts=(part,))
 
 
-def t_closeness(quasi: Array, sensitive: Array, *, ordered: Sequence[bool] | None = None) -> Measured:
+def t_closeness(
+    quasi: Array, sensitive: Array, *, ordered: Sequence[bool] | None = None, names: Names = None
+) -> Measured:
     """Largest earth mover's distance of a class's sensitive values from those of the whole release, 0 to 1.
 
-    ordered : one flag a sensitive column: distance of ranks for ordered values (codes ascend with them), equal distance
-              between all values otherwise
+    ordered : one flag per sensitive column: distance of ranks for ordered values (codes ascend with them), equal
+              distance between all values otherwise
     """
     classes, columns = _checked(quasi, sensitive)
     flags = (False,) * len(columns) if ordered is None else tuple(ordered)
     if len(flags) != len(columns):
-        raise ParameterError(f"ordered: one flag a sensitive column is needed ({len(columns)}), got {len(flags)}")
+        raise ParameterError(f"ordered: one flag per sensitive column is needed ({len(columns)}), got {len(flags)}")
     largest = [
         float((_ordered_distance if flag else _equal_distance)(classes, values).max())
         for flag, values in zip(flags, columns, strict=True)
     ]
-    return Measured(max(largest), {"columns": list(largest), "classes": int(classes.max()) + 1})
+    part = By("column", dict(zip(column_names(names, len(columns)), largest, strict=True)))
+    return Measured(max(largest), {"classes": int(classes.max()) + 1}, parts=(part,))
 
 
 def _checked(quasi: Array, sensitive: Array) -> tuple[Ints, list[Ints]]:

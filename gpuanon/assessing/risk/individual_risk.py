@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.backend import Array, to_host
-from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.assessing.figures import Distribution, Figure, Measured
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
 
@@ -32,19 +32,18 @@ def individual_risk(codes: Array, weights: Array, *, threshold: float = 0.1) -> 
     """
     risk = risks(codes, weights)
     details: dict[str, Figure] = {
-        "max": float(risk.max()),
         "expected_reidentifications": float(risk.sum()),
         "above_threshold": int((risk > threshold).sum()),
         "threshold": threshold,
     }
-    return Measured(float(risk.mean()), details)
+    return Measured(float(risk.mean()), details, parts=(Distribution.over("released records", risk),))
 
 
 def risks(codes: Array, weights: Array) -> Floats:
     """(n,) E[1 / F | f] of each record; classes of three records or more by the approximation p / (f − (1 − p))."""
     weights = to_host(weights).astype(float)
     if len(codes) != len(weights) or len(weights) == 0:
-        raise ParameterError(f"weights: one a record is needed ({len(codes)}), got {len(weights)}")
+        raise ParameterError(f"weights: one per record is needed ({len(codes)}), got {len(weights)}")
     if not (np.isfinite(weights).all() and (weights > 0).all()):
         raise InputError("weights: every weight must be a positive number")
     classes = equal_rows(to_host(codes))

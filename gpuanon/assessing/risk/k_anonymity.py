@@ -7,31 +7,28 @@ References
 
 from __future__ import annotations
 
-from gpuanon.arrays.backend import Array, namespace
-from gpuanon.assessing.figures import Measured
+from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.assessing.figures import Distribution, Measured
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
 
 
 def k_anonymity(codes: Array) -> Measured:
     """Records in the smallest class; `codes` (n, d) are equal where released values are equal."""
-    return smallest_of(_sizes(codes))
+    return smallest_of(sizes_of(codes))
 
 
 def uniqueness(codes: Array) -> Measured:
     """Share of records that are alone in their class."""
-    return alone_of(_sizes(codes))
+    return alone_of(sizes_of(codes))
 
 
 def smallest_of(sizes: Array) -> Measured:
     """`k_anonymity` from the sizes of the classes."""
+    sizes = to_host(sizes)
     smallest = int(sizes.min())
-    details = {
-        "classes": len(sizes),
-        "mean_class": float(sizes.mean()),
-        "in_smallest": int(sizes[sizes == smallest].sum()),
-    }
-    return Measured(smallest, details)
+    details = {"classes": len(sizes), "in_smallest": int(sizes[sizes == smallest].sum())}
+    return Measured(smallest, details, parts=(Distribution.over("sizes of classes", sizes),))
 
 
 def alone_of(sizes: Array) -> Measured:
@@ -40,7 +37,8 @@ def alone_of(sizes: Array) -> Measured:
     return Measured(alone / int(sizes.sum()), {"records": alone})
 
 
-def _sizes(codes: Array) -> Array:
+def sizes_of(codes: Array) -> Array:
+    """(classes,) records of each class of equal codes."""
     if len(codes) == 0:
         raise ParameterError("release: at least one record is needed")
     return namespace(codes).bincount(equal_rows(codes))

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, to_host
-from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.assessing.figures import Beside, By, Figure, Measured, join
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, predict, standardised
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.distance import nearest_with_ties, paired
@@ -56,7 +56,7 @@ def match(
     link : (m,) original row of each released row, −1 for added rows; of several released copies of a record any counts
     """
     if len(link) != len(release):
-        raise ParameterError(f"link: one entry a released row is needed ({len(release)}), got {len(link)}")
+        raise ParameterError(f"link: one entry per released row is needed ({len(release)}), got {len(link)}")
     prediction = predict(original, release, k, limit=limit) if prediction is None else prediction
     rows = prediction.rows
     squared, own = (found[rows] for found in _own(original, release, link))
@@ -102,23 +102,20 @@ def auc_of(attacks: list[Matches]) -> Measured:
     if len(right) == 0:
         raise ParameterError("link: no released row leads to an original record")
     details: dict[str, Figure] = {"records": len(right), "rate": float(right.mean())}
-    areas = []
+    areas: dict[str, float | None] = {}
     for name in MEASURES:
         values = np.concatenate([to_host(getattr(attack.prediction, name)) for attack in attacks])[known]
         area = roc_area(values, right)
-        areas.append(area)
-        details[name] = {
-            "auc": None if np.isnan(area) else area,
-            "most_confident_tenth": most_confident(values, right),
-        }
-    note = None
-    if np.isnan(areas[0]):
-        note = f"there are no {'wrong' if right.mean() > 0.5 else 'right'} matches: the AUC is not defined"
-    missing = int((~known).sum())
-    if missing:
-        text = f"{missing} original records were not released and are left out"
-        note = text if note is None else f"{note}; {text}"
-    return Measured(float(max(areas)), details, note)
+        areas[name] = None if np.isnan(area) else area
+        details[name] = {"auc": areas[name], "most_confident_tenth": most_confident(values, right)}
+    defined = [area for area in areas.values() if area is not None]
+    kind, missing = "wrong" if right.mean() > 0.5 else "right", int((~known).sum())
+    note = join(
+        None if defined else f"there are no {kind} matches: the AUC is not defined",
+        f"{missing} original records were not released and are left out" if missing else None,
+    )
+    beside = Beside("cannot_tell", "cannot tell at all", 0.5)
+    return Measured(max(defined, default=np.nan), details, note, parts=(By("measure", areas),), beside=(beside,))
 
 
 def roc_area(values: Floats, right: Floats) -> float:

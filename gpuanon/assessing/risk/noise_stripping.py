@@ -14,10 +14,10 @@ from __future__ import annotations
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, to_host
-from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.assessing.figures import Beside, By, Figure, Measured
 from gpuanon.assessing.risk.match_auc import match
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, standardised
-from gpuanon.errors import ParameterError
+from gpuanon.errors import InputError, ParameterError
 
 
 def strip_noise(release: Array, components: int, rows: Array | None = None) -> Array:
@@ -73,14 +73,14 @@ def noise_stripping(
     best = max(rates, key=lambda count: rates[count])
     before = _error(original, release, link)
     details: dict[str, Figure] = {
-        "baseline": baseline,
         "components": int(best),
-        "rates": dict(rates),
         "error_before": before,
         "error_after": min(errors.values()),
-        "errors": dict(errors),
+        "error_by_components_kept": dict(errors),
     }
-    return Measured(rates[best], details)
+    part = By("components_kept", dict(rates))
+    beside = Beside("baseline", "without stripping", baseline)
+    return Measured(rates[best], details, parts=(part,), beside=(beside,))
 
 
 def _error(original: Array, release: Array, link: Array) -> float:
@@ -92,4 +92,7 @@ def _error(original: Array, release: Array, link: Array) -> float:
 
 def _mean(right: Array) -> float:
     """Share of right matches among the records that were released."""
-    return float(np.nanmean(to_host(right)))
+    right = to_host(right)
+    if np.isnan(right).all():
+        raise InputError("noise_stripping: no released row has an original")
+    return float(np.nanmean(right))

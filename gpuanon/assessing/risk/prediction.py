@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuanon.arrays.backend import Array, like, namespace, to_host
-from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.assessing.figures import Distribution, Figure, Measured
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance import k_nearest
 from gpuanon.numerics.sampling import sample_rows, share_error
@@ -129,19 +129,6 @@ def prediction_uncertainty(
     return _measured("uncertainty", original, release, k, standardise, prediction)
 
 
-def quantiles(values: Array) -> dict[str, Figure]:
-    """Quantiles that tell a distribution, and its percentiles for plots."""
-    host = np.sort(to_host(values).astype(np.float64))
-    levels = np.linspace(0, 1, 101)
-    percentiles = np.quantile(host, levels)
-    named = {"min": 0, "q01": 1, "q05": 5, "q25": 25, "median": 50, "q75": 75, "q95": 95, "max": 100}
-    return {
-        **{name: float(percentiles[at]) for name, at in named.items()},
-        "mean": float(host.mean()),
-        "percentiles": [float(value) for value in percentiles],
-    }
-
-
 def _measured(
     name: str, original: Array, release: Array, k: int, standardise: bool, prediction: Prediction | None
 ) -> Measured:
@@ -150,12 +137,13 @@ def _measured(
         if standardise:
             original, release = standardised(original, release)
         prediction = predict(original, release, k)
-    values = getattr(prediction, name)
-    details: dict[str, Figure] = {"k": k, "records": len(prediction.rows), **quantiles(values)}
+    part = Distribution.over("original records", to_host(getattr(prediction, name)))
+    details: dict[str, Figure] = {"k": k, "records": len(prediction.rows)}
     details["exact_matches"] = int((prediction.distance == 0).sum())
     if name == "ambiguity":
         details["tied_copies"] = prediction.copies
-    return Measured(float(details["median"]), details, _note(name, prediction, details))  # type: ignore[arg-type]
+    note = _note(name, prediction, details)
+    return Measured(part.quantiles["median"], details, note, parts=(part,))
 
 
 def _note(name: str, prediction: Prediction, details: dict[str, Figure]) -> str | None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from gpuanon.arrays.backend import Array, like, namespace
 from gpuanon.arrays.rng import Draws
-from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.assessing.figures import Beside, By, Figure, Measured
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, predict, standardised
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.ks import ks_excess
@@ -113,7 +113,9 @@ def reference_standard(
             f"a random sample of {len(under_release.rows)} of {under_release.originals} original records was looked "
             f"at: each distance is right to ±{2 * under_release.share_error:.4f} (95 %)"
         )
-    return Measured(min(result.p.values()), details, "; ".join(notes) or None)
+    part = By("measure", dict(result.p), "smallest")
+    beside = Beside("level", "passes above", LEVEL)
+    return Measured(min(result.p.values()), details, "; ".join(notes) or None, parts=(part,), beside=(beside,))
 
 
 def split_reference(draws: Draws, share: float = 0.5) -> tuple[Array, Array]:

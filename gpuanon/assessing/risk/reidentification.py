@@ -21,7 +21,7 @@ import numpy as np
 from gpuanon.arrays.backend import Array, to_host
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.threads import each, thread_count
-from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.assessing.figures import Beside, Distribution, Figure, Interval, Measured
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
 
@@ -30,11 +30,10 @@ Floats = np.ndarray[Any, Any]
 _SAME = 1 + 1e-12  # squared distances this close are ties: rounding must not break them
 _TREE_COLUMNS = 16  # up to so many columns of many values a k-d tree is faster than all distances
 _FEW_VALUES = 32  # indicators of categories and the like: a tree cuts them away at once
-_BINS = 20
 _QUERIES = 1 << 13
 
 
-def reidentification(X: Array, Y: Array, link: Array) -> Measured:
+def reidentification(X: Array, Y: Array, link: Array, *, unmasked: Array | None = None) -> Measured:
     """Expected share of originals whose nearest released record is their own.
 
     Parameters
@@ -42,26 +41,28 @@ def reidentification(X: Array, Y: Array, link: Array) -> Measured:
     X : (n, d) quasi-identifiers of the original records, encoded
     Y : (m, d) those of the released records, encoded alike
     link : (m,) original row of each released row, −1 for an added row
+    unmasked : (n,) hit probability of each record when the table is released as it is; None when `X` is the whole
+        table, and not a sample of its rows
 
     Returns
     -------
     Measured
-        Beside the value: its standard error over records (taken as independent) and 95 % interval, the same attack on
-        the unmasked table, and a blind guess.
+        With the value: its standard error over records (taken as independent) and 95 % interval, the distribution over
+        original records, the same attack on the unmasked table, and a blind guess.
     """
     hits = hit_probabilities(X, Y, link)
     n, value = len(hits), float(hits.mean())
     error = float(hits.std() / np.sqrt(n))
-    unmasked = float(unmasked_probabilities(X).mean())
-    details: dict[str, Figure] = {
-        "standard_error": error,
-        "interval": [max(0.0, value - 1.96 * error), min(1.0, value + 1.96 * error)],
-        "unmasked": unmasked,
-        "guess": 1 / len(Y),
-        "records": n,
-        "largest": float(hits.max()),
-    }
-    return Measured(value, details, _note(unmasked))
+    baseline = float((unmasked_probabilities(X) if unmasked is None else to_host(unmasked)).mean())
+    details: dict[str, Figure] = {"standard_error": error, "records": n}
+    return Measured(
+        value,
+        details,
+        _note(baseline),
+        parts=(Distribution.over("original records", hits),),
+        interval=Interval(max(0.0, value - 1.96 * error), min(1.0, value + 1.96 * error)),
+        beside=(Beside("unmasked", "unmasked", baseline), Beside("guess", "a blind guess", 1 / len(Y))),
+    )
 
 
 def reidentification_by_class(X: Array, Y: Array, link: Array) -> Measured:
@@ -72,17 +73,18 @@ def reidentification_by_class(X: Array, Y: Array, link: Array) -> Measured:
     """
     hits = hit_probabilities(X, Y, link)
     rates = class_means(X, hits)
-    unmasked = class_means(X, unmasked_probabilities(X))
-    counts, edges = np.histogram(rates, bins=_BINS, range=(0.0, max(float(rates.max()), 1e-12)))
+    unmasked = unmasked_probabilities(X)
     details: dict[str, Figure] = {
         "standard_error": float(rates.std() / np.sqrt(len(rates))),
         "classes": len(rates),
-        "quantiles": {f"q{q:02d}": float(np.quantile(rates, q / 100)) for q in (5, 25, 50, 75, 95, 99)},
-        "largest": float(rates.max()),
-        "histogram": {"edges": edges.tolist(), "classes": counts.tolist()},
-        "unmasked": float(unmasked.mean()),
     }
-    return Measured(float(rates.mean()), details, _note(float(unmasked_probabilities(X).mean())))
+    return Measured(
+        float(rates.mean()),
+        details,
+        _note(float(unmasked.mean())),
+        parts=(Distribution.over("classes of equal originals", rates),),
+        beside=(Beside("unmasked", "unmasked", float(class_means(X, unmasked).mean())),),
+    )
 
 
 def hit_probabilities(X: Array, Y: Array, link: Array) -> Floats:
@@ -205,7 +207,7 @@ def _check(X: Floats, Y: Floats, link: Floats) -> None:
     if X.shape[1] != Y.shape[1]:
         raise ParameterError(f"columns: both tables need the same number, got {X.shape[1]} and {Y.shape[1]}")
     if len(link) != len(Y):
-        raise ParameterError(f"link: one entry a released row is needed ({len(Y)}), got {len(link)}")
+        raise ParameterError(f"link: one entry per released row is needed ({len(Y)}), got {len(link)}")
     if not (np.isfinite(X).all() and np.isfinite(Y).all()):
         raise ParameterError("columns: distances need finite numbers", hint="encode or fill missing values first")
 

@@ -8,61 +8,72 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array, to_host
-from gpuanon.assessing.figures import Figure, Measured
-from gpuanon.assessing.utility.differences import correlation_matrix, varying
+from gpuanon.assessing.columns import Names, column_names, constant_note, fold, largest_absolute, places
+from gpuanon.assessing.figures import By, Figure, Measured
+from gpuanon.assessing.moments import Moments
+from gpuanon.assessing.utility.differences import both_moments, by_pair, varying
 from gpuanon.assessing.utility.pairs import require_comparable
 from gpuanon.errors import InputError, ParameterError
 
 Floats = np.ndarray[Any, Any]
 
 
-def mean_bias(original: Array, release: Array) -> Measured:
-    """Change of the column means, in the columns' own units; the value is the mean absolute change."""
-    require_comparable(original, release)
-    bias = to_host(release.mean(axis=0)) - to_host(original.mean(axis=0))
-    return Measured(float(np.abs(bias).mean()), {"columns": [float(value) for value in bias]})
+def mean_bias(original: Array, release: Array, *, names: Names = None) -> Measured:
+    """Change of the column means, in the columns' own units; the value is the mean absolute change.
+
+    By column, with its sign: the feature that changed most.
+    """
+    return mean_bias_of(*both_moments(original, release), column_names(names, original.shape[1]))
 
 
-def correlation_bias(original: Array, release: Array) -> Measured:
-    """Change of the correlations of all pairs of columns; the value is the mean absolute change."""
-    require_comparable(original, release)
-    first, second = np.triu_indices(original.shape[1], 1)
-    bias = (correlation_matrix(release) - correlation_matrix(original))[first, second]
-    known = ~np.isnan(bias)
-    if not known.any():
-        raise InputError("correlation_bias: not defined, no pair of columns varies in both original and release")
-    worst = int(np.nanargmax(np.abs(bias)))
-    details: dict[str, Figure] = {
-        "max": float(np.abs(bias[worst])),
-        "worst_pair": [int(first[worst]), int(second[worst])],
-        "pairs": int(known.sum()),
-    }
-    left_out = int((~known).sum())
-    note = f"{left_out} pairs with a constant column are left out" if left_out else None
-    return Measured(float(np.abs(bias[known]).mean()), details, note)
+def correlation_bias(original: Array, release: Array, *, names: Names = None) -> Measured:
+    """Change of the correlations of all pairs of features; the value is the mean absolute change.
+
+    By pair of columns, and constant features: as in `gpuanon.assessing.utility.differences.correlations`.
+    """
+    return correlation_bias_of(*both_moments(original, release), column_names(names, original.shape[1]))
 
 
-def regression_drift(original: Array, release: Array, *, response: int = -1) -> Measured:
-    """Shift of the coefficients of a linear regression of one column on the others, in their standard errors.
+def mean_bias_of(before: Moments, after: Moments, names: Sequence[str]) -> Measured:
+    """`mean_bias` from moments."""
+    bias = after.mean - before.mean
+    signed = fold(bias, names, largest_absolute)
+    details: dict[str, Figure] = {"change_by_column": dict(signed)}
+    sizes = {name: None if value is None else abs(value) for name, value in signed.items()}
+    note = constant_note(names, np.ones(len(bias), dtype=bool), after.varies | ~before.varies)
+    return Measured(float(np.abs(bias).mean()), details, note, parts=(By("column", sizes),))
 
-    The value is the mean absolute shift; beside it coefficients, standard errors, p-values (of each table taken by
-    itself), whether the intervals of 95 % overlap, and how many coefficients change sign or significance.
 
-    response : number of the column that is explained
+def correlation_bias_of(before: Moments, after: Moments, names: Sequence[str]) -> Measured:
+    """`correlation_bias` from moments."""
+    return by_pair(before, after, names, "correlation_bias", np.mean)
+
+
+def regression_drift(original: Array, release: Array, *, response: int = -1, names: Names = None) -> Measured:
+    """Shift of the coefficients of a linear regression of one feature on the others, in their standard errors.
+
+    The value is the mean absolute shift.  By column: the coefficient that shifted most, with its standard error and
+    p-value in each table taken by itself; whether the intervals of 95 % overlap, and how many coefficients change sign
+    or significance, are counted over all.
+
+    response : number of the feature that is explained
     """
     require_comparable(original, release)
     d = original.shape[1]
     if d < 2 or not -d <= response < d:
         raise ParameterError(f"response: a column of at least two is needed, got {response} of {d}")
+    labels = column_names(names, d)
     before, after = to_host(original).astype(float), to_host(release).astype(float)
     response %= d
-    others = [j for j in range(d) if j != response and varying(before)[j] and varying(after)[j]]
-    if not others or not varying(before)[response]:
+    varies = varying(before), varying(after)
+    others = [j for j in range(d) if j != response and varies[0][j] and varies[1][j]]
+    if not others or not varies[0][response]:
         raise InputError("regression_drift: not defined, the response or all other columns are constant")
     fits = [_fit(table[:, others], table[:, response]) for table in (before, after)]
     (beta, error, p), (beta_after, error_after, p_after) = fits
@@ -70,19 +81,29 @@ def regression_drift(original: Array, release: Array, *, response: int = -1) -> 
     if np.isnan(shift).all():
         raise InputError("regression_drift: not defined, the regression of the original leaves no error")
     overlap = np.abs(beta_after - beta) <= 1.96 * (error + error_after)
+    used = [labels[j] for j in others]
+    worst = {name: rows[int(np.argmax(np.nan_to_num(shift[rows])))] for name, rows in places(used).items()}
     details: dict[str, Figure] = {
-        "columns": list(others),
-        "coefficients": [_list(beta), _list(beta_after)],
-        "standard_errors": [_list(error), _list(error_after)],
-        "p_values": [_list(p), _list(p_after)],
+        "response": labels[response],
         "max": float(np.nanmax(shift)),
+        "original": _coefficients(fits[0], worst),
+        "release": _coefficients(fits[1], worst),
         "intervals_overlap": float(overlap.mean()),
         "sign_changes": int((np.sign(beta) != np.sign(beta_after)).sum()),
         "significance_changes": int(((p < 0.05) != (p_after < 0.05)).sum()),
     }
-    left_out = d - 1 - len(others)
-    note = f"{left_out} constant columns are left out" if left_out else None
-    return Measured(float(np.nanmean(shift)), details, note)
+    note = constant_note(labels, *varies)
+    if note is not None:
+        note += " (left out of the regressions)"
+    return Measured(float(np.nanmean(shift)), details, note, parts=(By("column", fold(shift, used)),))
+
+
+def _coefficients(fit: tuple[Floats, Floats, Floats], chosen: dict[str, int]) -> dict[str, Figure]:
+    """Coefficient, standard error and p-value by column."""
+    return {
+        name: {"coefficient": float(fit[0][at]), "standard_error": float(fit[1][at]), "p": float(fit[2][at])}
+        for name, at in chosen.items()
+    }
 
 
 def _fit(X: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
@@ -100,8 +121,3 @@ def _fit(X: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
     error = np.sqrt(np.clip(np.diag(covariance), 0, None))
     score = np.abs(beta) / np.where(error > 0, error, np.nan)
     return beta[1:], error[1:], np.nan_to_num(2 * t.sf(score, freedom), nan=0.0)[1:]
-
-
-def _list(values: Floats) -> list[Figure]:
-    """Plain numbers."""
-    return [float(value) for value in values]

@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, to_host
-from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.assessing.columns import Names, column_names
+from gpuanon.assessing.figures import By, ByPair, Figure, Measured, Part
 from gpuanon.assessing.utility.pairs import require_comparable
 from gpuanon.errors import ParameterError
 
@@ -30,31 +32,31 @@ _DENSE = 1 << 22
 """Tables of up to this many cells are counted in place; larger ones by sorting."""
 
 
-def vw(original: Array, release: Array, *, ways: int = 2) -> Measured:
+def vw(original: Array, release: Array, *, ways: int = 2, names: Names = None) -> Measured:
     """Variance-weighted difference Σ (t_d − t_a)² / t_a over the cells of each table; the value is the mean.
 
     t_a are the release's counts, scaled to as many rows as the original has.  A cell that is empty in the release
     counts as half a record in the denominator.
     """
     rule = "an empty cell of the release counts as half a record in the denominator"
-    return _over_tables(original, release, ways, variance_weighted, rule)
+    return _over_tables(original, release, ways, variance_weighted, rule, names)
 
 
-def jsd(original: Array, release: Array, *, ways: int = 2) -> Measured:
+def jsd(original: Array, release: Array, *, ways: int = 2, names: Names = None) -> Measured:
     """Jensen–Shannon divergence, natural logarithm, 0 to ln 2, of the cells of each table; the value is the mean."""
-    measured = _over_tables(original, release, ways, jensen_shannon, None)
-    return Measured(measured.value, {**measured.details, "bits": measured.value / math.log(2)}, measured.note)
+    measured = _over_tables(original, release, ways, jensen_shannon, None, names)
+    return replace(measured, details={**measured.details, "bits": measured.value / math.log(2)})
 
 
-def kl(original: Array, release: Array, *, ways: int = 2) -> Measured:
+def kl(original: Array, release: Array, *, ways: int = 2, names: Names = None) -> Measured:
     """Kullback–Leibler divergence Σ p ln(p / q) of the release (q) from the original (p); the value is the mean."""
     rule = "a cell that is empty in the release, and not in the original, counts as half a record there"
-    return _over_tables(original, release, ways, kullback_leibler, rule)
+    return _over_tables(original, release, ways, kullback_leibler, rule, names)
 
 
-def cell_ks(original: Array, release: Array, *, ways: int = 2) -> Measured:
+def cell_ks(original: Array, release: Array, *, ways: int = 2, names: Names = None) -> Measured:
     """Largest difference between the shares of a cell, max |p − q|, of each table; the value is the mean."""
-    return _over_tables(original, release, ways, largest_difference, None)
+    return _over_tables(original, release, ways, largest_difference, None, names)
 
 
 def variance_weighted(before: Floats, after: Floats) -> float:
@@ -123,24 +125,32 @@ def _dense(before: Array, after: Array) -> tuple[Array, Array, int]:
 
 
 def _over_tables(
-    original: Array, release: Array, ways: int, distance: Callable[[Floats, Floats], float], rule: str | None
+    original: Array,
+    release: Array,
+    ways: int,
+    distance: Callable[[Floats, Floats], float],
+    rule: str | None,
+    names: Names,
 ) -> Measured:
-    """Mean, maximum and the worst table of a distance."""
+    """Mean and maximum of a distance, and its value by column, pair of columns or set of columns."""
     require_comparable(original, release)
     if original.shape[1] == 0:
         raise ParameterError("columns: original and release need the same ones, at least one")
     if ways < 1:
         raise ParameterError(f"ways: 1 or more are allowed, got {ways}")
-    every = list(tables(original, release, ways))
-    distances = [distance(before, after) for _, before, after in every]
-    worst = int(np.argmax(distances))
-    details: dict[str, Figure] = {
-        "ways": min(ways, original.shape[1]),
-        "tables": len(every),
-        "max": distances[worst],
-        "worst_table": list(every[worst][0]),
+    labels, ways = column_names(names, original.shape[1]), min(ways, original.shape[1])
+    found = {
+        tuple(labels[j] for j in columns): distance(before, after)
+        for columns, before, after in tables(original, release, ways)
     }
-    return Measured(float(np.mean(distances)), details, rule)
+    distances = list(found.values())
+    details: dict[str, Figure] = {"ways": ways, "tables": len(found), "max": max(distances)}
+    part: Part
+    if ways == 2:
+        part = ByPair({(first, second): value for (first, second), value in found.items()})
+    else:
+        part = By("column" if ways == 1 else "columns", {" × ".join(key): value for key, value in found.items()})
+    return Measured(float(np.mean(distances)), details, rule, parts=(part,))
 
 
 def _entropy_from(p: Floats, q: Floats) -> float:

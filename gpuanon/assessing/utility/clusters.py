@@ -14,7 +14,7 @@ import numpy as np
 from gpuanon.arrays import rapids
 from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.arrays.rng import Key
-from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.assessing.figures import Distribution, Figure, Measured
 from gpuanon.assessing.utility.pairs import require_comparable
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
@@ -33,7 +33,7 @@ def cluster_balance(original: Array, release: Array, *, clusters: int = CLUSTERS
 
     ``U = (1/G) Σ_j w_j (n_jo / n_j − c)²`` over the G clusters that k-means finds in both tables together, n_jo of the
     n_j records of cluster j being original, and c the share of original records among all.  The weights w_j, which [1]
-    leaves open, are 1; ``by_size`` has ``G n_j / N`` instead: 0 nowhere to be told apart, c (1 − c) everywhere.
+    leaves open, are 1; ``by_size`` has ``G n_j / N`` instead: 0 indistinguishable, c (1 − c) separable.
 
     Parameters
     ----------
@@ -60,4 +60,4 @@ def cluster_balance(original: Array, release: Array, *, clusters: int = CLUSTERS
     }
     taken = max(len(original), len(release)) > CLUSTER_ROWS
     note = f"on a random sample of {len(parts[0])} original and {len(parts[1])} released rows" if taken else None
-    return Measured(float(squares.mean()), details, note)
+    return Measured(float(squares.mean()), details, note, parts=(Distribution.over("clusters", squares),))

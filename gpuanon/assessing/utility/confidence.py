@@ -18,7 +18,8 @@ from scipy.special import ndtri
 from gpuanon.arrays.backend import Array, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each
-from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.assessing.columns import Names, column_names, constant_note, fold
+from gpuanon.assessing.figures import By, Figure, Measured, join
 from gpuanon.assessing.utility.differences import varying
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.sampling import sample_rows
@@ -30,11 +31,12 @@ _BOOTSTRAP_ROWS = 20_000
 ESTIMATORS: dict[str, Callable[..., Any]] = {"mean": np.mean, "median": np.median, "deviation": np.std}
 
 
-def confidence_overlap(original: Array, release: Array, *, level: float = 0.95) -> Measured:
+def confidence_overlap(original: Array, release: Array, *, level: float = 0.95, names: Names = None) -> Measured:
     """Overlap of the confidence intervals of means from original and release: 1 equal, 0 or less apart ([1]).
 
-    Beside it, by column: whether the released mean, and the released share of values up to the original's median,
-    fall into the original's interval ([2]).
+    The value is the mean over features; by column the smallest of its features.  Beside it the shares of features
+    whose released mean, and whose released share of values up to the original's median, fall into the original's
+    interval ([2]).
     """
     if not 0 < level < 1:
         raise ParameterError(f"level: a number between 0 and 1 is allowed, got {level}")
@@ -54,25 +56,26 @@ def confidence_overlap(original: Array, release: Array, *, level: float = 0.95) 
     centre = after.mean(axis=0)
     details: dict[str, Figure] = {
         "min": float(overlap.min()),
-        "columns": _with_gaps(overlap, varies),
         "mean_inside": float(((centre >= before[0]) & (centre <= before[1])).mean()),
         "median_share_inside": _shares_inside(to_host(original)[:, varies], to_host(release)[:, varies], z),
     }
-    constant = int((~varies).sum())
-    note = f"{constant} columns are constant in the original and left out" if constant else None
-    return Measured(float(overlap.mean()), details, note)
+    labels = column_names(names, original.shape[1])
+    note = constant_note(labels, varies, varying(release))
+    part = By("column", fold(_spread(overlap, varies), labels, np.min), "smallest")
+    return Measured(float(overlap.mean()), details, note, parts=(part,))
 
 
-def estimator_mse(original: Array, release: Array, *, rounds: int = 200) -> Measured:
+def estimator_mse(original: Array, release: Array, *, rounds: int = 200, names: Names = None) -> Measured:
     """Mean squared error (variance + bias²) of estimates from the release over that from the original, by bootstrap.
 
     For each column the mean, the median and the standard deviation are estimated; the error is measured from the
-    original's estimate.  The value is the median ratio over columns and estimators: 1 when nothing is lost.
+    original's estimate.  The value is the median ratio over features and estimators: 1 when nothing is lost.  By
+    column: the largest over its features and the estimators.
     """
     if rounds < 2:
         raise ParameterError(f"rounds: 2 or more are allowed, got {rounds}")
     before, after = to_host(original).astype(float), to_host(release).astype(float)
-    varies = varying(before)
+    varies, varies_after = varying(before), varying(after)
     if not varies.any():
         raise InputError("estimator_mse: not defined, every column of the original is constant")
     before, after = before[:, varies], after[:, varies]
@@ -81,19 +84,21 @@ def estimator_mse(original: Array, release: Array, *, rounds: int = 200) -> Meas
     ratios: dict[str, Floats] = {}
     for name, estimate in ESTIMATORS.items():
         bias = estimate(after, axis=0) - truth[name]
-        usable = spread_before[name] > 0
-        ratios[name] = ((spread_after[name] + bias**2)[usable]) / spread_before[name][usable]
-    every = np.concatenate(list(ratios.values()))
-    details: dict[str, Figure] = {
-        "max": float(every.max()),
-        "rounds": rounds,
-        **{name: float(np.median(found)) for name, found in ratios.items() if len(found)},
-    }
+        spread = np.where(spread_before[name] > 0, spread_before[name], np.nan)
+        ratios[name] = (spread_after[name] + bias**2) / spread
+    every = np.stack(list(ratios.values()))
+    if np.isnan(every).all():
+        raise InputError("estimator_mse: not defined, no estimate from the original has an error")
+    details: dict[str, Figure] = {"max": float(np.nanmax(every)), "rounds": rounds}
+    estimators = {name: None if np.isnan(found).all() else float(np.nanmedian(found)) for name, found in ratios.items()}
+    labels = column_names(names, original.shape[1])
+    largest = np.fmax.reduce(every, axis=0)
+    parts = By("column", fold(_spread(largest, varies), labels)), By("estimator", estimators)
     rows = max(len(before), len(after))
-    note = None
+    note = constant_note(labels, varies, varies_after)
     if rows > _BOOTSTRAP_ROWS:
-        note = f"variances were resampled from {_BOOTSTRAP_ROWS} rows and scaled to the number of rows"
-    return Measured(float(np.median(every)), details, note)
+        note = join(note, f"variances were resampled from {_BOOTSTRAP_ROWS} rows and scaled to the number of rows")
+    return Measured(float(np.nanmedian(every)), details, note, parts=parts)
 
 
 def _interval(X: Array, z: float) -> Floats:
@@ -125,7 +130,8 @@ def _bootstrap_variance(X: Floats, rounds: int) -> dict[str, Floats]:
     return {name: found[:, at].var(axis=0, ddof=1) * len(X) / n for at, name in enumerate(ESTIMATORS)}
 
 
-def _with_gaps(values: Floats, present: Floats) -> list[Figure]:
-    """Values at the columns that have one, None elsewhere."""
-    found = iter(values)
-    return [float(next(found)) if there else None for there in present]
+def _spread(values: Floats, present: Floats) -> Floats:
+    """(features,) values at the features that have one, NaN elsewhere."""
+    out = np.full(len(present), np.nan)
+    out[present] = values
+    return out

@@ -1,6 +1,7 @@
 """Differences of means, variances and correlations between an original and its release (table 4.1 of [1]).
 
-Each figure is a median over columns, or over pairs of columns; the largest is reported beside it.
+Each value is a median over features, or over pairs of features; the worst column or pair of columns stands beside it.
+All but the rank correlations are computed from `Moments`, which merge over pieces of a table.
 
 References
 ----------
@@ -10,44 +11,77 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device, to_host
 from gpuanon.arrays.threads import each
-from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.assessing.columns import Names, column_names, constant_note, fold, fold_pairs
+from gpuanon.assessing.figures import By, ByPair, Figure, Measured
+from gpuanon.assessing.moments import Moments
 from gpuanon.assessing.utility.pairs import require_comparable
 from gpuanon.errors import InputError
 
 Floats = np.ndarray[Any, Any]
 
 
-def means(original: Array, release: Array) -> Measured:
-    """Difference of the column means, in standard deviations of the original; the value is the median."""
+def means(original: Array, release: Array, *, names: Names = None) -> Measured:
+    """Difference of the column means, in standard deviations of the original; the value is the median.
+
+    By column: the largest of its features.  `names` has the table column of each feature.
+    """
+    return means_of(*both_moments(original, release), column_names(names, original.shape[1]))
+
+
+def variances(original: Array, release: Array, *, names: Names = None) -> Measured:
+    """Difference of the column variances, relative to the original's; the value is the median.
+
+    By column: the largest of its features.
+    """
+    return variances_of(*both_moments(original, release), column_names(names, original.shape[1]))
+
+
+def correlations(original: Array, release: Array, *, names: Names = None) -> Measured:
+    """Difference of the Pearson correlations of all pairs of features; the value is the median.
+
+    By pair of columns: the largest of their features.  A feature that is constant in the release alone correlates
+    with nothing there: its correlations count as 0.
+    """
+    return correlations_of(*both_moments(original, release), column_names(names, original.shape[1]))
+
+
+def rank_correlations(original: Array, release: Array, *, names: Names = None) -> Measured:
+    """Difference of the Spearman rank correlations of all pairs of features; the value is the median.
+
+    By pair of columns, and constant features: as in `correlations`.
+    """
     require_comparable(original, release)
-    deviation = np.where(varying(original), to_host(original.std(axis=0)), 0.0)
-    difference = np.abs(to_host(release.mean(axis=0)) - to_host(original.mean(axis=0)))
-    return by_column(difference, deviation, "means")
+    before, after = Moments.of(ranks(original)), Moments.of(ranks(release))
+    return by_pair(before, after, column_names(names, original.shape[1]), "rank_correlations", np.median)
 
 
-def variances(original: Array, release: Array) -> Measured:
-    """Difference of the column variances, relative to the original's; the value is the median."""
+def both_moments(original: Array, release: Array) -> tuple[Moments, Moments]:
+    """The moments of two comparable tables."""
     require_comparable(original, release)
-    before, after = np.where(varying(original), to_host(original.var(axis=0)), 0.0), to_host(release.var(axis=0))
-    return by_column(np.abs(after - before), before, "variances")
+    return Moments.of(original), Moments.of(release)
 
 
-def correlations(original: Array, release: Array) -> Measured:
-    """Difference of the Pearson correlations of all pairs of columns; the value is the median."""
-    require_comparable(original, release)
-    return by_pair(correlation_matrix(original), correlation_matrix(release), "correlations")
+def means_of(before: Moments, after: Moments, names: Sequence[str]) -> Measured:
+    """`means` from moments."""
+    return _relative(np.abs(after.mean - before.mean), np.sqrt(before.variance), before, after, names, "means")
 
 
-def rank_correlations(original: Array, release: Array) -> Measured:
-    """Difference of the Spearman rank correlations of all pairs of columns; the value is the median."""
-    require_comparable(original, release)
-    return by_pair(correlation_matrix(ranks(original)), correlation_matrix(ranks(release)), "rank_correlations")
+def variances_of(before: Moments, after: Moments, names: Sequence[str]) -> Measured:
+    """`variances` from moments."""
+    change = np.abs(after.variance - before.variance)
+    return _relative(change, before.variance, before, after, names, "variances")
+
+
+def correlations_of(before: Moments, after: Moments, names: Sequence[str]) -> Measured:
+    """`correlations` from moments."""
+    return by_pair(before, after, names, "correlations", np.median)
 
 
 def varying(X: Array) -> np.ndarray[Any, Any]:
@@ -55,16 +89,11 @@ def varying(X: Array) -> np.ndarray[Any, Any]:
     return to_host(X.max(axis=0) > X.min(axis=0))
 
 
-def correlation_matrix(X: Array) -> Floats:
-    """(d, d) Pearson correlations, on the host; NaN for a constant column."""
-    centred = X - X.mean(axis=0)
-    products = to_host(centred.T @ centred)
-    deviation = np.where(varying(X), np.sqrt(np.diag(products)), np.nan)
-    return products / deviation[:, None] / deviation[None, :]
-
-
 def ranks(X: Array) -> Array:
-    """(n, d) rank of each value in its column, from 1; equal values share their mean rank."""
+    """(n, d) rank of each value in its column, from 1; equal values share their mean rank.
+
+    `scipy.stats.rankdata` gives the same ranks; this one also runs on device arrays.
+    """
     xp = namespace(X)
     out = xp.empty(X.shape, dtype=np.float64)
 
@@ -84,35 +113,30 @@ def ranks(X: Array) -> Array:
     return out
 
 
-def by_column(difference: Floats, scale: Floats, name: str) -> Measured:
-    """Median and maximum of `difference` / `scale`; constant columns have no scale and are left out."""
+def by_pair(
+    before: Moments, after: Moments, names: Sequence[str], name: str, centre: Callable[[Floats], Any]
+) -> Measured:
+    """`centre` of the differences of correlations over pairs of features, and the largest by pair of columns."""
+    then, now = before.correlation, after.correlation
+    difference = np.abs(np.where(np.isnan(now), 0.0, now) - then)
+    above = difference[np.triu_indices(len(names), 1)]
+    known = above[~np.isnan(above)]
+    if len(known) == 0:
+        raise InputError(f"{name}: not defined, no pair of columns varies in the original")
+    details: dict[str, Figure] = {"max": float(known.max()), "pairs_of_features": len(known)}
+    note = constant_note(names, before.varies, after.varies)
+    return Measured(float(centre(known)), details, note, parts=(ByPair(fold_pairs(difference, names)),))
+
+
+def _relative(
+    difference: Floats, scale: Floats, before: Moments, after: Moments, names: Sequence[str], name: str
+) -> Measured:
+    """Median and maximum of `difference` / `scale`; constant features have no scale and are left out."""
     varies = scale > 0
     if not varies.any():
         raise InputError(f"{name}: not defined, every column of the original is constant")
     relative = np.full(len(scale), np.nan)
     relative[varies] = difference[varies] / scale[varies]
-    details: dict[str, Figure] = {
-        "max": float(np.nanmax(relative)),
-        "columns": [float(value) if known else None for value, known in zip(relative, varies, strict=True)],
-    }
-    constant = int((~varies).sum())
-    note = f"{constant} columns are constant in the original and left out" if constant else None
-    return Measured(float(np.nanmedian(relative)), details, note)
-
-
-def by_pair(before: Floats, after: Floats, name: str) -> Measured:
-    """Median and maximum of the differences above the diagonal; pairs without a correlation are left out."""
-    first, second = np.triu_indices(len(before), 1)
-    difference = np.abs(after - before)[first, second]
-    known = ~np.isnan(difference)
-    if not known.any():
-        raise InputError(f"{name}: not defined, no pair of columns varies in both original and release")
-    worst = int(np.nanargmax(difference))
-    details: dict[str, Figure] = {
-        "max": float(difference[worst]),
-        "worst_pair": [int(first[worst]), int(second[worst])],
-        "pairs": int(known.sum()),
-    }
-    left_out = int((~known).sum())
-    note = f"{left_out} pairs with a constant column are left out" if left_out else None
-    return Measured(float(np.nanmedian(difference)), details, note)
+    details: dict[str, Figure] = {"max": float(np.nanmax(relative))}
+    note = constant_note(names, before.varies, after.varies)
+    return Measured(float(np.nanmedian(relative)), details, note, parts=(By("column", fold(relative, names)),))

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.backend import Array, to_host
-from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.assessing.columns import Names, column_names
+from gpuanon.assessing.figures import Beside, By, Figure, Measured
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
 
@@ -28,6 +29,7 @@ def histogram_intersection(
     cells: int = CELLS,
     weights: Array | None = None,
     release_weights: Array | None = None,
+    names: Names = None,
 ) -> Measured:
     """``Σ min(p, q)`` over the cells of the quasi-identifiers: 1 for equal distributions, 0 for disjoint ones.
 
@@ -42,23 +44,29 @@ def histogram_intersection(
     Returns
     -------
     Measured
-        Beside the value: what an independent sample of m records from the original would give on average, and its
-        standard deviation.
+        By column: the intersection of its own levels.  Beside the value: what an independent sample of m records from
+        the original would give on average, and its standard deviation.
     """
     X, Y = np.asarray(to_host(X), dtype=np.float64), np.asarray(to_host(Y), dtype=np.float64)
     if len(X) == 0 or len(Y) == 0 or X.shape[1] != Y.shape[1]:
         raise ParameterError("histogram_intersection: two tables with records and the same columns are needed")
     edges = level_edges(X, cells)
-    codes = equal_rows(np.concatenate([to_levels(X, edges), to_levels(Y, edges)]))
+    labels = column_names(names, X.shape[1])
+    levels = np.concatenate([to_levels(X, edges), to_levels(Y, edges)])
+    codes = equal_rows(levels)
     p, q = _shares(codes[: len(X)], weights, codes), _shares(codes[len(X) :], release_weights, codes)
     mean, deviation = independent_sample(p, len(Y))
     details: dict[str, Figure] = {
         "cells": int((p > 0).sum()),
-        "levels": [len(edge) + 1 for edge in edges],
-        "independent_sample": mean,
+        "levels_by_column": {name: len(edge) + 1 for name, edge in zip(labels, edges, strict=True)},
         "independent_sample_deviation": deviation,
     }
-    return Measured(intersection(p, q), details)
+    single = {
+        name: intersection(_shares(own[: len(X)], weights, own), _shares(own[len(X) :], release_weights, own))
+        for name, own in zip(labels, levels.T, strict=True)
+    }
+    beside = Beside("independent_sample", "a fresh sample would have", mean)
+    return Measured(intersection(p, q), details, parts=(By("column", single, "smallest"),), beside=(beside,))
 
 
 def intersection(p: Array, q: Array) -> float:

@@ -14,21 +14,24 @@ References
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, to_host
-from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.assessing.columns import Names, column_names, constant_note, fold, places
+from gpuanon.assessing.figures import By, Figure, Measured, join
 from gpuanon.assessing.utility.differences import varying
 from gpuanon.errors import InputError, ParameterError
 
 Floats = np.ndarray[Any, Any]
 
 
-def records_changed(original: Array, release: Array, *, link: Array | None = None) -> Measured:
-    """Number of records whose value changed, by column; the value is the mean share over columns."""
+def records_changed(original: Array, release: Array, *, link: Array | None = None, names: Names = None) -> Measured:
+    """Share of records whose value changed, by column; the value is the mean over columns."""
     before, after, note = paired(original, release, link)
+    labels = column_names(names, original.shape[1])
     xp = namespace(before)
     changed = before != after
     if before.dtype.kind == "f":
@@ -37,43 +40,60 @@ def records_changed(original: Array, release: Array, *, link: Array | None = Non
     rows = len(before)
     details: dict[str, Figure] = {
         "records": rows,
-        "columns": [int(count) for count in counts],
-        "shares": [float(count / rows) for count in counts],
+        "changed_by_column": {name: int(count) for name, count in zip(labels, counts, strict=True)},
         "any_column": int(changed.any(axis=1).sum()),
     }
-    return Measured(float(counts.mean() / rows), details, note)
+    part = By("column", fold(counts / rows, labels))
+    return Measured(float(counts.mean() / rows), details, note, parts=(part,))
 
 
-def mse(original: Array, release: Array, *, link: Array | None = None) -> Measured:
-    """Mean squared difference of released cells from their originals, by column; the value is the mean over columns."""
+def mse(original: Array, release: Array, *, link: Array | None = None, names: Names = None) -> Measured:
+    """Mean squared difference of released cells from their originals; the value is the mean over features.
+
+    By column: the sum over its features, its share in the squared distance of a released record from its original.
+    """
     before, after, note = paired(original, release, link)
-    columns = to_host(((before - after) ** 2).mean(axis=0))
-    return Measured(float(columns.mean()), {"columns": [float(value) for value in columns]}, note)
+    features = to_host(((before - after) ** 2).mean(axis=0))
+    part = By("column", fold(features, column_names(names, len(features)), np.sum))
+    return Measured(float(features.mean()), {}, note, parts=(part,))
 
 
-def r2(original: Array, release: Array, *, link: Array | None = None) -> Measured:
-    """Coefficient of determination of each column, 1 − SSE / SST, with the original's SST; the value is the median."""
+def r2(original: Array, release: Array, *, link: Array | None = None, names: Names = None) -> Measured:
+    """Coefficient of determination 1 − SSE / SST with the original's SST; the value is the median over features.
+
+    By column: from SSE and SST summed over its features.
+    """
     before, after, note = paired(original, release, link)
-    share = _shares(before, after, "r2")
-    columns = 1 - share
-    details: dict[str, Figure] = {
-        "min": float(np.nanmin(columns)),
-        "columns": [None if np.isnan(value) else float(value) for value in columns],
-    }
-    return Measured(float(np.nanmedian(columns)), details, _with_constant(note, share))
+    labels = column_names(names, original.shape[1])
+    sse, sst = _sums(before, after, "r2")
+    features = 1 - sse / sst
+    shares = _by_column(sse, sst, labels)
+    part = By("column", {name: None if share is None else 1 - share for name, share in shares.items()}, "smallest")
+    note = join(note, constant_note(labels, ~np.isnan(sst), varying(after)))
+    return Measured(float(np.nanmedian(features)), {"min": float(np.nanmin(features))}, note, parts=(part,))
 
 
-def information_loss(original: Array, release: Array, *, link: Array | None = None) -> Measured:
-    """100 · SSE / SST over standardised columns: 0 for a copy, 100 when every record receives the mean."""
+def information_loss(original: Array, release: Array, *, link: Array | None = None, names: Names = None) -> Measured:
+    """100 · SSE / SST over standardised features: 0 for a copy, 100 when every record receives the mean.
+
+    By column: from SSE and SST summed over its features.
+    """
     before, after, note = paired(original, release, link)
-    share = _shares(before, after, "information_loss")
-    details: dict[str, Figure] = {"columns": [None if np.isnan(value) else float(100 * value) for value in share]}
-    return Measured(float(100 * np.nanmean(share)), details, _with_constant(note, share))
+    labels = column_names(names, original.shape[1])
+    sse, sst = _sums(before, after, "information_loss")
+    shares = _by_column(sse, sst, labels)
+    part = By("column", {name: None if share is None else 100 * share for name, share in shares.items()})
+    note = join(note, constant_note(labels, ~np.isnan(sst), varying(after)))
+    return Measured(float(100 * np.nanmean(sse / sst)), {}, note, parts=(part,))
 
 
-def il1s(original: Array, release: Array, *, link: Array | None = None) -> Measured:
-    """Σ |x − x'| / (√2 · sd(x)) over all cells (IL1s of [2], sd with divisor n − 1)."""
+def il1s(original: Array, release: Array, *, link: Array | None = None, names: Names = None) -> Measured:
+    """Σ |x − x'| / (√2 · sd(x)) over all cells (IL1s of [2], sd with divisor n − 1).
+
+    By column: the sum over its features.
+    """
     before, after, note = paired(original, release, link)
+    labels = column_names(names, original.shape[1])
     if len(before) < 2:
         raise InputError("il1s: not defined for fewer than two records")
     deviation = to_host(before.std(axis=0, ddof=1))
@@ -81,14 +101,12 @@ def il1s(original: Array, release: Array, *, link: Array | None = None) -> Measu
     if not varies.any():
         raise InputError("il1s: not defined, every column of the original is constant")
     sums = to_host(namespace(before).abs(before - after).sum(axis=0))
-    columns = np.full(len(sums), np.nan)
-    columns[varies] = sums[varies] / (math.sqrt(2) * deviation[varies])
-    total = float(np.nansum(columns))
-    details: dict[str, Figure] = {
-        "per_cell": total / (len(before) * int(varies.sum())),
-        "columns": [None if np.isnan(value) else float(value) for value in columns],
-    }
-    return Measured(total, details, _with_constant(note, columns))
+    features = np.full(len(sums), np.nan)
+    features[varies] = sums[varies] / (math.sqrt(2) * deviation[varies])
+    total = float(np.nansum(features))
+    details: dict[str, Figure] = {"per_cell": total / (len(before) * int(varies.sum()))}
+    note = join(note, constant_note(labels, varies, varying(after)))
+    return Measured(total, details, note, parts=(By("column", fold(features, labels, np.sum)),))
 
 
 def paired(original: Array, release: Array, link: Array | None) -> tuple[Array, Array, str | None]:
@@ -104,7 +122,7 @@ def paired(original: Array, release: Array, link: Array | None) -> tuple[Array, 
         before, after, note = original, release, None
     else:
         if len(link) != len(release):
-            raise ParameterError(f"link: one entry a released row is needed ({len(release)}), got {len(link)}")
+            raise ParameterError(f"link: one entry per released row is needed ({len(release)}), got {len(link)}")
         released = namespace(link).flatnonzero(link >= 0)
         before, after = original[link[released]], release[released]
         added = len(release) - len(released)
@@ -114,20 +132,19 @@ def paired(original: Array, release: Array, link: Array | None) -> tuple[Array, 
     return before, after, note
 
 
-def _shares(before: Array, after: Array, name: str) -> Floats:
-    """(d,) SSE / SST; NaN where the original is constant."""
+def _sums(before: Array, after: Array, name: str) -> tuple[Floats, Floats]:
+    """(d,) SSE and SST; NaN where the original is constant."""
     sse = to_host(((before - after) ** 2).sum(axis=0))
     sst = to_host(((before - before.mean(axis=0)) ** 2).sum(axis=0))
     varies = varying(before)
     if not varies.any():
         raise InputError(f"{name}: not defined, every column of the original is constant")
-    return np.where(varies, sse / np.where(varies, sst, 1.0), np.nan)
+    return np.where(varies, sse, np.nan), np.where(varies, sst, np.nan)
 
 
-def _with_constant(note: str | None, columns: Floats) -> str | None:
-    """Add the number of constant columns to a note."""
-    constant = int(np.isnan(columns).sum())
-    notes = [note] if note else []
-    if constant:
-        notes.append(f"{constant} columns are constant in the original and left out")
-    return "; ".join(notes) or None
+def _by_column(sse: Floats, sst: Floats, names: Sequence[str]) -> dict[str, float | None]:
+    """ΣSSE / ΣSST over the features of each column; None for a constant column."""
+    return {
+        name: None if np.isnan(sst[rows]).all() else float(np.nansum(sse[rows]) / np.nansum(sst[rows]))
+        for name, rows in places(names).items()
+    }

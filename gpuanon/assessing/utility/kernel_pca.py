@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gpuanon.arrays.backend import Array, like, namespace, to_host
-from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.assessing.figures import Beside, By, Figure, Measured
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.kernel_pca import EXACT_ROWS, LANDMARKS, Kernel, KernelPCA
 from gpuanon.numerics.ks import ks_critical, ks_distances
@@ -105,18 +105,25 @@ def kernel_pca(
     found = projected(components, release)
     details: dict[str, Figure] = {
         "max": float(found.distances.max()),
-        "components": [float(value) for value in found.distances],
         "variance_share": float(components.cumulative[-1]),
-        "critical_if_independent": ks_critical(len(original), len(release)),
     }
+    critical = ks_critical(len(original), len(release))
+    beside = [Beside("critical_if_independent", "5 % of fresh samples exceed", critical)]
     notes = [DEPENDENT]
     if not components.exact:
         details["landmarks"] = len(components.model.landmarks)
         notes.append(f"components by {len(components.model.landmarks)} landmark rows (Nyström)")
     if reference is not None:
         yardstick = projected(components, reference).distances
-        details["reference"] = {"mean": float(yardstick.mean()), "components": [float(value) for value in yardstick]}
-    return Measured(float(found.distances.mean()), details, "; ".join(notes))
+        beside.append(Beside("reference", "the reference sample has", float(yardstick.mean())))
+        details["reference_by_component"] = _by_component(yardstick)
+    part = By("component", _by_component(found.distances))
+    return Measured(float(found.distances.mean()), details, "; ".join(notes), parts=(part,), beside=tuple(beside))
+
+
+def _by_component(distances: Floats) -> dict[str, Any]:
+    """Distances under the numbers of the components, the one of the largest variance first."""
+    return {f"component {number + 1}": float(distance) for number, distance in enumerate(distances)}
 
 
 def components_of(

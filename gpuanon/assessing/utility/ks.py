@@ -9,7 +9,8 @@ import numpy as np
 from gpuanon.arrays.backend import Array, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each
-from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.assessing.columns import Names, column_names, fold
+from gpuanon.assessing.figures import Beside, By, Figure, Measured
 from gpuanon.assessing.utility.information_loss import paired
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.ks import ks_critical, ks_distances
@@ -34,8 +35,9 @@ def ks(
     reference: Array | None = None,
     link: Array | None = None,
     permutations: int = 0,
+    names: Names = None,
 ) -> Measured:
-    """Largest Kolmogorov–Smirnov distance between a released column and the original's.
+    """Largest Kolmogorov–Smirnov distance between a released column and the original's; by column over its features.
 
     Parameters
     ----------
@@ -50,23 +52,22 @@ def ks(
     details: dict[str, Figure] = {
         "median": float(np.median(columns)),
         "mean": float(columns.mean()),
-        "columns": [float(value) for value in columns],
-        "critical_if_independent": ks_critical(len(original), len(release)),
     }
+    labels = column_names(names, original.shape[1])
+    critical = ks_critical(len(original), len(release))
+    beside = [Beside("critical_if_independent", "5 % of fresh samples exceed", critical)]
     if reference is not None:
         yardstick = ks_distances(original, reference)
-        details["reference"] = {
-            "max": float(yardstick.max()),
-            "median": float(np.median(yardstick)),
-            "columns": [float(value) for value in yardstick],
-        }
+        beside.append(Beside("reference", "the reference sample has", float(yardstick.max())))
+        details["reference_by_column"] = dict(fold(yardstick, labels))
     note = DEPENDENT
     if permutations:
         before, after, _ = paired(original, release, link)
         rows = sample_rows(len(before), PAIRS, "pairs")
         details["exchanged_share"] = exchanged_share(to_host(before)[rows], to_host(after)[rows], permutations)
         note += f"; exchanged_share is valid for dependent samples ({len(rows)} pairs)"
-    return Measured(float(columns.max()), details, note)
+    part = By("column", fold(columns, labels))
+    return Measured(float(columns.max()), details, note, parts=(part,), beside=tuple(beside))
 
 
 def exchanged_share(before: Floats, after: Floats, rounds: int) -> float:

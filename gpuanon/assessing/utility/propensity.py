@@ -21,7 +21,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.arrays.rng import Key
-from gpuanon.assessing.figures import Figure, Measured
+from gpuanon.assessing.figures import Beside, Figure, Measured, join
 from gpuanon.assessing.utility.pairs import require_comparable
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.class_tree import class_shares
@@ -61,7 +61,7 @@ class Scores:
 
 
 def pmse_logit(original: Array, release: Array, *, categorical: Sequence[bool] | None = None) -> Measured:
-    """Propensity mean squared error by logistic regression: 0 not to be told apart, c(1 − c) told apart always.
+    """Propensity mean squared error by logistic regression: 0 indistinguishable, c(1 − c) perfectly separable.
 
     Beside it its expectation when the release is drawn from the distribution of the original at hand,
     ``df · c · (1 − c)² / N``, and the ratio to that ([1], as in synthpop); an independent sample of the population
@@ -70,10 +70,16 @@ def pmse_logit(original: Array, release: Array, *, categorical: Sequence[bool] |
     found = propensity(original, release, "logit", categorical)
     n, c = len(found.released), float(found.released.mean())
     expected = (found.df or 0) * c * (1 - c) ** 2 / n
-    details: dict[str, Figure] = {"df": found.df, "expected": expected, "share_released": c}
+    details: dict[str, Figure] = {"df": found.df, "share_released": c}
     if expected > 0:
         details |= {"ratio": found.pmse / expected, "independent_ratio": 1 / (1 - c)}
-    return Measured(found.pmse, details, join(DEPENDENT, found.note))
+    beside = Beside("expected", "draws from the original would have", expected), separable(c)
+    return Measured(found.pmse, details, join(DEPENDENT, found.note), beside=beside)
+
+
+def separable(c: float) -> Beside:
+    """The pMSE of tables that are perfectly separable, `c` the share of released records."""
+    return Beside("separable", "perfectly separable", c * (1 - c))
 
 
 def one_way_ratio(before: Array, after: Array) -> float:
@@ -95,7 +101,7 @@ def pmse_cart(
     permutations: int = 0,
     link: Array | None = None,
 ) -> Measured:
-    """Propensity mean squared error by a classification tree: 0 not to be told apart, c(1 − c) told apart always.
+    """Propensity mean squared error by a classification tree: 0 indistinguishable, c(1 − c) perfectly separable.
 
     Parameters
     ----------
@@ -105,8 +111,8 @@ def pmse_cart(
         record and its release, which is valid for dependent samples
     """
     found = propensity(original, release, "cart", categorical)
-    details: dict[str, Figure] = {"share_released": float(found.released.mean())}
-    note = DEPENDENT
+    c = float(found.released.mean())
+    details: dict[str, Figure] = {"share_released": c}
     if permutations:
         X, flags, released, _ = stacked(to_host(original), to_host(release), categorical, CART_ROWS)
         null = [
@@ -114,7 +120,7 @@ def pmse_cart(
             for labels in permuted(released, len(original), link, permutations)
         ]
         details |= against_chance(found.pmse, null)
-    return Measured(found.pmse, details, join(note, found.note))
+    return Measured(found.pmse, details, join(DEPENDENT, found.note), beside=(separable(c),))
 
 
 def against_chance(value: float, null: Sequence[float]) -> dict[str, Figure]:
@@ -155,7 +161,7 @@ def propensity(original: Array, release: Array, model: Model, categorical: Seque
     """Fit the model that tells released records from original ones, and score every record.
 
     original, release : (n, d) and (m, d) numbers, codes in categorical columns; NaN where a value is missing
-    categorical       : one flag a column; None for no categorical column
+    categorical       : one flag per column; None for no categorical column
     """
     rows = LOGIT_ROWS if model == "logit" else CART_ROWS
     X, flags, released, note = stacked(to_host(original), to_host(release), categorical, rows)
@@ -176,7 +182,7 @@ def stacked(
     require_comparable(original, release)
     flags = (False,) * original.shape[1] if categorical is None else tuple(categorical)
     if len(flags) != original.shape[1]:
-        raise ParameterError(f"categorical: one flag a column is needed ({original.shape[1]}), got {len(flags)}")
+        raise ParameterError(f"categorical: one flag per column is needed ({original.shape[1]}), got {len(flags)}")
     xp = namespace(original)
     chosen = [like(sample_rows(len(table), rows, "propensity"), table) for table in (original, release)]
     parts = [table[at].astype(np.float64) for table, at in zip((original, release), chosen, strict=True)]
@@ -248,8 +254,3 @@ def permuted(released: Floats, originals: int, link: Array | None, rounds: int) 
         exchanged[originals + first[flip]] = 0.0
         labels.append(exchanged)
     return labels
-
-
-def join(*notes: str | None) -> str:
-    """The notes that there are, one after the other."""
-    return "; ".join(note for note in notes if note)

@@ -17,8 +17,8 @@ import numpy as np
 from gpuanon.arrays import rapids
 from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.arrays.rng import Key
-from gpuanon.assessing.figures import Figure, Measured
-from gpuanon.assessing.utility.propensity import DEPENDENT, against_chance, join, permuted, stacked
+from gpuanon.assessing.figures import Figure, Measured, join
+from gpuanon.assessing.utility.propensity import DEPENDENT, against_chance, permuted, separable, stacked
 from gpuanon.numerics.equal_rows import equal_rows
 
 Floats = np.ndarray[Any, Any]
@@ -37,10 +37,10 @@ def pmse_forest(
     permutations: int = 0,
     link: Array | None = None,
 ) -> Measured:
-    """Propensity mean squared error by a random forest [1, 2]: 0 not to be told apart, c(1 − c) told apart always.
+    """Propensity mean squared error by a random forest [1, 2]: 0 indistinguishable, c(1 − c) perfectly separable.
 
     The records are cut in two halves at random, equal ones staying together, and each half is scored by the forest of
-    the other: a forest knows by heart what it was grown on.  Every split looks at √d of the d columns, so where one
+    the other: a forest overfits what it was grown on.  Every split looks at √d of the d columns, so where one
     column alone tells the tables apart the value stays somewhat below c(1 − c).  Codes of categories are split as
     numbers.  Where the arrays are on a device, cuML grows the trees.
 
@@ -59,7 +59,7 @@ def pmse_forest(
     if permutations:
         labels = permuted(released, len(original), link, permutations)
         details |= against_chance(value, [_pmse(X, halves, y) for y in labels])
-    return Measured(value, details, join(DEPENDENT, note))
+    return Measured(value, details, join(DEPENDENT, note), beside=(separable(float(released.mean())),))
 
 
 def _pmse(X: Array, halves: Floats, released: Floats) -> float:

@@ -48,10 +48,11 @@ def test_against_every_class_by_itself(seed: int, classes: int, levels: int, n: 
 
 def test_entropy_and_commonest_value_by_hand() -> None:
     quasi = np.zeros((4, 1), dtype=int)
-    measured = l_diversity(quasi, np.array([[1, 1], [1, 2], [2, 3], [2, 4]]))
+    measured = l_diversity(quasi, np.array([[1, 1], [1, 2], [2, 3], [2, 4]]), names=["diagnosis", "cost"])
     assert measured.value == 2
-    assert measured.details["entropy"] == pytest.approx([2, 4])
-    assert measured.details["commonest_share"] == [0.5, 0.25]
+    assert measured.worst == ("diagnosis", 2)
+    assert measured.details["entropy_by_column"] == pytest.approx({"diagnosis": 2, "cost": 4})
+    assert measured.details["commonest_share_by_column"] == {"diagnosis": 0.5, "cost": 0.25}
 
 
 def test_extremes() -> None:

@@ -107,8 +107,12 @@ def test_details_are_ready_for_json_and_hold_the_distribution() -> None:
     measured = prediction_distance(A, B, standardise=False)
     read = json.loads(json.dumps(measured.to_json()))
     distance = predict(A, B).distance
-    np.testing.assert_allclose(read["percentiles"], np.quantile(distance, np.linspace(0, 1, 101)))
-    assert read["value"] == read["median"] == pytest.approx(np.median(distance))
+    found = read["distribution"]
+    assert found["of"] == "original records"
+    assert found["count"] == 30
+    for name, level in (("min", 0), ("q05", 0.05), ("q95", 0.95), ("max", 1)):
+        assert found[name] == pytest.approx(np.quantile(distance, level))
+    assert read["value"] == found["median"] == pytest.approx(np.median(distance))
 
 
 def test_too_few_candidates_are_refused() -> None:

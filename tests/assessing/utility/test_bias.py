@@ -20,7 +20,8 @@ def tables() -> tuple[np.ndarray, np.ndarray]:
 def test_biases_equal_numpy(tables: tuple[np.ndarray, np.ndarray]) -> None:
     X, Y = tables
     assert mean_bias(X, Y).value == pytest.approx(np.abs(Y.mean(axis=0) - X.mean(axis=0)).mean())
-    np.testing.assert_allclose(mean_bias(X, Y).details["columns"], Y.mean(axis=0) - X.mean(axis=0))
+    change = mean_bias(X, Y).details["change_by_column"]
+    np.testing.assert_allclose(list(change.values()), Y.mean(axis=0) - X.mean(axis=0))
     upper = np.triu_indices(4, 1)
     expected = np.abs(np.corrcoef(Y.T) - np.corrcoef(X.T))[upper]
     assert correlation_bias(X, Y).value == pytest.approx(expected.mean())
@@ -29,15 +30,17 @@ def test_biases_equal_numpy(tables: tuple[np.ndarray, np.ndarray]) -> None:
 
 def test_regressions_equal_statsmodels(tables: tuple[np.ndarray, np.ndarray]) -> None:
     X, Y = tables
-    measured = regression_drift(X, Y, response=1)
+    measured = regression_drift(X, Y, response=1, names=["age", "income", "height", "weight"])
     fits = [OLS(table[:, 1], add_constant(table[:, [0, 2, 3]])).fit() for table in (X, Y)]
-    for at, fit in enumerate(fits):
-        np.testing.assert_allclose(measured.details["coefficients"][at], fit.params[1:])  # type: ignore[index, call-overload]
-        np.testing.assert_allclose(measured.details["standard_errors"][at], fit.bse[1:])  # type: ignore[index, call-overload]
-        np.testing.assert_allclose(measured.details["p_values"][at], fit.pvalues[1:], atol=1e-12)  # type: ignore[index, call-overload]
+    for side, fit in zip(("original", "release"), fits, strict=True):
+        found = measured.details[side]
+        assert list(found) == ["age", "height", "weight"]
+        for key, expected in (("coefficient", fit.params), ("standard_error", fit.bse), ("p", fit.pvalues)):
+            np.testing.assert_allclose([column[key] for column in found.values()], expected[1:], atol=1e-12)
     shift = np.abs(fits[1].params - fits[0].params)[1:] / fits[0].bse[1:]
     assert measured.value == pytest.approx(shift.mean())
-    assert measured.details["columns"] == [0, 2, 3]
+    assert measured.details["response"] == "income"
+    np.testing.assert_allclose(list(measured.to_json()["by_column"].values()), shift)
 
 
 def test_a_copy_does_not_drift(tables: tuple[np.ndarray, np.ndarray]) -> None:

@@ -20,7 +20,7 @@ def test_overlap_from_scipys_intervals() -> None:
         overlaps.append((common / (b - a) + common / (d - c)) / 2)
     measured = confidence_overlap(X, Y, level=0.9)
     assert measured.value == pytest.approx(np.mean(overlaps))
-    np.testing.assert_allclose(measured.details["columns"], overlaps)
+    np.testing.assert_allclose(list(measured.to_json()["by_column"].values()), overlaps)
 
 
 def test_overlap_extremes() -> None:
@@ -37,7 +37,9 @@ def test_overlap_extremes() -> None:
 
 def test_constant_columns_and_bad_levels() -> None:
     X = np.column_stack([np.ones(20), np.arange(20.0)])
-    assert confidence_overlap(X, X).details["columns"][0] is None  # type: ignore[index, call-overload]
+    found = confidence_overlap(X, X, names=["region", "age"])
+    assert found.to_json()["by_column"]["region"] is None
+    assert found.note == "constant in the original and left out: region"
     for measure in (confidence_overlap, estimator_mse):
         with pytest.raises(InputError, match="constant"):
             measure(X[:, :1], X[:, :1])
@@ -54,9 +56,9 @@ def test_added_variance_and_bias_raise_the_error_as_they_should() -> None:
     Z = rng.normal(size=X.shape)
     Z -= Z.mean(axis=0)
     assert estimator_mse(X, X.copy()).value == pytest.approx(1)
-    assert estimator_mse(X, X + Z).details["mean"] == pytest.approx(2, rel=0.25)
+    assert estimator_mse(X, X + Z).to_json()["by_estimator"]["mean"] == pytest.approx(2, rel=0.25)
     # A shift of 5 standard errors is a bias² of 25 variances.
-    assert estimator_mse(X, X + 5 / np.sqrt(4000)).details["mean"] == pytest.approx(26, rel=0.25)
+    assert estimator_mse(X, X + 5 / np.sqrt(4000)).to_json()["by_estimator"]["mean"] == pytest.approx(26, rel=0.25)
 
 
 def test_bootstrap_variance_of_the_mean_is_the_textbook_one() -> None:

@@ -43,7 +43,7 @@ def test_logit_scores_equal_statsmodels() -> None:
     assert found.df == 5
     measured = pmse_logit(X, Y, categorical=flags)
     assert measured.value == pytest.approx(np.mean((expected - 0.5) ** 2))
-    assert measured.details["expected"] == pytest.approx(5 * 0.125 / 800)
+    assert measured.to_json()["expected"] == pytest.approx(5 * 0.125 / 800)
 
 
 def test_a_collinear_column_costs_no_degree_of_freedom() -> None:

@@ -1,0 +1,73 @@
+"""Means, variances and correlations of encoded rows as evidence that merges exactly over pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, to_host
+from gpuanon.errors import ParameterError
+
+Floats = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Of encoded rows, on the host.
+
+    rows      : their number
+    mean      : (d,)
+    products  : (d, d) sums of products about the means
+    low, high : (d,) extremes
+    """
+
+    rows: int
+    mean: Floats
+    products: Floats
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def of(cls, X: Array) -> Moments:
+        """Of the rows of `X` (n, d), about their own means, so that a large mean costs no digits of the variance."""
+        if X.ndim != 2 or len(X) == 0:
+            raise ParameterError("rows: original and release need at least one each")
+        mean = X.mean(axis=0)
+        centred = X - mean
+        return cls(len(X), *(to_host(a) for a in (mean, centred.T @ centred, X.min(axis=0), X.max(axis=0))))
+
+    @classmethod
+    def over(cls, pieces: Iterable[Array]) -> Moments:
+        """Of all pieces together, one in memory at a time."""
+        return reduce(cls.merge, (cls.of(piece) for piece in pieces if len(piece)))
+
+    def merge(self, other: Moments) -> Moments:
+        """Of the rows of both (Chan, Golub and LeVeque 1983)."""
+        rows, shift = self.rows + other.rows, other.mean - self.mean
+        return Moments(
+            rows,
+            self.mean + shift * (other.rows / rows),
+            self.products + other.products + np.outer(shift, shift) * (self.rows * other.rows / rows),
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+        )
+
+    @property
+    def varies(self) -> Floats:
+        """(d,) whether a feature holds two different values: rounding may give a constant one a tiny variance."""
+        return np.asarray(self.high > self.low)
+
+    @property
+    def variance(self) -> Floats:
+        """(d,) with divisor n; 0 for a constant feature."""
+        return np.where(self.varies, np.diag(self.products) / self.rows, 0.0)
+
+    @property
+    def correlation(self) -> Floats:
+        """(d, d); NaN for a constant feature."""
+        deviation = np.where(self.varies, np.sqrt(np.diag(self.products)), np.nan)
+        return np.asarray(self.products / deviation[:, None] / deviation[None, :])

@@ -1,0 +1,174 @@
+"""How released columns are read: as before, as an interval, or as labels that compare by equality only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpuanon.errors import InputError
+from gpuanon.tables.codes import distinct, lookup
+from gpuanon.tables.encoding import Encoding
+from gpuanon.tables.encoding.levels import CategoryCodec
+from gpuanon.tables.schema import Column, Schema
+from gpuanon.tables.table import Table
+from gpuanon.tables.values import family, floats, null_mask, plain, ticks, value_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Types = Mapping[str, "pa.DataType"]
+"""The types of a table's columns."""
+
+_HOLDS = {"number": "numbers", "time": "dates", "text": "text", "flag": "booleans", "levels": "levels"}
+
+
+def points_of(release: Table, schema: Schema) -> Table:
+    """The release with a column NAME of midpoints in place of each pair NAME_low, NAME_high.
+
+    Numbers and dates: the middle of both; ordered levels: the middle level, the lower of two.  A released table that
+    has NAME itself, or not both ends, is returned as it is.
+    """
+    import pyarrow as pa
+
+    names = _intervals(release.names, schema)
+    if not names:
+        return release
+    columns = {name: release.arrow(name) for name in release.names}
+    for name in names:
+        low, high = columns.pop(f"{name}_low"), columns.pop(f"{name}_high")
+        columns[name] = _middle(schema[name], low, high)
+    return Table.of(pa.table(columns))
+
+
+def class_columns(names: Sequence[str], schema: Schema) -> tuple[str, ...]:
+    """The released columns that make up a class: the quasi-identifiers, both ends of one that is an interval."""
+    intervals = _intervals(names, schema)
+    pairs = [(f"{name}_low", f"{name}_high") if name in intervals else (name,) for name in schema.quasi]
+    return tuple(column for pair in pairs for column in pair)
+
+
+def compared_columns(original: Sequence[str], release: Sequence[str], schema: Schema) -> tuple[str, ...]:
+    """Every column that is compared: those of role quasi and sensitive, or all that can be when there are none.
+
+    Raises
+    ------
+    InputError
+        When a quasi-identifier or sensitive column is not in the release.
+    """
+    there = {*release, *_intervals(release, schema)}
+    named = {*schema.quasi, *schema.sensitive}
+    missing = [name for name in original if name in named and name not in there]
+    if missing:
+        raise InputError(f"the release has no column {', '.join(map(repr, missing))}")
+    if named:
+        return tuple(name for name in original if name in named)
+    return tuple(name for name in original if name in there and schema[name].role == "other" and schema[name].kind)
+
+
+def types_of(table: Table) -> Types:
+    """The Arrow types of the columns."""
+    return {name: table.arrow(name).type for name in table.names}
+
+
+def with_typed_nulls(release: Table, types: Types) -> Table:
+    """The release with columns that hold nothing but nulls in the type that the original has."""
+    import pyarrow as pa
+
+    empty = [n for n in release.names if n in types and pa.types.is_null(release.arrow(n).type)]
+    if not empty:
+        return release
+    columns = {name: release.arrow(name) for name in release.names}
+    columns |= {name: pa.chunked_array([pa.nulls(release.n_rows, value_type(types[name]))]) for name in empty}
+    return Table.of(pa.table(columns))
+
+
+def recoded(release: Table, types: Types, columns: Iterable[str]) -> tuple[str, ...]:
+    """The columns whose released values are of another kind than the original's: numbers that became labels."""
+    return tuple(name for name in columns if not _alike(release.arrow(name).type, types[name]))
+
+
+def as_text(table: Table, columns: Iterable[str]) -> Table:
+    """These columns as text, so that values and labels compare by equality."""
+    import pyarrow as pa
+
+    chosen = list(columns)
+    if not chosen:
+        return table
+    data = {name: table.arrow(name) for name in table.names}
+    data |= {name: plain(data[name]).cast(pa.large_string()) for name in chosen}
+    return Table.of(pa.table(data))
+
+
+def require_values(release: Table, types: Types, columns: Iterable[str]) -> None:
+    """Refuse columns whose released labels have no place among the original's values."""
+    faults = [
+        f"column {name!r}: released as {_holds(release.arrow(name).type)} where the original holds "
+        f"{_holds(types[name])}: it compares by equality only, and this measure needs its values"
+        for name in recoded(release, types, columns)
+    ]
+    if faults:
+        raise InputError("\n".join(faults))
+
+
+def require_levels(release: Table, encoding: Encoding) -> None:
+    """Refuse categories with released labels that the original does not have (a level of a hierarchy)."""
+    import pyarrow as pa
+
+    faults = []
+    for codec in encoding.codecs:
+        if isinstance(codec, CategoryCodec) and len(codec.levels):
+            labels = distinct([release.arrow(codec.name)])
+            unknown = int((lookup(pa.chunked_array([labels]), codec.levels.values) < 0).sum()) if len(labels) else 0
+            if unknown:
+                faults.append(
+                    f"column {codec.name!r}: {unknown} released labels are not in the original: it compares by "
+                    "equality only, and this measure needs the original's levels"
+                )
+    if faults:
+        raise InputError("\n".join(faults))
+
+
+def _intervals(names: Sequence[str], schema: Schema) -> tuple[str, ...]:
+    """The columns that were released as two, NAME_low and NAME_high."""
+    there = set(names)
+    return tuple(
+        column.name
+        for column in schema.columns
+        if column.name not in there
+        and column.kind in ("numeric", "date", "ordinal")
+        and {f"{column.name}_low", f"{column.name}_high"} <= there
+    )
+
+
+def _middle(column: Column, low: pa.ChunkedArray, high: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The middle of an interval; null where an end is null."""
+    import pyarrow as pa
+
+    if column.kind == "ordinal":
+        levels = distinct([low, high])
+        if column.levels is not None:
+            levels = pa.array(column.levels).cast(levels.type)
+        ends = [lookup(end, levels) for end in (low, high)]
+        codes, null = (ends[0] + ends[1]) // 2, (ends[0] < 0) | (ends[1] < 0)
+        return pa.chunked_array([levels.take(pa.array(np.where(null, 0, codes), mask=null))])
+    null = null_mask(low) | null_mask(high)
+    type_ = value_type(low.type)
+    if family(type_) == "time":
+        ends = [ticks(plain(end)).fill_null(0).to_numpy() for end in (low, high)]
+        middle = pa.array(ends[0] + (ends[1] - ends[0]) // 2, mask=null)
+        return pa.chunked_array([middle.cast(pa.int32() if type_.bit_width == 32 else pa.int64()).cast(type_)])
+    values = (floats(low) + floats(high)) / 2
+    return pa.chunked_array([pa.array(values, mask=null)])
+
+
+def _alike(released: pa.DataType, original: pa.DataType) -> bool:
+    """Whether values of both types can be compared as values."""
+    first, second = value_type(released), value_type(original)
+    families = {family(first), family(second)} - {"nothing"}
+    return first == second or (len(families) <= 1 and families <= {"number", "text", "time"})
+
+
+def _holds(type_: pa.DataType) -> str:
+    return _HOLDS.get(family(value_type(type_)), str(value_type(type_)))

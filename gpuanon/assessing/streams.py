@@ -1,0 +1,248 @@
+"""Original and release in pieces, larger than memory: exact evidence over all rows, and samples that say so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gpuanon.arrays import progress
+from gpuanon.arrays.backend import Array, Backend
+from gpuanon.arrays.rng import Key
+from gpuanon.assessing.comparison import Comparison, MissingEvidence, Side, Source
+from gpuanon.assessing.released import (
+    Types,
+    class_columns,
+    compared_columns,
+    points_of,
+    require_levels,
+    require_values,
+    types_of,
+    with_typed_nulls,
+)
+from gpuanon.errors import InputError
+from gpuanon.tables.class_counts import class_sizes, row_bits
+from gpuanon.tables.encoding import Encoding
+from gpuanon.tables.schema import Schema
+from gpuanon.tables.summaries import Summary
+from gpuanon.tables.table import Table
+
+Host = np.ndarray[Any, Any]
+T = TypeVar("T")
+
+_PUBLIC = Key(b"the sample of a measure is no secret")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Pieces:
+    """A table, piece by piece, as often as it is asked.
+
+    give : gives the pieces, at least one
+    rows : of all pieces together
+    """
+
+    give: Callable[[], Iterable[Table]]
+    rows: int
+
+    @classmethod
+    def of(cls, table: Table) -> Pieces:
+        """A table in memory: one piece."""
+        return cls(lambda: (table,), table.n_rows)
+
+    @classmethod
+    def counted(cls, give: Callable[[], Iterable[Table]]) -> Pieces:
+        """Pieces whose rows have to be counted first."""
+        return cls(give, sum(piece.n_rows for piece in give()))
+
+    @property
+    def first(self) -> Table:
+        """The first piece: it has the names and types of all."""
+        for piece in self.give():
+            return piece
+        raise InputError("original and release need at least one row each")
+
+    def whole(self, columns: Iterable[str] | None = None) -> Table:
+        """All rows in memory, or these columns of them."""
+        chosen = None if columns is None else tuple(columns)
+        return _together([piece if chosen is None else piece.select(chosen) for piece in self.give()])
+
+    def take(self, chosen: Callable[[Host], Host]) -> tuple[Table, Host]:
+        """The rows that `chosen` flags, given their numbers, and those numbers, ascending."""
+        found, numbers, first = [], [], 0
+        for piece in self.give():
+            rows = np.arange(first, first + piece.n_rows, dtype=np.int64)
+            at = np.flatnonzero(chosen(rows))
+            found.append(piece.take(at))
+            numbers.append(rows[at])
+            first += piece.n_rows
+        return _together(found), np.concatenate(numbers)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Streamed:
+    """Original and release in pieces, with what is known beside them; see `Comparison`.
+
+    size : rows of a sample, about
+    """
+
+    original: Pieces
+    release: Pieces
+    schema: Schema
+    size: int
+    known_link: Host | None = None
+    known_reference: Table | None = None
+    backend: Backend | None = None
+    note: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse tables that cannot be compared."""
+        if min(self.original.rows, self.release.rows) == 0:
+            raise InputError("original and release need at least one row each")
+        compared_columns(self.original.first.names, self.release.first.names, self.schema)
+        link = self.known_link
+        if link is not None and len(link) != self.release.rows:
+            raise InputError(f"link: {self.release.rows} rows are needed, one per released row, got {len(link)}")
+        if link is not None and not -1 <= link.min() <= link.max() < self.original.rows:
+            raise InputError("link: a row number lies outside of the original table")
+
+    @cached_property
+    def host(self) -> Streamed:
+        """Itself: evidence is collected in host arrays, whatever the pieces were computed on."""
+        return self
+
+    @cached_property
+    def _collected(self) -> dict[Any, Any]:
+        return {}
+
+    def collect(self, evidence: Callable[[Source], T]) -> T:
+        """See `Source`."""
+        if evidence not in self._collected:
+            self._collected[evidence] = evidence(self)
+        found: T = self._collected[evidence]
+        return found
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that is compared."""
+        return compared_columns(self.original.first.names, self.release.first.names, self.schema)
+
+    @cached_property
+    def class_sizes(self) -> Host:
+        """See `Source`; by a hash of each row."""
+        if not self.schema.quasi:
+            raise MissingEvidence("needs columns of role quasi")
+        with progress.stage("classes"):
+            columns = class_columns(self.release.first.names, self.schema)
+            return class_sizes(self.release.give, self.release.rows, columns)
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Of all original rows."""
+        with progress.stage("summary"):
+            return Summary.merged([Summary.of(piece, self.schema, self.columns) for piece in self.original.give()])
+
+    @cached_property
+    def _encoding(self) -> Encoding:
+        return Encoding.from_summary(self.summary, self.schema, "indicator", "indicator")
+
+    @cached_property
+    def _types(self) -> Types:
+        return types_of(self.original.first)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """See `Source`."""
+        return tuple(feature.column for feature in self._encoding.features)
+
+    def encoded_pieces(self, side: Side) -> Iterator[Array]:
+        """See `Source`."""
+        for piece in self.original.give() if side == "original" else self.release.give():
+            if side == "release":
+                piece = with_typed_nulls(points_of(piece, self.schema), self._types)
+                require_values(piece, self._types, self.columns)
+                require_levels(piece, self._encoding)
+            matrix = self._encoding.encode(piece)
+            yield matrix if self.backend is None else self.backend.upload(matrix)
+
+    @cached_property
+    def sample(self) -> Comparison:
+        """A random sample of the rows of each table, drawn apart, without a link."""
+        before, rows = self.original.take(_drawn("original", self.size / self.original.rows))
+        after, released = self.release.take(_drawn("release", self.size / self.release.rows))
+        note = (
+            f"on a random sample of {len(rows)} of {self.original.rows} original and {len(released)} of "
+            f"{self.release.rows} released rows"
+        )
+        return self._comparison(before, after, note=note)
+
+    @cached_property
+    def pairs(self) -> Comparison:
+        """A random sample of the released rows, each with its original."""
+        if self.known_link is None:
+            return self.sample
+        link = self.known_link
+        draw = _drawn("pairs", self.size / self.release.rows)
+        after, released = self.release.take(lambda rows: draw(rows) & (link[rows] >= 0))
+        wanted = np.unique(link[released])
+        before, _ = self.original.take(lambda rows: np.isin(rows, wanted, assume_unique=True))
+        note = (
+            f"on a random sample of {len(released)} of the {int((link >= 0).sum())} released rows that have an original"
+        )
+        return self._comparison(before, after, np.searchsorted(wanted, link[released]), note)
+
+    @cached_property
+    def queries(self) -> Comparison:
+        """A random sample of the original rows, against all released rows, on the quasi-identifiers.
+
+        The release's quasi-identifiers are held in memory.  A released row whose original is not in the sample has the
+        link −1.
+        """
+        quasi = self.schema.model_copy(update={"columns": tuple(self.schema[name] for name in self.schema.quasi)})
+        before, rows = self.original.take(_drawn("queries", self.size / self.original.rows))
+        after = self.release.whole(class_columns(self.release.first.names, quasi))
+        link = self.known_link
+        if link is not None:
+            place = np.minimum(np.searchsorted(rows, link), max(len(rows) - 1, 0))
+            link = np.where(rows[place] == link, place, -1) if len(rows) else np.full(len(link), -1)
+        note = f"for a random sample of {len(rows)} of {self.original.rows} original rows, against all released rows"
+        return self._comparison(before.select(quasi.quasi), after, link, note, quasi)
+
+    def _comparison(
+        self, before: Table, after: Table, link: Host | None = None, note: str = "", schema: Schema | None = None
+    ) -> Comparison:
+        """The sampled rows, encoded by the whole original."""
+        return Comparison(
+            before, after, schema or self.schema, link, self.known_reference, self.backend, self.summary,
+            lambda: self._hit_unmasked(before), note,
+        )  # fmt: skip
+
+    def _hit_unmasked(self, sample: Table) -> Host:
+        """(n,) one over the size of each sampled original's class in the whole original."""
+        bits = row_bits(sample, self.schema.quasi)
+        keys, first, place = np.unique(bits[:, 0], return_index=True, return_inverse=True)
+        second, counts = bits[first, 1], np.zeros(len(keys), dtype=np.int64)
+        for piece in self.original.give():
+            own = row_bits(piece, self.schema.quasi)
+            at = np.minimum(np.searchsorted(keys, own[:, 0]), len(keys) - 1)
+            same = (keys[at] == own[:, 0]) & (second[at] == own[:, 1])
+            counts += np.bincount(at[same], minlength=len(keys))
+        return np.asarray(1 / counts[place.reshape(-1)])
+
+
+def _drawn(name: str, share: float) -> Callable[[Host], Host]:
+    """Draws each row by its number with this probability: the same rows every time, however they lie in pieces."""
+    return lambda rows: _PUBLIC.draws(rows, name).uniform()[:, 0] < share
+
+
+def _together(pieces: list[Table]) -> Table:
+    """Pieces as one table."""
+    import pyarrow as pa
+
+    if len(pieces) == 1:
+        return pieces[0]
+    if not pieces:
+        raise InputError("original and release need at least one row each")
+    return Table.of(pa.concat_tables([piece.to_arrow() for piece in pieces]))

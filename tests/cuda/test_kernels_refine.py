@@ -88,7 +88,7 @@ def test_the_exchange_of_two_groups_is_the_best_there_is(
         ("untied", 3, 61, np.float64),
         ("untied", 10, 124, np.float64),
         ("weights", 5, 72, np.float32),
-        ("lattice", 3, 60, np.float64),
+        ("lattice", 3, 63, np.float64),
         ("lattice", 5, 72, np.float64),
         ("square", 5, 70, np.float64),
         ("gower", 5, 60, np.float64),

@@ -54,8 +54,8 @@ def test_parts_are_cut_each_by_itself_whatever_the_batch_and_the_threads(monkeyp
     monkeypatch.setenv("GPUANON_THREADS", "1")
     one = blocks(X, within, 20)
     monkeypatch.setenv("GPUANON_THREADS", "3")
-    for cells in (1, 700):
-        other = blocks(X, within, 20, cells=cells)
+    for elements in (1, 700):
+        other = blocks(X, within, 20, batch_elements=elements)
         np.testing.assert_array_equal(one.order, other.order)
         np.testing.assert_array_equal(one.starts, other.starts)
     labels = within.labels()

@@ -137,8 +137,8 @@ def test_batches_and_threads_change_nothing(function: Any, n: int, monkeypatch: 
     monkeypatch.setenv("GPUANON_THREADS", "1")
     one = function(X, within, 7)
     monkeypatch.setenv("GPUANON_THREADS", "3")
-    for cells in (1, 500, 1 << 20):
-        other = function(X, within, 7, cells=cells)
+    for elements in (1, 500, 1 << 20):
+        other = function(X, within, 7, batch_elements=elements)
         np.testing.assert_array_equal(one.order, other.order)
         np.testing.assert_array_equal(one.starts, other.starts)
 

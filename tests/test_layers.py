@@ -1,4 +1,7 @@
-"""Imports go down only: faces → running → recipe → assessing → masking → tables → numerics → arrays."""
+"""Imports go down only: faces → running → recipe → assessing → masking → tables → numerics → arrays.
+
+No test file imports another test file: what tests share is in tests/support.
+"""
 
 from __future__ import annotations
 
@@ -38,3 +41,16 @@ def test_imports_go_down(path):
     own = ROOMS.index(room_of(module_of(path)))
     for imported in imports(path):
         assert ROOMS.index(room_of(imported)) <= own, f"{module_of(path)} imports {imported}"
+
+
+TESTS = sorted(Path(__file__).resolve().parent.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda path: path.stem)
+def test_no_test_file_imports_another(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            modules += [alias.name for alias in node.names]
+        for module in modules:
+            assert not module.split(".")[-1].startswith("test_"), f"{path.name} imports {module}: use tests/support"

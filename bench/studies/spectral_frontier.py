@@ -30,8 +30,7 @@ from gpuanon.assessing.risk.reference_standard import verdict
 from gpuanon.assessing.utility.differences import correlations, means, rank_correlations, variances
 from gpuanon.assessing.utility.kernel_pca import components_of, projected
 from gpuanon.masking.contract import Basis, Groups, Operation
-from gpuanon.masking.groups import MedianCuts, Spectral, Whole
-from gpuanon.masking.groups.models import Mdav
+from gpuanon.masking.groups import Mdav, MedianCuts, Spectral, Whole
 from gpuanon.masking.operations import Swap, TreeSwap
 from gpuanon.masking.views import Ica, KernelBasis, Svd
 

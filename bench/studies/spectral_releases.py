@@ -13,8 +13,8 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
 from gpuanon.assessing.risk.auto_target import Choice, auto_target
 from gpuanon.masking.contract import Basis, Groups, Operation, Records
+from gpuanon.masking.groups import Mdav, Whole
 from gpuanon.masking.groups.median_cuts import MedianCuts, all_cuts, small_share
-from gpuanon.masking.groups.models import Mdav, Whole
 from gpuanon.masking.groups.spectral import Spectral
 from gpuanon.masking.operations.centroid import Centroid
 from gpuanon.masking.operations.noise import Noise

@@ -1,4 +1,4 @@
-"""Device memory: how much is left, and work cut into pieces that fit it."""
+"""Free device memory, and work cut into pieces that fit it."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.ranges import ranges
 from gpuanon.errors import BackendError
 
-_SPARE = 0.8  # share of the free memory that pieces may fill: allocations round up, and others allocate too
+_SPARE = 0.8  # share of the free memory that pieces may use: allocations round up, and other processes allocate too
 
 
 def free_bytes() -> int:
-    """Device memory that can still be had: what the driver has free, and what CuPy's pool keeps unused."""
+    """Device memory that can be allocated: what the driver reports as free, and unused blocks of CuPy's pool."""
     cupy = importlib.import_module("cupy")
     free, _ = cupy.cuda.Device().mem_info
     return int(free) + int(cupy.get_default_memory_pool().free_bytes())
 
 
 def require(needed: int, what: str) -> None:
-    """Raise when `needed` bytes of device memory for `what` cannot be had."""
+    """Raise when `needed` bytes of device memory for `what` cannot be allocated."""
     pieces(1, needed, of=what)
 
 
 def pieces(count: int, bytes_each: int, *, of: str = "rows", budget: int | None = None) -> list[slice]:
-    """Cut `count` equal items into stretches whose memory fits.
+    """Cut `count` equal items into ranges whose memory fits.
 
     bytes_each : device memory that one item needs at its peak
     of         : what an item is, for the error message
-    budget     : bytes to fill; a safe share of the free device memory unless told
+    budget     : bytes to use; by default a safe share of the free device memory
     """
     room = _room(budget)
     if count and bytes_each > room:
         raise _too_large(of, bytes_each, room)
-    step = max(1, room // max(1, bytes_each))
-    return [slice(at, min(count, at + step)) for at in range(0, count, step)]
+    return ranges(count, max(1, room // max(1, bytes_each)))
 
 
 def pieces_of_parts(
     starts: np.ndarray[Any, Any], bytes_per_row: int, *, bytes_per_part: int = 0, budget: int | None = None
 ) -> list[slice]:
-    """Cut the parts of a partition into stretches of parts whose memory fits.
+    """Cut the parts of a partition into ranges of parts whose memory fits.
 
     starts : (g + 1,) the partition's offsets, on the host
     """
@@ -59,12 +59,12 @@ def pieces_of_parts(
 
 
 def _room(budget: int | None) -> int:
-    """Bytes that the pieces may fill."""
+    """Bytes that one piece may use."""
     return int(_SPARE * free_bytes()) if budget is None else budget
 
 
 def _too_large(what: str, needed: int, room: int) -> BackendError:
-    """Not even one piece fits."""
+    """The error for a piece that does not fit by itself."""
     return BackendError(
         f"device memory: one piece ({what}) needs {needed} bytes, {room} may be used",
         hint="use smaller blocks, a larger GPU, or --backend numpy",

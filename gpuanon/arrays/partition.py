@@ -1,18 +1,17 @@
-"""`Partition`: n rows divided into g parts, the data structure under every method.
+"""`Partition`: n rows divided into g parts, the data structure of every grouping.
 
-All functions here work on all parts at once, stay on the device of their arrays, and are repeatable to
-the bit: sort and segment reduction, never a floating-point atomic.
+All functions work on all parts at once, on the device of their arrays, and are repeatable to the bit: they use sorts
+and segment reductions, no floating-point atomics.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpuanon.arrays import segments
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array, namespace
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +33,7 @@ class Partition:
 
     @classmethod
     def from_labels(cls, labels: Array) -> Partition:
-        """Rows with equal labels share a part; parts ascend by label, empty labels vanish."""
+        """Rows with equal labels share a part; parts ascend by label; labels without rows make no part."""
         xp = namespace(labels)
         order = xp.argsort(labels, kind="stable").astype(np.int64, copy=False)
         sorted_labels = labels[order]
@@ -61,7 +60,7 @@ class Partition:
         """(n,) the part of each position of `order`."""
         xp = namespace(self.order)
         marks = xp.zeros(self.n + 1, dtype=np.int64)
-        marks[self.starts[1:-1]] = 1  # no part is empty, so no offset stands twice
+        marks[self.starts[1:-1]] = 1  # no part is empty, so offsets are distinct
         return xp.cumsum(marks[:-1])
 
     def labels(self) -> Array:
@@ -74,7 +73,7 @@ class Partition:
 def segment_sums(X: Array, p: Partition) -> Array:
     """(g, ...) sums of the rows of `X` over each part, in `X`'s dtype.
 
-    Floating-point rows are summed in float64, stretch by stretch, in an order that the part alone decides.
+    Floating-point rows are summed in float64, in an order that depends on the part only.
     """
     return segments.sums(X, p.order, p.starts)
 
@@ -113,7 +112,7 @@ def sort_within(values: Array, p: Partition) -> Array:
     by_value = xp.argsort(values[p.order], kind="stable")
     if p.parts <= 1:
         return p.order[by_value]
-    # Parts after values, and stable: within a part the values keep their order.  Small types sort by radix.
+    # A stable sort by part after the sort by value.  NumPy sorts small integer types by radix.
     part = p.part_of_sorted()[by_value].astype(np.uint16 if p.parts <= 1 << 16 else np.uint32, copy=False)
     return p.order[by_value[xp.argsort(part, kind="stable")]]
 
@@ -121,7 +120,7 @@ def sort_within(values: Array, p: Partition) -> Array:
 def shuffle_within(keys: Array, p: Partition) -> Array:
     """(n,) for each row the row whose place it takes: a uniform permutation inside each part.
 
-    `keys` are independent random numbers, one a row.
+    keys : (n,) independent random numbers, one per row
     """
     source = namespace(keys).empty(p.n, dtype=np.int64)
     source[p.order] = sort_within(keys, p)
@@ -140,27 +139,3 @@ class Batch:
     parts: Array
     rows: Array
     valid: Array
-
-
-def batches(p: Partition, cells: int = 1 << 18) -> Iterator[Batch]:
-    """Cut the parts, similar sizes together, into padded batches of at most `cells` (part, row) cells.
-
-    A part longer than `cells` is a batch of its own.  What a batch holds depends on the partition and on
-    `cells` only; callers must not let their results depend on `cells`.
-    """
-    xp = namespace(p.order)
-    sizes = to_host(p.sizes)  # the plan is made on the host
-    by_size = np.argsort(sizes, kind="stable")
-    at = 0
-    while at < len(by_size):
-        # The largest stretch whose count times its longest part still fits.
-        lengths = sizes[by_size[at : at + max(1, cells)]]
-        fits = np.searchsorted(np.arange(1, len(lengths) + 1) * lengths, cells, side="right")
-        chosen = by_size[at : at + max(1, int(fits))]
-        at += len(chosen)
-        length = int(sizes[chosen[-1]])
-        parts = xp.asarray(chosen)
-        offsets = xp.arange(length, dtype=np.int64)[None, :]
-        valid = offsets < p.sizes[parts][:, None]
-        rows = p.order[xp.where(valid, p.starts[parts][:, None] + offsets, p.starts[parts][:, None])]
-        yield Batch(parts, rows, valid)

@@ -1,10 +1,10 @@
-"""Sums, extremes and covariances over stretches of rows, repeatable to the bit on either device.
+"""Sums, extremes and covariances of the parts of a partition, repeatable to the bit on either device.
 
-A part is cut into stretches of a fixed length; a stretch is summed in a fixed order, then the stretches of a part in
-theirs.  So neither the other parts, nor the number of threads, nor the size of a batch changes a result, and the
+A part is cut into runs of a fixed number of rows.  Each run is summed in a fixed order, then the sums of the runs are
+added in order.  So neither the other parts, nor the number of threads, nor the batch size changes a result, and the
 rounding error grows with the square root of a part's length at most, not with its length.
 
-Everywhere: rows ``order[starts[p]:starts[p + 1]]`` make up part p; `gpuanon.arrays.partition` has the public names.
+Part p consists of the rows ``order[starts[p]:starts[p + 1]]``; the public functions are in `gpuanon.arrays.partition`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ import numpy as np
 from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.kernels import launch, require
+from gpuanon.arrays.ranges import same_size_batches
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 
 Host = np.ndarray[Any, Any]
 
-_STRETCH = 1024
-_SQUARE_STRETCH = 256  # for products, whose stretches cost d² each
-_ROWS = 1 << 16  # gathered at once by a thread
-_CELLS = 1 << 17  # of a batch of stretches, rows × columns: they stay in a core's cache
+_RUN = 1024  # rows of a run
+_SQUARE_RUN = 256  # rows of a run for products, which cost d² per run
+_ROWS = 1 << 16  # rows that one thread gathers at a time
+_ELEMENTS = 1 << 17  # of a batch of runs, rows × columns: they fit a core's cache
 _WARPS = 4
 _THREADS = 128
 
@@ -50,17 +51,17 @@ def means(X: Array, order: Array, starts: Array) -> Array:
 
 
 def extremes(X: Array, order: Array, starts: Array, which: str) -> Array:
-    """(g, ...) "minima" or "maxima"; a NaN counts as either."""
+    """(g, ...) "minima" or "maxima"; NaN if the column has one in that part."""
     if not on_device(X):
         ufunc = np.minimum if which == "minima" else np.maximum
-        return _reduced(X, order, starts, lambda Z, at: ufunc.reduceat(Z, at, axis=0), X.dtype)
+        return _reduce_on_host(X, order, starts, lambda Z, at: ufunc.reduceat(Z, at, axis=0), X.dtype)
     if X.dtype.kind != "f" and X.dtype.itemsize > 4:
         raise ParameterError(f"extremes of parts: at most 32-bit whole numbers are allowed on a device, got {X.dtype}")
-    bounds, first, _ = stretches(starts, _STRETCH)
+    bounds, first, _ = runs(starts, _RUN)
     flat = _flat(X if X.dtype.kind == "f" else X.astype(np.float64))
-    partial = _launched(which, flat, order, bounds, flat.dtype)
+    partial = _reduce_on_device(which, flat, order, bounds, flat.dtype)
     if len(first) != len(bounds):
-        partial = _launched(which, partial, None, first, flat.dtype)
+        partial = _reduce_on_device(which, partial, None, first, flat.dtype)
     return partial.reshape(len(starts) - 1, *X.shape[1:]).astype(X.dtype, copy=False)
 
 
@@ -70,7 +71,7 @@ def covariances(X: Array, order: Array, starts: Array) -> Array:
     X = X if X.dtype.kind == "f" else X.astype(np.float64)
     sizes = starts[1:] - starts[:-1]
     centres = _float_sums(X, order, starts) / sizes[:, None]
-    bounds, first, owner = stretches(starts, _SQUARE_STRETCH)
+    bounds, first, owner = runs(starts, _SQUARE_RUN)
     d = X.shape[1]
     if on_device(X):
         require(8 * d * d * len(owner), "the products of all columns")
@@ -81,19 +82,19 @@ def covariances(X: Array, order: Array, starts: Array) -> Array:
     else:
         products = _products_numpy(X, order, bounds, owner, centres)
     if len(first) != len(bounds):
-        products = _joined(_flat(products), first).reshape(len(sizes), d, d)
+        products = _sum_runs(_flat(products), first).reshape(len(sizes), d, d)
     products /= sizes[:, None, None]
     return products.astype(X.dtype, copy=False)
 
 
-def stretches(starts: Array, length: int) -> tuple[Array, Array, Array]:
-    """Cut every part into stretches of at most `length` rows.
+def runs(starts: Array, length: int) -> tuple[Array, Array, Array]:
+    """Cut every part into runs of at most `length` rows.
 
     Returns
     -------
-    bounds : (s + 1,) offsets of the stretches
-    first  : (g + 1,) the first stretch of each part
-    owner  : (s,) the part of each stretch
+    bounds : (s + 1,) offsets of the runs
+    first  : (g + 1,) the first run of each part
+    owner  : (s,) the part of each run
     """
     xp = namespace(starts)
     counts = -(-(starts[1:] - starts[:-1]) // length)
@@ -109,30 +110,30 @@ def stretches(starts: Array, length: int) -> tuple[Array, Array, Array]:
 
 def _float_sums(X: Array, order: Array, starts: Array) -> Array:
     """(g, ...) sums in float64."""
-    bounds, first, _ = stretches(starts, _STRETCH)
+    bounds, first, _ = runs(starts, _RUN)
     if on_device(X):
-        partial = _launched("sums", _flat(X), order, bounds, np.dtype(np.float64))
+        partial = _reduce_on_device("sums", _flat(X), order, bounds, np.dtype(np.float64))
     else:
-        partial = _reduced(X, order, bounds, _float64_sums, np.dtype(np.float64))
+        partial = _reduce_on_host(X, order, bounds, _float64_sums, np.dtype(np.float64))
     if len(first) != len(bounds):
-        partial = _joined(_flat(partial), first)
+        partial = _sum_runs(_flat(partial), first)
     return partial.reshape(len(starts) - 1, *X.shape[1:])
 
 
-def _joined(partial: Array, first: Array) -> Array:
-    """(g, c) sums of the stretches (s, c) of each part."""
+def _sum_runs(partial: Array, first: Array) -> Array:
+    """(g, c) sums over the runs (s, c) of each part."""
     if on_device(partial):
-        return _launched("sums", partial, None, first, np.dtype(np.float64))
+        return _reduce_on_device("sums", partial, None, first, np.dtype(np.float64))
     return np.add.reduceat(partial, first[:-1], axis=0)
 
 
 def _flat(X: Array) -> Array:
-    """`X` as rows of numbers that a kernel can walk over."""
+    """`X` as a contiguous (n, c) matrix."""
     return namespace(X).ascontiguousarray(X).reshape(len(X), math.prod(X.shape[1:]))
 
 
-def _launched(kernel: str, X: Array, order: Array | None, bounds: Array, dtype: np.dtype[Any]) -> Array:
-    """(s, d) results of a reduction kernel over the stretches."""
+def _reduce_on_device(kernel: str, X: Array, order: Array | None, bounds: Array, dtype: np.dtype[Any]) -> Array:
+    """(s, d) results of a reduction kernel over the runs."""
     count, d = len(bounds) - 1, X.shape[1]
     out = namespace(X).empty((count, d), dtype=dtype)
     if d:
@@ -145,21 +146,21 @@ def _float64_sums(Z: Host, at: Host) -> Host:
     return np.add.reduceat(Z.astype(np.float64, copy=False), at, axis=0)
 
 
-def _reduced(X: Host, order: Host, bounds: Host, reduction: Any, dtype: np.dtype[Any]) -> Host:
-    """(s, ...) `reduction` (rows, offsets) over stretches, gathered some at a time, on all cores."""
+def _reduce_on_host(X: Host, order: Host, bounds: Host, reduction: Any, dtype: np.dtype[Any]) -> Host:
+    """(s, ...) `reduction` (rows, offsets) over the runs, in batches of runs on all cores."""
     out = np.empty((len(bounds) - 1, *X.shape[1:]), dtype=dtype)
     rows = max(1, _ROWS // max(1, X[:1].size // 8))
 
-    def work(stretch: slice) -> None:
-        low, high = bounds[stretch.start], bounds[stretch.stop]
-        out[stretch] = reduction(X.take(order[low:high], axis=0), bounds[stretch] - low)
+    def work(batch: slice) -> None:
+        low, high = bounds[batch.start], bounds[batch.stop]
+        out[batch] = reduction(X.take(order[low:high], axis=0), bounds[batch] - low)
 
-    each(work, _runs(bounds, rows))
+    each(work, _batches_of_runs(bounds, rows))
     return out
 
 
-def _runs(bounds: Host, rows: int) -> list[slice]:
-    """Cut the stretches into runs of about `rows` rows."""
+def _batches_of_runs(bounds: Host, rows: int) -> list[slice]:
+    """Ranges of runs that hold about `rows` rows each."""
     if len(bounds) < 2:
         return []
     cuts = np.unique(np.searchsorted(bounds, np.arange(0, bounds[-1], rows)))
@@ -168,7 +169,7 @@ def _runs(bounds: Host, rows: int) -> list[slice]:
 
 
 def _products_numpy(X: Host, order: Host, bounds: Host, owner: Host, centres: Host) -> Host:
-    """(s, d, d) Σ (x − c)(x − c)ᵀ.  Stretches of one length go together, so that none is padded."""
+    """(s, d, d) Σ (x − c)(x − c)ᵀ over each run, in batches of runs of equal length."""
     d = X.shape[1]
     out = np.empty((len(owner), d, d))
     lengths = np.diff(bounds)
@@ -176,18 +177,15 @@ def _products_numpy(X: Host, order: Host, bounds: Host, owner: Host, centres: Ho
     def work(chosen: Host) -> None:
         rows = order[bounds[chosen][:, None] + np.arange(lengths[chosen[0]])]
         Z = X.take(rows, axis=0) - centres[owner[chosen]][:, None]
-        # A copy, because a product of a matrix with its own transpose takes a slower road for small matrices.
-        turned = np.ascontiguousarray(Z.transpose(0, 2, 1))
-        products = np.matmul(turned, Z)
+        # A copy: NumPy multiplies small matrices more slowly by a view of their own transpose.
+        transposed = np.ascontiguousarray(Z.transpose(0, 2, 1))
+        products = np.matmul(transposed, Z)
         consecutive = chosen[-1] - chosen[0] + 1 == len(chosen)
         place = slice(chosen[0], chosen[-1] + 1) if consecutive else chosen
-        out[place] = 0.5 * (products + products.transpose(0, 2, 1))  # BLAS rounds the two halves differently
+        # The mean of both triangles: BLAS rounds them differently.
+        out[place] = 0.5 * (products + products.transpose(0, 2, 1))
 
-    batches = []
-    for length in np.unique(lengths):
-        members = np.flatnonzero(lengths == length)
-        step = max(1, _CELLS // int(length * max(1, d)))
-        batches += [members[at : at + step] for at in range(0, len(members), step)]
+    batches = same_size_batches(lengths, lambda length: max(1, _ELEMENTS // (length * max(1, d))))
     with one_blas_thread():
         each(work, batches)
     return out

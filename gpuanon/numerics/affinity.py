@@ -19,7 +19,8 @@ from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.kernels import launch
 from gpuanon.arrays.partition import Partition
-from gpuanon.arrays.segments import stretches
+from gpuanon.arrays.ranges import ranges, same_size_batches
+from gpuanon.arrays.segments import runs
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 
@@ -28,7 +29,7 @@ Host = np.ndarray[Any, Any]
 _ROWS = 128
 """Rows a block owns, as in products.cuh."""
 
-_CELLS = 1 << 18
+_AFFINITIES = 1 << 18
 """Affinities held at once by a thread: they stay in its cache."""
 
 
@@ -93,7 +94,7 @@ def _product_cuda(X: Array, sigma: float | Array, V: Array | None, within: Parti
     """The fused kernels, on rows that lie part after part."""
     xp = namespace(X)
     n, d = X.shape
-    tiles, _, owner = stretches(within.starts, _ROWS)
+    tiles, _, owner = runs(within.starts, _ROWS)
     gammas = xp.empty(within.parts, dtype=X.dtype)
     gammas[...] = _gamma(sigma)
     Z = xp.ascontiguousarray(X[within.order])
@@ -128,16 +129,12 @@ def _product_numpy(X: Host, sigma: float | Host, V: Host | None, within: Partiti
 
 def _batches(within: Partition) -> Iterator[tuple[Host, Host, slice]]:
     """Parts of equal size with their rows (b, size), and the tile of rows whose affinities are computed at once."""
-    sizes = np.diff(within.starts)
-    for size in np.unique(sizes):
-        parts = np.flatnonzero(sizes == size)
-        step = max(1, _CELLS // int(size * size))
-        height = max(1, min(int(size), _CELLS // int(size)))
-        for at in range(0, len(parts), step):
-            chosen = parts[at : at + step]
-            rows = within.order[within.starts[chosen][:, None] + np.arange(size)]
-            for top in range(0, int(size), height):
-                yield chosen, rows, slice(top, min(int(size), top + height))
+    sizes = within.sizes
+    for parts in same_size_batches(sizes, lambda size: max(1, _AFFINITIES // size**2)):
+        size = int(sizes[parts[0]])
+        rows = within.order[within.starts[parts][:, None] + np.arange(size)]
+        for tile in ranges(size, max(1, min(size, _AFFINITIES // size))):
+            yield parts, rows, tile
 
 
 def _block(Z: Array, gammas: Host, tile: slice) -> Array:

@@ -6,19 +6,20 @@ and equal rows are at equal distances, to the bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each
 from gpuanon.numerics.distance import Metric
 
 Host = np.ndarray[Any, Any]
 
 _GROUP, _CHUNK = 4, 16  # columns, as in the kernels
-_CELLS = 1 << 15  # of a tile: with its temporaries it stays in a core's cache
+_TILE = 1 << 15  # distances of a tile: with its temporaries it fits a core's cache
 _PANEL = 1 << 20  # distances of some rows from all others, held at once by a thread
 _ROWS = 1 << 14  # rows whose pairs are computed at once by a thread
 
@@ -104,13 +105,13 @@ class Columns:
 def row_panels(n: int, m: int) -> list[slice]:
     """Cut `n` rows so that their distances from `m` others can be held at once."""
     height = max(1, min(_PANEL // max(1, m), 1024))
-    return [slice(at, min(n, at + height)) for at in range(0, n, height)]
+    return ranges(n, height)
 
 
-def tiles(height: int, m: int) -> Iterator[slice]:
+def tiles(height: int, m: int) -> list[slice]:
     """Cut `m` rows into tiles whose distances from `height` rows stay in the cache."""
-    width = max(64, _CELLS // max(1, height))
-    return (slice(at, min(m, at + width)) for at in range(0, m, width))
+    width = max(64, _TILE // max(1, height))
+    return ranges(m, width)
 
 
 def panel(X: Host, columns: Columns) -> Host:

@@ -15,11 +15,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gpuanon.arrays.blas import one_blas_thread
+from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each, thread_count
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance import Metric
 from gpuanon.numerics.distance_bounds import QUERIES, Blocks
 from gpuanon.numerics.distance_host import Columns, all_pairs, panel, row_panels
+from gpuanon.numerics.equal_rows import equal_rows_adjacent
 
 Host = np.ndarray[Any, Any]
 Proposal: TypeAlias = Callable[[Host, int], tuple[Host, Host]]
@@ -80,7 +82,7 @@ def furthest(X: Host, Y: Host, metric: Metric) -> tuple[Host, Host]:
         if blocks is None:
             each(search_all, row_panels(len(X), len(Y)))
         else:
-            each(search_blocks, (slice(at, min(len(X), at + QUERIES)) for at in range(0, len(X), QUERIES)))
+            each(search_blocks, ranges(len(X), QUERIES))
     return most, index
 
 
@@ -97,14 +99,10 @@ class Distinct:
         """Rows are compared as numbers: −0 and 0 are the same."""
         rows = np.ascontiguousarray(X, dtype=np.float64) + 0.0
         n = len(rows)
-        order = np.argsort(_hashes(rows), kind="stable")
-        if not _equal_rows_are_neighbours(rows, order):
-            order = np.lexsort(rows.T[::-1])
-        new = np.ones(n, dtype=bool)
-        new[1:] = (rows[order[1:]] != rows[order[:-1]]).any(axis=1)
-        if new.all():
+        order, first = equal_rows_adjacent(rows)
+        if first.all():
             return cls(rows, np.arange(n), np.arange(n + 1))
-        starts = np.append(np.flatnonzero(new), n)
+        starts = np.append(np.flatnonzero(first), n)
         return cls(rows[order[starts[:-1]]], order, starts)
 
     @property
@@ -117,24 +115,6 @@ class Distinct:
         inverse = np.empty(len(self.order), dtype=np.int64)
         inverse[self.order] = np.repeat(np.arange(len(self.rows)), self.counts)
         return inverse
-
-
-def _hashes(rows: Host) -> Host:
-    """(n,) 64 bits a row that equal rows share."""
-    bits = rows.view(np.uint64)
-    hashes = np.zeros(len(rows), dtype=np.uint64)
-    for j in range(rows.shape[1]):
-        hashes ^= bits[:, j]
-        hashes *= np.uint64(0x9E3779B97F4A7C15)
-        hashes ^= hashes >> np.uint64(29)
-    return hashes
-
-
-def _equal_rows_are_neighbours(rows: Host, order: Host) -> bool:
-    """Whether no two different rows share a hash, which would let equal rows stand apart."""
-    hashes = _hashes(rows)[order]
-    same = np.flatnonzero(hashes[1:] == hashes[:-1])
-    return bool((rows[order[same]] == rows[order[same + 1]]).all())
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Which rows of a matrix are equal, by one sort of a 64-bit mix of each row instead of a sort of every column."""
+"""Which rows of a matrix are equal: one sort of a 64-bit hash per row instead of a sort of every column."""
 
 from __future__ import annotations
 
@@ -16,36 +16,42 @@ def equal_rows(X: Array, within: Array | None = None) -> Array:
 
     Numbers are compared bit by bit, after −0 became 0; NaN equals NaN.  Classes ascend with `within`.
 
-    Cost : one pass over whole numbers of small range; else one sort of n numbers (two with `within`), where every
-        class is checked on the rows themselves, and should two different rows ever mix to one number, the columns are
-        sorted one by one.
+    Cost : one pass over whole numbers of small range, else see `equal_rows_adjacent`.
     """
     xp = namespace(X)
-    n, d = X.shape
-    if X.dtype.kind in "iu" and n:
+    if X.dtype.kind in "iu" and len(X):
         labels = _small_numbers(X if within is None else xp.concatenate([within[:, None].astype(X.dtype), X], axis=1))
         if labels is not None:
             return labels
-    words = _words(X)
-    # A fixed odd multiplier a column: equal rows mix alike, and bits of every column reach the top of the sum.
-    odd = np.random.default_rng(1952).integers(0, 2**63, max(d, 1), dtype=np.uint64) * 2 + 1
-    mixed = xp.zeros(n, dtype=np.uint64)
-    for j in range(d):
-        mixed += (words[:, j] ^ (words[:, j] >> np.uint64(32))) * odd[j]
-    order = xp.argsort(mixed, kind="stable")
-    if within is not None:
-        order = order[xp.argsort(within[order], kind="stable")]
-    new, clash = _boundaries(words, mixed, within, order)
-    if bool(clash):
-        order = _by_columns(words, within)
-        new, _ = _boundaries(words, mixed, within, order)
-    labels = xp.empty(n, dtype=np.int64)
-    labels[order] = xp.cumsum(new) - 1
+    order, first = equal_rows_adjacent(X, within)
+    labels = xp.empty(len(X), dtype=np.int64)
+    labels[order] = xp.cumsum(first) - 1
     return labels
 
 
+def equal_rows_adjacent(X: Array, within: Array | None = None) -> tuple[Array, Array]:
+    """(n,) an order in which equal rows are adjacent and ascend, and (n,) whether a row differs from the one before it.
+
+    Rows are compared as in `equal_rows`.
+
+    Cost : one sort of n hashes (two sorts with `within`).  Adjacent rows are compared; if two different rows have the
+        same hash, all columns are sorted instead.
+    """
+    words = _words(X)
+    hashes = _hashes(words)
+    xp = namespace(X)
+    order = xp.argsort(hashes, kind="stable")
+    if within is not None:
+        order = order[xp.argsort(within[order], kind="stable")]
+    first, collision = _boundaries(words, hashes, within, order)
+    if bool(collision):
+        order = _sorted_by_columns(words, within)
+        first, _ = _boundaries(words, hashes, within, order)
+    return order, first
+
+
 def packed(bits: Array) -> Array:
-    """(n, words) int64 that hold the `bits` (n, d) of each row, 63 of them a word: rows are equal when these are."""
+    """(n, words) int64 that hold the `bits` (n, d) of each row, 63 per word: rows are equal if their words are."""
     xp = namespace(bits)
     words = []
     for at in range(0, bits.shape[1], _BITS):
@@ -55,17 +61,17 @@ def packed(bits: Array) -> Array:
 
 
 def _small_numbers(X: Array) -> Array | None:
-    """Classes of whole numbers by counting, when there are not many more possible rows than rows; else None."""
+    """Classes of whole numbers by counting, if there are few more possible rows than rows; else None."""
     xp = namespace(X)
     low = X.min(axis=0)
     widths = [int(width) for width in to_host(X.max(axis=0) - low) + 1]
-    cells = math.prod(widths)
-    if not 0 < cells <= max(4096, 2 * len(X)) or min(widths, default=1) < 1:  # a range beyond 64 bits wraps
+    possible = math.prod(widths)
+    if not 0 < possible <= max(4096, 2 * len(X)) or min(widths, default=1) < 1:  # a range beyond 64 bits wraps
         return None
     place = xp.zeros(len(X), dtype=np.int64)
     for j, width in enumerate(widths):
         place = place * width + (X[:, j] - low[j])
-    occupied = xp.zeros(cells, dtype=np.int64)
+    occupied = xp.zeros(possible, dtype=np.int64)
     occupied[place] = 1
     return (xp.cumsum(occupied) - 1)[place]
 
@@ -78,24 +84,35 @@ def _words(X: Array) -> Array:
     return xp.ascontiguousarray(X.astype(np.int64)).view(np.uint64)
 
 
-def _boundaries(words: Array, mixed: Array, within: Array | None, order: Array) -> tuple[Array, Array]:
-    """Marks of the first row of each class in `order`, and whether different rows stand under one mixed number."""
+def _hashes(words: Array) -> Array:
+    """(n,) one uint64 per row; equal rows have equal hashes."""
+    n, d = words.shape
+    # A fixed odd multiplier per column, so that bits of every column reach the top of the sum.
+    odd = np.random.default_rng(1952).integers(0, 2**63, max(d, 1), dtype=np.uint64) * 2 + 1
+    hashes = namespace(words).zeros(n, dtype=np.uint64)
+    for j in range(d):
+        hashes += (words[:, j] ^ (words[:, j] >> np.uint64(32))) * odd[j]
+    return hashes
+
+
+def _boundaries(words: Array, hashes: Array, within: Array | None, order: Array) -> tuple[Array, Array]:
+    """(n,) whether a row of `order` differs from the one before it, and whether different rows share a hash."""
     xp = namespace(words)
     apart = xp.zeros(max(len(order) - 1, 0), dtype=bool)
     for j in range(words.shape[1]):
         column = words[order, j]
         apart |= column[1:] != column[:-1]
-    clash = apart & (mixed[order[1:]] == mixed[order[:-1]])
+    collision = apart & (hashes[order[1:]] == hashes[order[:-1]])
     if within is not None:
         elsewhere = within[order[1:]] != within[order[:-1]]
-        apart, clash = apart | elsewhere, clash & ~elsewhere
-    new = xp.ones(len(order), dtype=bool)
-    new[1:] = apart
-    return new, clash.any()
+        apart, collision = apart | elsewhere, collision & ~elsewhere
+    first = xp.ones(len(order), dtype=bool)
+    first[1:] = apart
+    return first, collision.any()
 
 
-def _by_columns(words: Array, within: Array | None) -> Array:
-    """Order of the rows, column by column: the road for the case that does not happen."""
+def _sorted_by_columns(words: Array, within: Array | None) -> Array:
+    """Order of the rows by a stable sort of every column: the fallback on a hash collision."""
     xp = namespace(words)
     order = xp.arange(len(words), dtype=np.int64)
     columns = [words[:, j] for j in range(words.shape[1])]

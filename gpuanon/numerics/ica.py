@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace
+from gpuanon.arrays.batches import even_batches, gather
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.threads import each
-from gpuanon.numerics.lockstep import even_batches, gather
 from gpuanon.numerics.svd import TOLERANCE, Axes, principal_axes
 
 

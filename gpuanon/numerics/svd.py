@@ -18,10 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.batches import even_batches, gather
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.threads import each
-from gpuanon.numerics.lockstep import centre, even_batches, gather, sum_over_tiles
+from gpuanon.numerics.lockstep import centre, sum_over_tiles
 
 TOLERANCE = 1e-6
 

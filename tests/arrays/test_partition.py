@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from gpuanon.arrays import segments
+from gpuanon.arrays.batches import even_batches, padded_length
 from gpuanon.arrays.partition import (
     Partition,
-    batches,
     ranks_within,
     segment_covariances,
     segment_maxima,
@@ -57,7 +57,7 @@ def test_the_whole_table_is_one_part_and_no_rows_are_none():
         assert segment_covariances(np.empty((0, 3)), nothing).shape == (0, 3, 3)
         assert segment_minima(np.empty((0, 3)), nothing).shape == (0, 3)
         assert sort_within(np.empty(0), nothing).shape == (0,)
-        assert not list(batches(nothing))
+        assert not list(even_batches(nothing))
     no_columns = Partition.from_labels(np.array([0, 0, 1]))
     assert segment_sums(np.empty((3, 0)), no_columns).shape == (2, 0)
     assert segment_covariances(np.empty((3, 0)), no_columns).shape == (2, 0, 0)
@@ -86,7 +86,7 @@ def test_parts_longer_than_a_stretch_are_joined():
     n = 5000
     X = table(n, 2)
     p = Partition.from_labels(np.minimum(np.random.default_rng(0).geometric(0.5, n), 6))
-    assert p.sizes.max() > 2 * segments._STRETCH > p.sizes.min()
+    assert p.sizes.max() > 2 * segments._RUN > p.sizes.min()
     for at, rows in enumerate(members(p)):
         np.testing.assert_allclose(segment_sums(X, p)[at], X[rows].sum(axis=0), rtol=1e-13)
         np.testing.assert_allclose(segment_covariances(X, p)[at], np.cov(X[rows].T, bias=True), rtol=1e-12)
@@ -201,11 +201,11 @@ def test_shuffling_gives_every_permutation_equally_often():
 @given(labels, st.integers(1, 80))
 @example(ALL_ONE, 1)
 @example(ALL_APART, 3)
-def test_batches_hold_every_row_once_and_keep_to_their_size(given_labels, cells):
+def test_batches_hold_every_row_once_and_keep_to_their_size(given_labels, elements):
     p = Partition.from_labels(given_labels)
     seen = []
-    for batch in batches(p, cells):
-        assert batch.rows.size <= max(cells, p.sizes.max())
+    for batch in even_batches(p, elements=elements):
+        assert batch.rows.size <= max(elements, padded_length(p.sizes).max())
         for part, rows, valid in zip(batch.parts, batch.rows, batch.valid, strict=True):
             assert np.array_equal(rows[valid], members(p)[part])
             assert (rows[~valid] == rows[0]).all()

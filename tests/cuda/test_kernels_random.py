@@ -11,8 +11,8 @@ import pytest
 from gpuanon.arrays.kernels import folder
 from gpuanon.arrays.normal_quantile import normal_quantile
 from gpuanon.arrays.rng import Key, philox
-from tests.arrays.test_rng import KNOWN, SECRET, words
 from tests.cuda.support.interpreter import Module
+from tests.support.philox import KNOWN, SECRET, words
 
 PROBES = Path(__file__).parent / "probes"
 RECORDS = np.concatenate([np.arange(5), [2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**53, 2**62]]).astype(np.int64)

@@ -17,8 +17,8 @@ from gpuanon.masking.groups.refine import refine
 from gpuanon.numerics.distance import Metric
 from tests.cuda.fixtures import host
 from tests.cuda.support.fake_cupy import fake_cupy
-from tests.masking.groups.test_refine import MANY, table
 from tests.support import naive_refine as naive
+from tests.support.groups import METRICS, table
 
 Array = np.ndarray[Any, Any]
 COLD = Schedule(turn=0, steps=1, first=0, every=1, heat=0.0)
@@ -88,7 +88,7 @@ def test_the_exchange_of_two_groups_is_the_best_there_is(
         ("untied", 3, 61, np.float64),
         ("untied", 10, 124, np.float64),
         ("weights", 5, 72, np.float32),
-        ("lattice", 3, 60, np.float64),
+        ("lattice", 3, 63, np.float64),
         ("lattice", 5, 72, np.float64),
         ("square", 5, 70, np.float64),
         ("gower", 5, 60, np.float64),
@@ -98,9 +98,9 @@ def test_the_exchange_of_two_groups_is_the_best_there_is(
 )
 def test_the_device_has_the_groups_of_the_host(cp: Any, kind: str, k: int, n: int, real: type) -> None:
     X = table(kind, n).astype(real)
-    groups = mdav(X, Partition.whole(len(X)), k, MANY[kind])
-    expected = refine(X, groups, k, MANY[kind], turns=2)
-    found = refine(cp.asarray(X), on(cp, groups), k, MANY[kind], turns=2)
+    groups = mdav(X, Partition.whole(len(X)), k, METRICS[kind])
+    expected = refine(X, groups, k, METRICS[kind], turns=2)
+    found = refine(cp.asarray(X), on(cp, groups), k, METRICS[kind], turns=2)
     np.testing.assert_array_equal(host(found.starts), expected.starts)
     np.testing.assert_array_equal(host(found.order), expected.order)
     assert kind == "square" or (expected.order != groups.order).any()

@@ -49,8 +49,8 @@ def test_reductions_are_those_of_each_part(cp: Any, dtype: Any, name: str, d: in
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_long_parts_are_cut_and_joined(cp: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments, "_STRETCH", 8)
-    monkeypatch.setattr(segments, "_SQUARE_STRETCH", 8)
+    monkeypatch.setattr(segments, "_RUN", 8)
+    monkeypatch.setattr(segments, "_SQUARE_RUN", 8)
     function, reference = FUNCTIONS[name]
     X = np.random.default_rng(1).normal(size=(60, 2))
     host = Partition.from_labels(labels(60))
@@ -61,7 +61,7 @@ def test_long_parts_are_cut_and_joined(cp: Any, name: str, monkeypatch: pytest.M
 
 
 def test_a_part_does_not_feel_the_others_to_the_bit(cp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments, "_STRETCH", 8)
+    monkeypatch.setattr(segments, "_RUN", 8)
     X = np.random.default_rng(2).normal(size=(60, 3)).astype(np.float32)
     p = Partition.from_labels(labels(60))
     rows = p.order[p.starts[1] : p.starts[2]]

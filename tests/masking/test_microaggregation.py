@@ -13,19 +13,16 @@ import pytest
 from rich.console import Console
 
 import gpuanon
-from gpuanon.arrays.rng import Key
 from gpuanon.errors import GpuanonError, GuaranteeError, RecipeError
 from gpuanon.faces import cli
 from gpuanon.masking.groups.univariate import optimal_univariate
 from gpuanon.masking.methods.microaggregation import MICRO_GROUPS, Microaggregation
 from gpuanon.recipe import Recipe
 from gpuanon.running.verify import verify
-from tests.masking.groups.test_mdav import census, loss
-from tests.running.test_parts import protected, written
-from tests.running.test_verify import masked, with_cell
 from tests.support.every import recipe, registry
+from tests.support.groups import census, information_loss
+from tests.support.running import KEY, masked, protected, with_value, written
 
-KEY = Key(b"a key for tests, of sixteen bytes or more")
 NUMBERS = {"columns": {name: {"role": "quasi"} for name in "xy"}}
 
 
@@ -176,7 +173,7 @@ def test_one_value_that_differs_breaks_the_promise():
     plan, before, result = masked(Microaggregation(k=5, groups="univariate"))
     verify(plan, before, result, result.table)
     with pytest.raises(GuaranteeError, match="a value of age is shared by 1 released records, fewer than k = 5"):
-        verify(plan, before, result, with_cell(result.table, "age", 7, 99))
+        verify(plan, before, result, with_value(result.table, "age", 7, 99))
     with pytest.raises(GuaranteeError, match="a group has 4 records"):
         verify(plan, before, replace(result, smallest=4), result.table)
 
@@ -233,7 +230,7 @@ def test_losses_on_census_stand_in_the_known_order(data_folder):
     X = census(data_folder)
 
     def lost(groups, **options):
-        return loss(X, MICRO_GROUPS[groups](k=3, **options).form(X, KEY.draws(np.arange(len(X)))))
+        return information_loss(X, MICRO_GROUPS[groups](k=3, **options).form(X, KEY.draws(np.arange(len(X)))))
 
     assert lost("mdav", block=0, refine=False) == pytest.approx(5.692186, abs=1e-6)
     tree, axis = (lost(groups, refine=False) for groups in ("spanning-tree", "first-axis"))

@@ -60,7 +60,7 @@ def test_long_parts_are_cut_into_tiles(monkeypatch):
     rng = np.random.default_rng(1)
     X, V = rng.normal(size=(400, 3)), rng.normal(size=(400, 2))
     whole = degrees(X, 1.0), normalised_product(X, 1.0, degrees(X, 1.0), V)
-    monkeypatch.setattr(module, "_CELLS", 3000)
+    monkeypatch.setattr(module, "_AFFINITIES", 3000)
     np.testing.assert_allclose(degrees(X, 1.0), whole[0], rtol=1e-13)
     np.testing.assert_allclose(normalised_product(X, 1.0, whole[0], V), whole[1], rtol=1e-12, atol=1e-15)
 

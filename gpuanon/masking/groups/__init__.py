@@ -1,4 +1,4 @@
-"""Which rows may mix: the groupings, and the models that name them in recipes."""
+"""Groupings: which rows may mix.  Each file has the function and its model, named in recipes by ``use``."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
+from gpuanon.masking.groups.blocks import Blocks
+from gpuanon.masking.groups.first_axis import FirstAxis
+from gpuanon.masking.groups.fuzzy import Fuzzy
+from gpuanon.masking.groups.kmember import KMember
+from gpuanon.masking.groups.mdav import Mdav
 from gpuanon.masking.groups.median_cuts import MedianCuts
-from gpuanon.masking.groups.models import (
-    Blocks,
-    FirstAxis,
-    Fuzzy,
-    KMember,
-    Mdav,
-    OptimalUnivariate,
-    SpanningTree,
-    Univariate,
-    Whole,
-)
+from gpuanon.masking.groups.spanning_tree import SpanningTree
 from gpuanon.masking.groups.spectral import Spectral
+from gpuanon.masking.groups.univariate import OptimalUnivariate, Univariate
+from gpuanon.masking.groups.whole import Whole
 
 AnyGroups: TypeAlias = Annotated[
     Whole
@@ -34,7 +31,7 @@ AnyGroups: TypeAlias = Annotated[
     | OptimalUnivariate,
     Field(discriminator="use"),
 ]
-"""Any grouping of a recipe, told apart by ``use``."""
+"""Any grouping of a recipe; ``use`` names it."""
 
 __all__ = [
     "AnyGroups",

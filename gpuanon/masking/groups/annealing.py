@@ -7,11 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.batches import even_batches
+from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
 from gpuanon.arrays.kernels import launch, limits
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.threads import each
+from gpuanon.masking.groups.batched import Host
 from gpuanon.masking.groups.exchange import EuclideanTable, GowerTable, Table
-from gpuanon.masking.groups.lockstep import Host, equal_batches
 
 _WARP = 32
 _BATCH_ROWS = 1 << 15  # rows worked on at once in a large table: changes the speed, not the result
@@ -62,11 +64,8 @@ def anneal(
 
 
 def random_words(numbers: Array, stream: int) -> Array:
-    """(g,) 64 random bits of each number in a stream: a fixed hash (SplitMix64), no secret."""
-    word = ((numbers.astype(np.uint64) << np.uint64(16)) + np.uint64(stream + 1)) * np.uint64(0x9E3779B97F4A7C15)
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))
+    """(g,) 64 pseudo-random bits of each number in a stream: a fixed hash, not secret; the same as in ``refine.cu``."""
+    return mix_bits(((numbers.astype(np.uint64) << np.uint64(16)) + np.uint64(stream + 1)) * np.uint64(GOLDEN_GAMMA))
 
 
 def _anneal_numpy(
@@ -95,7 +94,7 @@ def _anneal_numpy(
 
     positions = Partition(np.arange(cells.n), cells.starts)
     batch = min(_BATCH_ROWS, max(_BATCH_ROWS // 4, len(rows) // 8))  # small tables, too, have work for several threads
-    return np.asarray(sum(each(run, equal_batches(positions, max(1, batch // k)))))
+    return np.asarray(sum(each(run, even_batches(positions, elements=max(1, batch // k)))))
 
 
 def _meet(table: Table, near: Host, word: Host, schedule: Schedule) -> None:

@@ -1,40 +1,54 @@
-"""Blocks: balanced median cuts that keep near rows together, so that quadratic groupings cost linear time."""
+"""Blocks of near rows by balanced median cuts: groupings of quadratic cost take linear time inside blocks."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
+from pydantic import Field
 
 from gpuanon.arrays.backend import Array, on_device
+from gpuanon.arrays.batches import even_batches, padded_length
 from gpuanon.arrays.partition import Batch, Partition
+from gpuanon.arrays.progress import stage
+from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
+from gpuanon.masking.contract import Groups
+from gpuanon.masking.groups.batched import Host, weighted, widest
 from gpuanon.masking.groups.device_cuts import blocks_cuda
-from gpuanon.masking.groups.lockstep import Host, equal_batches, padded_length, weighted, widest
+from gpuanon.masking.groups.whole import whole
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 
-_CELLS = 1 << 18
+_BATCH_ELEMENTS = 1 << 18
 _SAMPLE = 512
-"""Rows of a part that choose its axis: which of two nearly equal axes is cut hardly matters."""
+"""Rows of a part by which its widest column is estimated: the choice between nearly equal ones hardly matters."""
 
 
 def blocks(
-    X: Array, within: Partition, size: int, metric: Metric = EUCLIDEAN, *, multiple: int = 1, cells: int = _CELLS
+    X: Array,
+    within: Partition,
+    size: int,
+    metric: Metric = EUCLIDEAN,
+    *,
+    multiple: int = 1,
+    batch_elements: int = _BATCH_ELEMENTS,
 ) -> Partition:
     """Cut the parts of `within` into blocks of at most `size` rows.
 
     A part of n rows becomes ``ceil(n / size)`` blocks whose sizes differ by no more than `multiple`.  It is cut in
-    two across the axis of its largest variance, in proportion to the blocks on either side, and so on.  Of equal
-    values the lower rows go to the lower side.
+    two along the column of largest variance, in proportion to the number of blocks on either side; the halves are cut
+    in the same way.  Of equal values the lower rows go to the lower side.
 
     Parameters
     ----------
     X : (n, d) array
     within : the parts to cut
     size : most rows in a block
-    metric : its weights scale the columns; categorical columns are cut last of all
-    multiple : all blocks of a part but one have a multiple of this number of rows, so that groups of that size fit
-        in without rest; `size` is rounded down to it
-    cells : (part, row) cells worked on at once; changes the speed, not the result
+    metric : its weights scale the columns; categorical columns are cut only if there are no others
+    multiple : all blocks of a part but one have a multiple of this number of rows, so that groups of that size fill
+        them; `size` is rounded down to it
+    batch_elements : padded elements (parts × length) of a batch; changes the speed, not the result
 
     Notes
     -----
@@ -46,13 +60,13 @@ def blocks(
         return blocks_cuda(X, within, size, metric, multiple, _SAMPLE)
     X = weighted(X, metric)
     order, starts = within.order.copy(), within.starts
-    units = -(-within.sizes // multiple)  # of `multiple` rows; the last unit of a part may be short
+    units = -(-within.sizes // multiple)  # of `multiple` rows; the last unit of a part may be smaller
     leaves = -(-units // (size // multiple))
     while (leaves > 1).any():
         left_leaves = leaves // 2
         left_units = units * left_leaves // leaves
         splitting = leaves > 1
-        _cut(X, Partition(order, starts), np.flatnonzero(splitting), left_units * multiple, metric, cells)
+        _cut(X, Partition(order, starts), np.flatnonzero(splitting), left_units * multiple, metric, batch_elements)
         starts = np.union1d(starts, (starts[:-1] + left_units * multiple)[splitting])
         units = _interleave(left_units, units - left_units)
         leaves = _interleave(left_leaves, leaves - left_leaves)
@@ -60,12 +74,12 @@ def blocks(
 
 
 def _interleave(left: Host, right: Host) -> Host:
-    """Left and right shares in turn; an uncut part has no left share."""
+    """Left and right numbers alternately, without the zeros: a part that was not cut has no left side."""
     both = np.stack([left, right], axis=1).reshape(-1)
     return both[both > 0]
 
 
-def _cut(X: Host, level: Partition, chosen: Host, cuts: Host, metric: Metric, cells: int) -> None:
+def _cut(X: Host, level: Partition, chosen: Host, cuts: Host, metric: Metric, batch_elements: int) -> None:
     """Rearrange ``level.order`` so that the first ``cuts[p]`` rows of each `chosen` part p are its lower side."""
 
     def run(batch: Batch) -> None:
@@ -80,13 +94,13 @@ def _cut(X: Host, level: Partition, chosen: Host, cuts: Host, metric: Metric, ce
         level.order[place[first]] = batch.rows[lower]
         level.order[place[~first & batch.valid]] = batch.rows[~lower & batch.valid]
 
-    each(run, equal_batches(level, cells, chosen))
+    each(run, even_batches(level, chosen, batch_elements))
 
 
 def _widest(X: Host, level: Partition, parts: Host, metric: Metric) -> Host:
-    """(b,) the column of largest variance in each part, judged by rows spread evenly over it."""
+    """(b,) the column of largest variance in each part, estimated from evenly spaced rows."""
     sizes = level.sizes[parts]
-    sample = min(_SAMPLE, int(padded_length(sizes)[0]))  # the same for all parts of a batch, and not by the batch
+    sample = min(_SAMPLE, int(padded_length(sizes)[0]))  # of the padded length, so the same for all parts of a batch
     picks = level.starts[parts][:, None] + np.arange(sample) * sizes[:, None] // sample
     variance = X[level.order[picks]].var(axis=1, dtype=np.float64)
     if metric.categorical is not None:
@@ -95,7 +109,7 @@ def _widest(X: Host, level: Partition, parts: Host, metric: Metric) -> Host:
 
 
 def _lowest(values: Host, counts: Host) -> Host:
-    """(b, length) True for the ``counts`` lowest values of each line; of equals, the first ones."""
+    """(b, length) True for the ``counts`` lowest values of each line; ties go to the first."""
     ranks = np.unique(counts - 1)
     ordered = np.partition(values, ranks, axis=1) if len(ranks) <= 4 else np.sort(values, axis=1)
     border = np.take_along_axis(ordered, (counts - 1)[:, None], axis=1)
@@ -104,3 +118,14 @@ def _lowest(values: Host, counts: Host) -> Host:
     missing = counts - lower.sum(axis=1)
     lower |= equal & (np.cumsum(equal, axis=1) <= missing[:, None])
     return lower
+
+
+class Blocks(Groups):
+    """Balanced median cuts: blocks of near rows, at most `size` of them."""
+
+    use: Literal["blocks"] = "blocks"
+    size: int = Field(ge=2)
+
+    def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
+        with stage("blocks"):
+            return blocks(X, whole(X), self.size, metric)

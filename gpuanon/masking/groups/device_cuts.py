@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace
+from gpuanon.arrays.batches import padded_length
 from gpuanon.arrays.partition import Partition, ranks_within, segment_maxima, segment_minima, sort_within
-from gpuanon.masking.groups.lockstep import padded_length, widest
+from gpuanon.masking.groups.batched import widest
 from gpuanon.numerics.distance import Metric
 from gpuanon.numerics.equal_rows import equal_rows, packed
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuanon.masking.groups.lockstep import Host
+from gpuanon.masking.groups.batched import Host
 
 _CELLS = 1 << 21
 """Weighed swaps held at once: what groups of thousands of rows need is bounded by this."""

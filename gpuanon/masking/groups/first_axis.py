@@ -1,16 +1,21 @@
-"""Projected microaggregation: neighbours along the first principal axis."""
+"""Projected microaggregation: groups of consecutive rows along the first principal axis."""
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition
-from gpuanon.masking.groups.lockstep import weighted
+from gpuanon.arrays.progress import stage
+from gpuanon.arrays.rng import Draws
+from gpuanon.masking.groups.batched import weighted
+from gpuanon.masking.groups.in_blocks import Refined
 from gpuanon.masking.groups.univariate import univariate
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 
 
 def first_axis(X: Array, k: int, metric: Metric = EUCLIDEAN) -> Partition:
-    """Sort the rows along the first principal axis of `X` (n, d); every k neighbours are a group, the last has more.
+    """Sort the rows along the first principal axis of `X` (n, d) and group every k consecutive rows; the last has more.
 
     Parameters
     ----------
@@ -27,5 +32,19 @@ def first_axis(X: Array, k: int, metric: Metric = EUCLIDEAN) -> Partition:
     X = weighted(X, metric)
     centred = X - X.mean(axis=0)
     axis = xp.linalg.eigh(centred.T @ centred)[1][:, -1]
-    axis = axis * xp.sign(axis[xp.argmax(xp.abs(axis))])  # an axis has no sign of its own: the largest part is positive
+    # The sign of an axis is arbitrary: its largest entry is made positive.
+    axis = axis * xp.sign(axis[xp.argmax(xp.abs(axis))])
     return univariate(centred @ axis, k)
+
+
+class FirstAxis(Refined):
+    """Every k neighbours along the first principal axis of all rows (Lasko 2007, ch. 2)."""
+
+    metrics: ClassVar[tuple[Literal["euclidean", "gower"], ...]] = ("euclidean",)
+
+    use: Literal["first-axis"] = "first-axis"
+
+    def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
+        with stage("groups"):
+            groups = first_axis(X, self.k, metric)
+        return self._refined(X, metric, groups)

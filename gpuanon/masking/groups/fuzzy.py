@@ -1,21 +1,25 @@
-"""Fuzzy microaggregation: rows belong to several clusters, and draw the one they join."""
+"""Fuzzy microaggregation: rows have memberships in several clusters and draw the one that they join."""
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
 import numpy as np
+from pydantic import Field
 
 from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.errors import ParameterError
-from gpuanon.masking.groups.lockstep import Host, group_batches, require_k_rows, weighted
+from gpuanon.masking.groups.batched import Host, group_batches, require_k_rows, weighted
+from gpuanon.masking.groups.in_blocks import InBlocks
 from gpuanon.masking.groups.split import split_large
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 
-_CELLS = 1 << 12
+_BATCH_ELEMENTS = 1 << 12
 _ROUNDS = 10
 _MOST_MEMBERSHIPS = 1 << 26
-"""Of one part, a row's in every cluster: half a gigabyte, and a few such arrays are needed."""
+"""Most memberships (rows × clusters) of one part: half a gigabyte, and a few such arrays are needed."""
 
 
 def fuzzy(
@@ -26,14 +30,14 @@ def fuzzy(
     metric: Metric = EUCLIDEAN,
     *,
     fuzziness: float = 1.2,
-    cells: int = _CELLS,
+    batch_elements: int = _BATCH_ELEMENTS,
 ) -> Partition:
     """Refine `within` by fuzzy c-means [1]_; every row joins a cluster with the probability of its membership [2]_.
 
     A part of n rows has ``n // k`` clusters.  The membership of a row at distance d_j from the centre of cluster j is
-    proportional to ``d_j ** (-2 / (fuzziness - 1))``.  A cluster that fewer than k rows drew is dissolved, the
-    smallest first (of equals the last), and its rows join the remaining cluster of their largest membership.  What has
-    2k rows and more is split by MDAV.
+    proportional to ``d_j ** (-2 / (fuzziness - 1))``.  A cluster drawn by fewer than k rows is dissolved, the smallest
+    first (of equal ones the last), and its rows join the remaining cluster of their largest membership.  Groups of 2k
+    rows or more are split by MDAV.
 
     Parameters
     ----------
@@ -42,15 +46,15 @@ def fuzzy(
     k : least rows in a group
     draws : random numbers of the rows
     metric : Euclidean; its weights scale the columns
-    fuzziness : above 1; the nearer to 1, the crisper.  (With the usual 2 and hundreds of clusters, all centres fall
-        together.)
-    cells : (part, row) cells worked on at once; changes the speed, not the result
+    fuzziness : above 1; the nearer to 1, the crisper.  (With the usual value of 2 and hundreds of clusters all centres
+        coincide.)
+    batch_elements : padded elements (parts × length) of a batch; changes the speed, not the result
 
     Notes
     -----
     Guarantee : every group holds k to 2k − 1 rows (a part with fewer than k rows is an error).
-    Cost      : O(n · S / k · d) for parts of S rows; memory O(n + max(cells, S) · S / k): parts whose memberships would
-    not fit are refused.
+    Cost      : O(n · S / k · d) for parts of S rows; memory O(n + max(batch_elements, S) · S / k): parts whose
+    memberships would not fit are refused.
 
     References
     ----------
@@ -74,7 +78,7 @@ def fuzzy(
         drawn = (np.cumsum(membership, axis=2) < uniform[batch.rows][:, :, None]).sum(axis=2)
         return _dissolve_small(np.minimum(drawn, membership.shape[2] - 1), membership, batch.valid, k)
 
-    return split_large(X, group_batches(within, group, within.sizes // k, cells), k)
+    return split_large(X, group_batches(within, group, within.sizes // k, batch_elements), k)
 
 
 def _memberships(Z: Host, valid: Host, k: int, fuzziness: float) -> Host:
@@ -85,7 +89,7 @@ def _memberships(Z: Host, valid: Host, k: int, fuzziness: float) -> Host:
     clusters = sizes // k
     number = np.arange(int(clusters.max()))
     missing = number >= clusters[:, None]
-    # Begin at rows spread evenly over the part's widest column.
+    # Initial centres: rows evenly spaced along the part's widest column.
     widest = np.take_along_axis(Z, Z.var(axis=1).argmax(axis=1)[:, None, None], axis=2)[:, :, 0]
     along = np.argsort(np.where(valid, widest, np.inf), axis=1, kind="stable")
     spread = np.minimum((2 * number + 1) * sizes[:, None] // (2 * clusters[:, None]), sizes[:, None] - 1)
@@ -108,11 +112,11 @@ def _memberships(Z: Host, valid: Host, k: int, fuzziness: float) -> Host:
 
 
 def _dissolve_small(labels: Host, membership: Host, valid: Host, k: int) -> Host:
-    """(b, length) clusters of at least k rows: smaller ones give their rows to the best that remains."""
+    """(b, length) clusters of at least k rows; rows of smaller ones join their best remaining cluster."""
     b, _, clusters = membership.shape
     batch = np.arange(b)
-    cell = batch[:, None] * clusters + labels
-    counts = np.bincount(cell[valid], minlength=b * clusters).reshape(b, clusters)
+    flat = batch[:, None] * clusters + labels
+    counts = np.bincount(flat[valid], minlength=b * clusters).reshape(b, clusters)
     standing = counts > 0
     for _ in range(clusters):
         small = np.where(standing & (counts < k), counts, k)
@@ -126,3 +130,22 @@ def _dissolve_small(labels: Host, membership: Host, valid: Host, k: int) -> Host
         labels[part, row] = joined
         np.add.at(counts, (part, joined), 1)
     return labels
+
+
+class Fuzzy(InBlocks):
+    """Fuzzy c-means; every row joins a cluster with the probability of its membership (Torra, Miyamoto 2004).
+
+    Not refined: exchanges that lower the distortion would undo the draws.
+    """
+
+    host_only: ClassVar[bool] = True
+    metrics: ClassVar[tuple[Literal["euclidean", "gower"], ...]] = ("euclidean",)
+
+    use: Literal["fuzzy"] = "fuzzy"
+    fuzziness: float = Field(default=1.2, gt=1, description="the nearer to 1, the crisper")
+
+    def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
+        def group(X: Array, parts: Partition, k: int, metric: Metric) -> Partition:
+            return fuzzy(X, parts, k, draws, metric, fuzziness=self.fuzziness)
+
+        return self._form(X, metric, group)

@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from gpuanon.arrays.backend import Array, on_device
 from gpuanon.arrays.partition import Batch, Partition
+from gpuanon.arrays.rng import Draws
+from gpuanon.masking.groups.batched import BATCH_ELEMENTS, Host, group_batches, require_k_rows, weighted
 from gpuanon.masking.groups.device import kmember_cuda
+from gpuanon.masking.groups.in_blocks import InBlocks, Refined
 from gpuanon.masking.groups.leftovers import EuclideanRaises, PairwiseRaises
-from gpuanon.masking.groups.lockstep import BATCH_CELLS, Host, group_batches, require_k_rows, weighted
 from gpuanon.masking.groups.spaces import free_rows
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 
 
-def kmember(X: Array, within: Partition, k: int, metric: Metric = EUCLIDEAN, *, cells: int = BATCH_CELLS) -> Partition:
+def kmember(
+    X: Array, within: Partition, k: int, metric: Metric = EUCLIDEAN, *, batch_elements: int = BATCH_ELEMENTS
+) -> Partition:
     """Refine `within` by greedy k-member clustering [1]_, each part by itself.
 
-    A part of n rows gets ``n // k`` clusters.  Begin at the part's lowest row; then, again and again, the free row
-    furthest from the last seed is the seed of a new cluster, and k − 1 times the free row that raises the cluster's
-    distortion least joins it.  The fewer than k rows that remain join, in ascending order, the cluster whose
-    distortion they raise least.  The distortion of a cluster C is ``Σ_{i<j} D(i, j) / |C|``, which is its sum of
-    squared errors when D is the squared Euclidean distance.  Ties go to the lowest row, then to the oldest cluster.
+    A part of n rows gets ``n // k`` clusters.  The free row furthest from the previous seed is the seed of the next
+    cluster; for the first cluster the distance is measured from the part's lowest row.  Then k − 1 times the free row
+    that raises the cluster's distortion least joins it.  The fewer than k rows that remain join, in ascending order,
+    the cluster whose distortion they raise least.  The distortion of a cluster C is ``Σ_{i<j} D(i, j) / |C|``, which
+    is its sum of squared errors when D is the squared Euclidean distance.  Ties go to the lowest row, then to the
+    oldest cluster.
 
     Parameters
     ----------
     X : (n, d) array
     within : the parts to refine
-    k : rows in a cluster; the last ones of a part may make some of its clusters larger
-    metric : how far rows are apart
-    cells : (part, row) cells worked on at once; changes the speed, not the result
+    k : rows in a cluster; the leftover rows of a part make some of its clusters larger
+    metric : distance between rows
+    batch_elements : padded elements (parts × length) of a batch; changes the speed, not the result
 
     Notes
     -----
     Guarantee : no group smaller than k (a part with fewer than k rows is an error).
-    Cost      : O(n · S · d) for parts of S rows; memory O(n + cells · d), never S × S.
+    Cost      : O(n · S · d) for parts of S rows; memory O(n + batch_elements · d), never S × S.
 
     References
     ----------
@@ -51,7 +58,7 @@ def kmember(X: Array, within: Partition, k: int, metric: Metric = EUCLIDEAN, *, 
         _place_leftovers(Z, batch.valid, labels, k, metric)
         return labels
 
-    return group_batches(within, group, within.sizes // k, cells)
+    return group_batches(within, group, within.sizes // k, batch_elements)
 
 
 def _clusters(Z: Host, valid: Host, k: int, metric: Metric) -> Host:
@@ -65,15 +72,15 @@ def _clusters(Z: Host, valid: Host, k: int, metric: Metric) -> Host:
         seed = free.at(new)
         members = [free.begin(new)]
         for _ in range(k - 1):
-            members.append(free.join(free.wanted()))
-        going = np.flatnonzero(number < clusters)  # a part whose clusters are complete only keeps step
+            members.append(free.join(free.cheapest()))
+        going = np.flatnonzero(number < clusters)  # parts that have all their clusters are ignored
         labels[going[:, None], np.stack(members, axis=1)[going]] = number
         free.shrink(k)
     return labels
 
 
 def _place_leftovers(Z: Host, valid: Host, labels: Host, k: int, metric: Metric) -> None:
-    """Let every row without a cluster join, in ascending order, the one whose distortion it raises least."""
+    """Add every row without a cluster, in ascending order, to the cluster whose distortion it raises least."""
     waiting = (labels < 0) & valid
     late = np.flatnonzero(waiting.any(axis=1))
     if not len(late):
@@ -89,3 +96,12 @@ def _place_leftovers(Z: Host, valid: Host, labels: Host, k: int, metric: Metric)
         raises.add(here, chosen[here], cluster)
         waiting[here, chosen[here]] = False
     labels[late] = mine
+
+
+class KMember(InBlocks, Refined):
+    """Greedy k-member clustering under Euclidean or Gower distortion (Byun et al. 2007)."""
+
+    use: Literal["k-member"] = "k-member"
+
+    def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
+        return self._refined(X, metric, self._form(X, metric, kmember))

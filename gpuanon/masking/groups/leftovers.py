@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuanon.masking.groups.lockstep import Host
+from gpuanon.masking.groups.batched import Host
 from gpuanon.masking.groups.spaces import gower
 from gpuanon.numerics.distance import Metric
 

@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from gpuanon.arrays.backend import Array, on_device
 from gpuanon.arrays.partition import Batch, Partition
+from gpuanon.arrays.rng import Draws
+from gpuanon.masking.groups.batched import BATCH_ELEMENTS, Host, group_batches, require_k_rows, weighted
 from gpuanon.masking.groups.device import mdav_cuda
-from gpuanon.masking.groups.lockstep import BATCH_CELLS, Host, group_batches, require_k_rows, weighted
+from gpuanon.masking.groups.in_blocks import InBlocks, Refined
 from gpuanon.masking.groups.spaces import free_rows
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 
 
-def mdav(X: Array, within: Partition, k: int, metric: Metric = EUCLIDEAN, *, cells: int = BATCH_CELLS) -> Partition:
+def mdav(
+    X: Array, within: Partition, k: int, metric: Metric = EUCLIDEAN, *, batch_elements: int = BATCH_ELEMENTS
+) -> Partition:
     """Refine `within` by Maximum Distance to Average Vector [1]_, each part by itself.
 
-    While at least 3k rows of a part are free: r is the one furthest from their mean, s the one furthest from r;
-    r and its k − 1 nearest make a group, then s and its k − 1 nearest of the rest.  When 2k to 3k − 1 are free, the
-    one furthest from their mean and its k − 1 nearest make a group.  What is left is the last group.  Ties go to the
-    lowest row.  Under Gower's metric the mean has the mode of each categorical column.
+    While at least 3k rows of a part are free: r is the free row furthest from their mean, s the one furthest from r;
+    r and its k − 1 nearest rows form a group, then s and its k − 1 nearest free rows.  When 2k to 3k − 1 rows are
+    free, the one furthest from their mean and its k − 1 nearest form a group.  The remaining rows are the last group.
+    Ties go to the lowest row.  Under Gower's metric the mean of a categorical column is its mode.
 
     Parameters
     ----------
     X : (n, d) array
     within : the parts to refine
     k : least rows in a group
-    metric : how far rows are apart
-    cells : (part, row) cells worked on at once; changes the speed, not the result
+    metric : distance between rows
+    batch_elements : padded elements (parts × length) of a batch; changes the speed, not the result
 
     Notes
     -----
     Guarantee : every group holds k to 2k − 1 rows (a part with fewer than k rows is an error).
-    Cost      : O(n · S · (d / k + 1)) for parts of S rows; memory O(n + cells · d).
+    Cost      : O(n · S · (d / k + 1)) for parts of S rows; memory O(n + batch_elements · d).
 
     References
     ----------
@@ -46,14 +52,14 @@ def mdav(X: Array, within: Partition, k: int, metric: Metric = EUCLIDEAN, *, cel
     def group(batch: Batch) -> Host:
         return _groups(X[batch.rows], batch.valid, k, metric)
 
-    return group_batches(within, group, within.sizes // k, cells)
+    return group_batches(within, group, within.sizes // k, batch_elements)
 
 
 def _groups(Z: Host, valid: Host, k: int, metric: Metric) -> Host:
     """(b, length) group of each row of the padded parts `Z`."""
     free = free_rows(Z, valid, metric)
     left = valid.sum(axis=1)
-    # What is never taken is the last group of its part; a part of n rows has n // k groups.
+    # Rows that are never taken form the last group of their part; a part of n rows has n // k groups.
     labels = np.repeat(left[:, None] // k - 1, valid.shape[1], axis=1)
     number = 0
     while (left >= 2 * k).any():
@@ -68,7 +74,16 @@ def _groups(Z: Host, valid: Host, k: int, metric: Metric) -> Host:
     return labels
 
 
-def _mark(labels: Host, members: Host, number: int, going: Host) -> None:
-    """Write the group's number at its `members` (b, k), in the parts that are still going."""
-    here = np.flatnonzero(going)  # a part that is complete only keeps step
+def _mark(labels: Host, members: Host, number: int, active: Host) -> None:
+    """Write the group's number at its `members` (b, k), in the parts that are not yet complete."""
+    here = np.flatnonzero(active)
     labels[here[:, None], members[here]] = number
+
+
+class Mdav(InBlocks, Refined):
+    """Maximum Distance to Average Vector, the standard microaggregation heuristic (Domingo-Ferrer, Torra 2005)."""
+
+    use: Literal["mdav"] = "mdav"
+
+    def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
+        return self._refined(X, metric, self._form(X, metric, mdav))

@@ -16,19 +16,21 @@ import numpy as np
 from pydantic import Field
 
 from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.batches import even_batches, gather
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.progress import stage
 from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
-from gpuanon.errors import GuaranteeError, InputError
+from gpuanon.errors import GuaranteeError
 from gpuanon.masking.contract import Groups
+from gpuanon.masking.groups.batched import require_k_rows
 from gpuanon.masking.groups.device_cuts import all_cuts_cuda, widest_cuts_cuda
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 from gpuanon.numerics.equal_rows import equal_rows, packed
-from gpuanon.numerics.lockstep import Affine, even_batches, gather
+from gpuanon.numerics.lockstep import Affine
 from gpuanon.numerics.svd import principal_axes
 
-_CELLS = 1 << 16
+_BATCH_ELEMENTS = 1 << 16
 
 
 def widest_cuts(X: Array, within: Partition, k: int) -> Partition:
@@ -40,7 +42,7 @@ def widest_cuts(X: Array, within: Partition, k: int) -> Partition:
     Guarantee : every group has at least k rows, and at most 2k unless its rows are all equal.
     Cost      : O(n (d + log n) log(n / k)), all parts of a level in lock step.
     """
-    _require(within, k)
+    require_k_rows(within, k)
     if on_device(X):
         return widest_cuts_cuda(X, within, k)
     level = within
@@ -73,7 +75,7 @@ def cut_in_two(
         high = (rank >= low[batch.parts][:, None]) & ((ranges.max(axis=1) > 0) | equal_rows_too)[:, None]
         upper[batch.rows] = xp.where(batch.valid, high, high[:, :1])
 
-    each(cut, even_batches(level, np.flatnonzero(chosen), _CELLS))
+    each(cut, even_batches(level, np.flatnonzero(chosen), _BATCH_ELEMENTS))
     return Partition.from_labels(2 * level.labels() + upper)
 
 
@@ -100,22 +102,13 @@ def all_cuts(X: Array, within: Partition, k: int) -> Partition:
             marks = 0.5 * (low + high) < Z
             above[batch.rows] = np.where(batch.valid[:, :, None], marks, marks[:, :1])
 
-        each(mark, even_batches(level, np.flatnonzero(open_parts), _CELLS))
+        each(mark, even_batches(level, np.flatnonzero(open_parts), _BATCH_ELEMENTS))
         finer = Partition.from_labels(equal_rows(packed(above), level.labels()))
         # A part with one pattern cannot be cut further: it is recognised by its unchanged size.
         parents = level.labels()[finer.order[finer.starts[:-1]]]
         open_parts = (finer.sizes > 2 * k) & (finer.sizes < level.sizes[parents])
         level = finer
     return level
-
-
-def _require(within: Partition, k: int) -> None:
-    """Raise when a part has fewer than `k` rows."""
-    smallest = int(within.sizes.min())
-    if smallest < k:
-        raise InputError(
-            f"k: groups of at least {k} rows were asked for, got {smallest} rows", hint="lower k, or mask more rows"
-        )
 
 
 def small_share(groups: Partition, k: int) -> float:
@@ -139,7 +132,7 @@ class MedianCuts(Groups):
 
     def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
         whole = Partition.whole(len(X), X)
-        _require(whole, self.k)
+        require_k_rows(whole, self.k)
         with stage("median cuts"):
             T = self._axes(X, whole)
             if self.columns == "widest":

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.batches import even_batches
 from gpuanon.arrays.kernels import launch, limits
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.threads import each
-from gpuanon.masking.groups.lockstep import Host, equal_batches
+from gpuanon.masking.groups.batched import Host
 
 _THREADS = 128
 _BATCH = 1 << 12  # groups worked on at once
@@ -53,7 +54,7 @@ def _neighbours_numpy(places: Host, cells: Partition, count: int) -> Host:
         found = np.where(keys < _INFINITE, batch.rows[:, :1, None] + (keys & mask), batch.rows[:, :, None])
         near[: keys.shape[2], batch.rows[batch.valid]] = found[batch.valid].T
 
-    each(run, equal_batches(Partition(np.arange(cells.n), cells.starts), _BATCH))
+    each(run, even_batches(Partition(np.arange(cells.n), cells.starts), elements=_BATCH))
     return near
 
 

@@ -19,10 +19,11 @@ from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.partition import Partition, segment_means
+from gpuanon.arrays.ranges import row_ranges
 from gpuanon.arrays.threads import each
 from gpuanon.masking.groups.annealing import Schedule, anneal
+from gpuanon.masking.groups.batched import weighted
 from gpuanon.masking.groups.blocks import blocks
-from gpuanon.masking.groups.lockstep import stretches, weighted
 from gpuanon.masking.groups.neighbours import exact_bits, neighbours
 from gpuanon.masking.groups.split import split_large
 from gpuanon.masking.groups.whole_numbers import places_of, whole_numbers
@@ -132,7 +133,7 @@ def _centres(places: Array, members: Array, sizes: Array) -> Array:
             total += xp.where((slot < used)[:, None], places.take(held[:, slot], axis=0), 0)
         centres[lines] = total / used[:, None]
 
-    each(work, stretches(members, _BATCH))
+    each(work, row_ranges(members, _BATCH))
     return centres
 
 
@@ -178,4 +179,4 @@ def _squares(X: Array, groups: Partition) -> float:
         apart = X[rows] - means[labels[rows]]
         return float(namespace(X).vdot(apart, apart))
 
-    return sum(each(work, stretches(X, _BATCH)))
+    return sum(each(work, row_ranges(X, _BATCH)))

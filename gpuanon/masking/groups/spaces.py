@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuanon.masking.groups.lockstep import Host
+from gpuanon.masking.groups.batched import Host
 from gpuanon.numerics.distance import Metric
 
 
@@ -58,7 +58,7 @@ class Free:
         """Take one row a part into the cluster in hand; return its position."""
         raise NotImplementedError
 
-    def wanted(self) -> Host:
+    def cheapest(self) -> Host:
         """(b,) index of the free row that raises the distortion of the cluster in hand least."""
         raise NotImplementedError
 
@@ -119,7 +119,7 @@ class EuclideanFree(Free):
         self.count += 1
         return self.take(index)
 
-    def wanted(self) -> Host:
+    def cheapest(self) -> Host:
         # Adding x to the cluster C raises its distortion by |C| / (|C| + 1) · |x − mean(C)|².
         return self._weigh(self.total, self.count).argmin(axis=1)
 
@@ -167,7 +167,7 @@ class GowerFree(Free):
         self.score[self.batch, index] = np.inf
         return self.take(index)
 
-    def wanted(self) -> Host:
+    def cheapest(self) -> Host:
         # Adding x to the cluster C raises Σ_{i<j} D(i, j) / |C| least where Σ_i D(x, i) is least.
         return self.score.argmin(axis=1)
 

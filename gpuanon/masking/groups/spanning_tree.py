@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
 import numpy as np
 
 from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Batch, Partition
+from gpuanon.arrays.rng import Draws
 from gpuanon.errors import ParameterError
-from gpuanon.masking.groups.lockstep import BATCH_CELLS, Host, group_batches, require_k_rows, weighted
+from gpuanon.masking.groups.batched import BATCH_ELEMENTS, Host, group_batches, require_k_rows, weighted
+from gpuanon.masking.groups.in_blocks import InBlocks, Refined
 from gpuanon.masking.groups.spaces import free_rows
 from gpuanon.masking.groups.split import split_large
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 
 _MOST_ROWS = 1 << 16
-"""Of one tree: time grows with their square."""
+"""Most rows of one tree: the time is quadratic in them."""
 
 
 def spanning_tree(
-    X: Array, within: Partition, k: int, metric: Metric = EUCLIDEAN, *, cells: int = BATCH_CELLS
+    X: Array, within: Partition, k: int, metric: Metric = EUCLIDEAN, *, batch_elements: int = BATCH_ELEMENTS
 ) -> Partition:
     """Refine `within` by cutting the minimum spanning tree of each part [1]_.
 
-    Edges are taken by falling length (of equals, the one that joined the tree first) and removed where both sides keep
-    at least k rows.  What still has 2k rows and more is split by MDAV.
+    Edges are visited by decreasing length (of equal ones, the one that joined the tree first) and removed if both sides
+    keep at least k rows.  Groups of 2k rows or more are split by MDAV.
 
     Parameters
     ----------
     X : (n, d) array
     within : the parts to refine
     k : least rows in a group
-    metric : how far rows are apart
-    cells : (part, row) cells worked on at once; changes the speed, not the result
+    metric : distance between rows
+    batch_elements : padded elements (parts × length) of a batch; changes the speed, not the result
 
     Notes
     -----
     Guarantee : every group holds k to 2k − 1 rows (a part with fewer than k rows is an error).
-    Cost      : O(n · S · d) for parts of S rows, of which 65 536 are the most; memory O(n + cells · d).
+    Cost      : O(n · S · d) for parts of S rows, at most 65 536; memory O(n + batch_elements · d).
 
     References
     ----------
@@ -55,7 +59,7 @@ def spanning_tree(
 
     most = within.sizes // k
     plain = EUCLIDEAN if metric.kind == "euclidean" else metric
-    return split_large(X, group_batches(within, group, most, cells), k, plain)
+    return split_large(X, group_batches(within, group, most, batch_elements), k, plain)
 
 
 def _prim(Z: Host, valid: Host, metric: Metric) -> tuple[Host, Host, Host]:
@@ -91,12 +95,12 @@ def _prim(Z: Host, valid: Host, metric: Metric) -> tuple[Host, Host, Host]:
 
 
 def _cut(order: Host, parent: Host, edge: Host, sizes: Host, k: int) -> Host:
-    """(b, length) number of each row's group after the long edges are removed; steps of `_prim` come in."""
+    """(b, length) number of each row's group after the long edges are removed, from the steps of `_prim`."""
     b, length = order.shape
     batch = np.arange(b)
     inside = np.arange(length) < sizes[:, None]
     below, enter = _depth_first(parent, inside)
-    # By place in depth-first order: there, what hangs below an edge is an interval.
+    # In depth-first order the rows below an edge are an interval of places.
     place, group = np.arange(length), np.zeros((b, length), dtype=np.int64)
     count = np.zeros((b, length), dtype=np.int64)
     count[:, 0] = sizes
@@ -114,13 +118,13 @@ def _cut(order: Host, parent: Host, edge: Host, sizes: Host, k: int) -> Host:
         count[here, own[here]] -= rows[here]
         groups[here] += 1
     labels = np.empty((b, length), dtype=np.int64)
-    order = np.where(inside, order, place)  # padding has no step of its own
+    order = np.where(inside, order, place)  # padding joins at no step
     np.put_along_axis(labels, order, np.take_along_axis(group, enter, axis=1), axis=1)
     return labels
 
 
 def _depth_first(parent: Host, inside: Host) -> tuple[Host, Host]:
-    """(b, length) rows below and at each step of the tree, and the step's place in depth-first order."""
+    """(b, length) rows in the subtree of each step, and the step's place in depth-first order."""
     b, length = parent.shape
     batch = np.arange(b)
     below = inside.astype(np.int64)
@@ -135,3 +139,14 @@ def _depth_first(parent: Host, inside: Host) -> tuple[Host, Host]:
         next_place[:, step] = enter[:, step] + 1
     enter[~inside] = length - 1
     return below, enter
+
+
+class SpanningTree(InBlocks, Refined):
+    """Minimum spanning trees whose long edges are removed (Laszlo, Mukherjee 2005)."""
+
+    host_only: ClassVar[bool] = True
+
+    use: Literal["spanning-tree"] = "spanning-tree"
+
+    def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
+        return self._refined(X, metric, self._form(X, metric, spanning_tree))

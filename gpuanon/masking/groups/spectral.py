@@ -16,12 +16,13 @@ from gpuanon.arrays.backend import Array, namespace, to_host
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.progress import stage
+from gpuanon.arrays.ranges import same_size_batches
 from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 from gpuanon.masking.contract import Groups
+from gpuanon.masking.groups.batched import weighted
 from gpuanon.masking.groups.blocks import blocks
-from gpuanon.masking.groups.lockstep import weighted
 from gpuanon.masking.groups.median_cuts import cut_in_two
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 from gpuanon.numerics.kmeans import kmeans
@@ -62,23 +63,13 @@ def spectral_clusters(X: Array, within: Partition, target: int, draws: Draws, si
         labels[rows] = local + xp.asarray(first[parts])[:, None]
 
     with one_blas_thread():
-        each(work, _equal_parts(sizes))
+        each(work, same_size_batches(sizes, lambda size: max(1, _AFFINITIES // size**2)))
     return _cut_large(X, Partition.from_labels(labels), target)
 
 
 def _wanted(sizes: Host, target: int) -> Host:
     """Clusters to look for in parts of these sizes."""
     return np.maximum(1, np.rint(sizes / target).astype(np.int64))
-
-
-def _equal_parts(sizes: Host) -> list[Host]:
-    """Numbers of parts of one size, a few at a time: their affinities fit in memory."""
-    out = []
-    for size in np.unique(sizes):
-        same = np.flatnonzero(sizes == size)
-        count = max(1, _AFFINITIES // int(size) ** 2)
-        out += [same[at : at + count] for at in range(0, len(same), count)]
-    return out
 
 
 def _clusters(Z: Array, rows: Array, q: int, target: int, draws: Draws, sigma: float | None) -> Array:

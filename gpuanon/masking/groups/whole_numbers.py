@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace
+from gpuanon.arrays.ranges import row_ranges
 from gpuanon.arrays.threads import each
 from gpuanon.masking.groups.annealing import random_words
-from gpuanon.masking.groups.lockstep import stretches
 from gpuanon.numerics.distance import Metric
 
 _BATCH = 1 << 16
@@ -44,7 +44,7 @@ def whole_numbers(X: Array, order: Array, metric: Metric, width: int) -> tuple[A
             column = x[:, j].astype(np.float64)
             rows[lines, j] = column if categorical[j] else xp.rint((column - low[j]) * weight * scale) - middle
 
-    each(work, stretches(order, _BATCH))
+    each(work, row_ranges(order, _BATCH))
     if euclidean:
         return rows, None, bits
     mismatch = xp.full(d, -1, dtype=np.int32)

@@ -13,7 +13,7 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.errors import GpuanonError
 from gpuanon.masking.groups.blocks import blocks
 from gpuanon.numerics.distance import Metric
-from tests.masking.groups.test_kmember import parts_of
+from tests.support.groups import random_partition
 from tests.support.naive_groups import members
 
 
@@ -50,12 +50,12 @@ def test_the_widest_column_is_cut_first() -> None:
 
 def test_parts_are_cut_each_by_itself_whatever_the_batch_and_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
-    X, within = rng.standard_normal((5000, 3)), parts_of(rng, 5000, 30, 2)
+    X, within = rng.standard_normal((5000, 3)), random_partition(rng, 5000, 30, 2)
     monkeypatch.setenv("GPUANON_THREADS", "1")
     one = blocks(X, within, 20)
     monkeypatch.setenv("GPUANON_THREADS", "3")
-    for cells in (1, 700):
-        other = blocks(X, within, 20, cells=cells)
+    for elements in (1, 700):
+        other = blocks(X, within, 20, batch_elements=elements)
         np.testing.assert_array_equal(one.order, other.order)
         np.testing.assert_array_equal(one.starts, other.starts)
     labels = within.labels()

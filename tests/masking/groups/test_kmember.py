@@ -14,14 +14,7 @@ from gpuanon.errors import GpuanonError
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.numerics.distance import Metric
 from tests.support import naive_groups as naive
-
-MIXED = Metric("gower", weights=(1.0, 2.0, 1.0), categorical=(False, True, False))
-
-
-def parts_of(rng: np.random.Generator, n: int, parts: int, k: int) -> Partition:
-    """A random partition whose parts have at least k rows."""
-    labels = np.concatenate([np.repeat(np.arange(parts), k), rng.integers(0, parts, n - parts * k)])
-    return Partition.from_labels(rng.permutation(labels))
+from tests.support.groups import MIXED, random_partition
 
 
 def expect_naive(X: Any, within: Partition, k: int, metric: Metric | None = None) -> None:
@@ -37,7 +30,7 @@ def expect_naive(X: Any, within: Partition, k: int, metric: Metric | None = None
 def test_equals_the_definition_on_random_rows(seed: int, k: int, parts: int) -> None:
     rng = np.random.default_rng(seed)
     n = parts * k + int(rng.integers(0, 50))
-    expect_naive(rng.standard_normal((n, 3)), parts_of(rng, n, parts, k), k)
+    expect_naive(rng.standard_normal((n, 3)), random_partition(rng, n, parts, k), k)
 
 
 @given(st.integers(0, 10**6), st.integers(2, 6), st.integers(1, 4), st.sampled_from([np.int64, np.float64, np.float32]))
@@ -46,7 +39,7 @@ def test_equals_the_definition_on_tied_rows(seed: int, k: int, parts: int, dtype
     rng = np.random.default_rng(seed)
     n = parts * k + int(rng.integers(0, 50))
     X = rng.integers(-2, 3, (n, 2)).astype(np.int64)
-    within = parts_of(rng, n, parts, k)
+    within = random_partition(rng, n, parts, k)
     want = [c for part in naive.members(within) for c in naive.kmember(lambda i, j: naive.square(X[i], X[j]), part, k)]
     assert naive.as_set(naive.members(kmember(X.astype(dtype), within, k))) == naive.as_set(want)
 
@@ -58,7 +51,7 @@ def test_equals_the_definition_under_gower(seed: int, k: int) -> None:
     n = 2 * k + int(rng.integers(0, 40))
     # Multiples of 1/8 and weights that add up to 4: all sums are exact, so ties are ties.
     X = np.column_stack([rng.integers(0, 9, n) / 8, rng.integers(0, 3, n), rng.integers(0, 9, n) / 8])
-    expect_naive(X, parts_of(rng, n, 2, k), k, MIXED)
+    expect_naive(X, random_partition(rng, n, 2, k), k, MIXED)
 
 
 def test_weights_stretch_the_columns() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,21 +13,8 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.errors import GpuanonError
 from gpuanon.masking.groups.mdav import mdav
 from gpuanon.numerics.distance import Metric
-from tests.masking.groups.test_kmember import parts_of
 from tests.support import naive_groups as naive
-
-
-def loss(X: Any, groups: Partition) -> float:
-    """100 · SSE / SST."""
-    labels = groups.labels()
-    centres = np.stack([X[labels == group].mean(axis=0) for group in range(groups.parts)])
-    return float(100 * np.square(X - centres[labels]).sum() / np.square(X - X.mean(axis=0)).sum())
-
-
-def census(folder: Path) -> Any:
-    """The Census reference file, standardised."""
-    X = np.loadtxt(folder / "census" / "census.csv", delimiter=",", skiprows=1)
-    return (X - X.mean(axis=0)) / X.std(axis=0, ddof=1)
+from tests.support.groups import census, information_loss, random_partition
 
 
 @given(st.integers(0, 10**6), st.integers(2, 5), st.integers(1, 3))
@@ -37,7 +23,7 @@ def census(folder: Path) -> Any:
 def test_equals_the_rule_on_random_rows(seed: int, k: int, parts: int) -> None:
     rng = np.random.default_rng(seed)
     n = parts * k + int(rng.integers(0, 40))
-    X, within = rng.standard_normal((n, 3)), parts_of(rng, n, parts, k)
+    X, within = rng.standard_normal((n, 3)), random_partition(rng, n, parts, k)
     want = [group for part in naive.members(within) for group in naive.mdav(X, part, k)]
     assert naive.as_set(naive.members(mdav(X, within, k))) == naive.as_set(want)
 
@@ -47,7 +33,7 @@ def test_equals_the_rule_on_random_rows(seed: int, k: int, parts: int) -> None:
 def test_equals_the_rule_on_tied_rows(seed: int, k: int, parts: int) -> None:
     rng = np.random.default_rng(seed)
     n = parts * k + int(rng.integers(0, 40))
-    X, within = rng.integers(-2, 3, (n, 2)), parts_of(rng, n, parts, k)
+    X, within = rng.integers(-2, 3, (n, 2)), random_partition(rng, n, parts, k)
     want = [group for part in naive.members(within) for group in naive.mdav(X, part, k)]
     assert naive.as_set(naive.members(mdav(X.astype(np.float64), within, k))) == naive.as_set(want)
 
@@ -87,4 +73,4 @@ def test_too_few_rows_are_refused() -> None:
 @pytest.mark.parametrize(("k", "published"), [(3, 5.692186), (4, 7.494700), (5, 9.088435), (10, 14.155930)])
 def test_census_has_the_published_information_loss(data_folder: Path, k: int, published: float) -> None:
     X = census(data_folder)
-    assert loss(X, mdav(X, Partition.whole(len(X)), k)) == pytest.approx(published, abs=5e-7)
+    assert information_loss(X, mdav(X, Partition.whole(len(X)), k)) == pytest.approx(published, abs=5e-7)

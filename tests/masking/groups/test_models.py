@@ -25,7 +25,7 @@ from gpuanon.masking.groups import (
 )
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
-from tests.masking.groups.test_mdav import loss
+from tests.support.groups import information_loss
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(AnyGroups)
 
@@ -103,7 +103,7 @@ def test_univariate_groupings_are_those_of_each_column(model: Any) -> None:
 @pytest.mark.parametrize("model", [FirstAxis, SpanningTree])
 def test_refinement_lowers_the_distortion(model: Any) -> None:
     X = np.random.default_rng(5).standard_normal((400, 3))
-    assert loss(X, form(model(k=4), X)) < 0.95 * loss(X, form(model(k=4, refine=False), X))
+    assert information_loss(X, form(model(k=4), X)) < 0.95 * information_loss(X, form(model(k=4, refine=False), X))
 
 
 @pytest.mark.parametrize("model", [Fuzzy, SpanningTree])

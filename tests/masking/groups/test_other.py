@@ -21,11 +21,9 @@ from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
 from gpuanon.masking.groups.spanning_tree import _cut, _prim, spanning_tree
 from gpuanon.masking.groups.split import split_large
-from gpuanon.numerics.distance import EUCLIDEAN, Metric
-from tests.masking.groups.test_kmember import parts_of
+from gpuanon.numerics.distance import EUCLIDEAN
 from tests.support import naive_groups as naive
-
-MIXED = Metric("gower", weights=(1.0, 2.0, 1.0), categorical=(False, True, False))
+from tests.support.groups import MIXED, random_partition
 
 
 def sound(groups: Partition, n: int, k: int) -> None:
@@ -57,7 +55,7 @@ def cut_slowly(X: Any, k: int) -> set[tuple[int, ...]]:
 def test_the_tree_is_cut_as_one_edge_after_another_would_be(seed: int, k: int, parts: int) -> None:
     rng = np.random.default_rng(seed)
     n = parts * k + int(rng.integers(0, 30))
-    X, within = rng.standard_normal((n, 2)), parts_of(rng, n, parts, k)
+    X, within = rng.standard_normal((n, 2)), random_partition(rng, n, parts, k)
     for rows in naive.members(within):
         valid = np.arange(len(rows) + 3) < len(rows)
         Z = X[[*rows, rows[0], rows[0], rows[0]]]
@@ -135,12 +133,12 @@ def test_fuzzier_memberships_draw_farther_clusters_and_crisp_ones_separate_clump
 @pytest.mark.parametrize(("function", "n"), [(kmember, 3000), (mdav, 3000), (spanning_tree, 800), (drawn, 800)])
 def test_batches_and_threads_change_nothing(function: Any, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(7)
-    X, within = rng.standard_normal((n, 4)), parts_of(rng, n, n // 75, 7)
+    X, within = rng.standard_normal((n, 4)), random_partition(rng, n, n // 75, 7)
     monkeypatch.setenv("GPUANON_THREADS", "1")
     one = function(X, within, 7)
     monkeypatch.setenv("GPUANON_THREADS", "3")
-    for cells in (1, 500, 1 << 20):
-        other = function(X, within, 7, cells=cells)
+    for elements in (1, 500, 1 << 20):
+        other = function(X, within, 7, batch_elements=elements)
         np.testing.assert_array_equal(one.order, other.order)
         np.testing.assert_array_equal(one.starts, other.starts)
 

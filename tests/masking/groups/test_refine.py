@@ -21,20 +21,9 @@ from gpuanon.masking.groups.neighbours import neighbours
 from gpuanon.masking.groups.refine import refine
 from gpuanon.masking.groups.whole_numbers import whole_numbers
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
-from tests.masking.groups.test_kmember import parts_of
-from tests.masking.groups.test_mdav import census, loss
 from tests.support import naive_groups as naive
 from tests.support import naive_refine as exact
-
-MIXED = Metric("gower", weights=(1.0, 2.0, 1.0), categorical=(False, True, False))
-
-
-def rows(rng: np.random.Generator, n: int, metric: Metric) -> Any:
-    """Three columns that suit the metric."""
-    X = rng.random((n, 3))
-    if metric.kind == "gower":
-        X[:, 1] = rng.integers(0, 3, n)
-    return X
+from tests.support.groups import METRICS, MIXED, census, information_loss, random_partition, random_rows, table
 
 
 def total(X: Any, groups: list[list[int]], metric: Metric) -> float:
@@ -70,40 +59,18 @@ def test_the_best_exchange_is_the_best_of_all_and_brings_what_it_says(
         np.testing.assert_allclose(table.distortion, [float(pairs[0].distortion(group)) for group in after])
 
 
-MANY = {
-    "untied": EUCLIDEAN,
-    "weights": Metric("euclidean", (1.0, 2.0, 0.3)),
-    "lattice": EUCLIDEAN,
-    "square": EUCLIDEAN,
-    "gower": MIXED,
-    "tied gower": MIXED,
-}
-
-
-def table(kind: str, n: int) -> Any:
-    """n rows, or the n points of a square grid and some more."""
-    rng = np.random.default_rng(n)
-    if kind == "square":
-        side = int(np.ceil(np.sqrt(n)))
-        return np.stack(np.divmod(np.arange(side * side), side), axis=1).astype(float)
-    X = rows(rng, n, MANY[kind])
-    if "tied" in kind.split():
-        X[:, [0, 2]] = np.round(X[:, [0, 2]] * 3) / 3
-    return rng.integers(0, 4, (n, 3)) / 3 if kind == "lattice" else X
-
-
-@pytest.mark.parametrize("kind", MANY)
+@pytest.mark.parametrize("kind", METRICS)
 @pytest.mark.parametrize(("k", "n"), [(3, 61), (5, 75), (10, 134)])
 def test_groups_equal_those_of_the_definitions(kind: str, k: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules["gpuanon.masking.groups.refine"]
     monkeypatch.setattr(module, "_CELL", 9)
     monkeypatch.setattr(module, "_STEPS", 12)
     X = table(kind, n)
-    groups = mdav(X, Partition.whole(len(X)), k, MANY[kind])
-    fast = refine(X, groups, k, MANY[kind], turns=3)
+    groups = mdav(X, Partition.whole(len(X)), k, METRICS[kind])
+    fast = refine(X, groups, k, METRICS[kind], turns=3)
     monkeypatch.setattr(module, "neighbours", exact.neighbours)
     monkeypatch.setattr(module, "anneal", exact.anneal)
-    plain = refine(X, groups, k, MANY[kind], turns=3)
+    plain = refine(X, groups, k, METRICS[kind], turns=3)
     np.testing.assert_array_equal(fast.order, plain.order)
     np.testing.assert_array_equal(fast.starts, plain.starts)
     assert kind == "square" or (fast.order != groups.order).any()
@@ -117,10 +84,10 @@ def test_no_group_below_k_or_above_2k_no_row_lost_and_the_distortion_never_up(
 ) -> None:
     rng = np.random.default_rng(seed)
     n = groups * k + int(rng.integers(0, 3 * k))
-    X = rows(rng, n, metric)
+    X = random_rows(rng, n, metric)
     if tied:
         X = np.round(X * 3) / 4
-    before = parts_of(rng, n, groups, k)
+    before = random_partition(rng, n, groups, k)
     after = refine(X, before, k, metric, turns=4)
     assert sorted(after.order.tolist()) == list(range(n))
     assert after.sizes.min() >= k
@@ -148,7 +115,11 @@ def test_float32_rows_far_from_the_origin_are_refined_as_well() -> None:
     groups = mdav(X, Partition.whole(2000), 5)
     near = refine(X, groups, 5, turns=12)
     far = refine((X + 1000).astype(np.float32), groups, 5, turns=12)
-    assert loss(X, far) == pytest.approx(loss(X, near), rel=0.02)  # rounding sends it another way, not to a worse end
+    assert information_loss(X, far) == pytest.approx(
+        information_loss(X, near),
+        rel=0.02,
+        # Rounding may lead to other groups, but not to worse ones.
+    )
 
 
 def test_rows_cross_the_borders_of_blocks() -> None:
@@ -171,10 +142,10 @@ def test_blocked_and_refined_is_four_percent_below_whole_table_mdav() -> None:
     rng = np.random.default_rng(5)
     X = rng.standard_normal((4000, 8)) @ rng.standard_normal((8, 8))
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    reference = loss(X, mdav(X, Partition.whole(4000), 5))
+    reference = information_loss(X, mdav(X, Partition.whole(4000), 5))
     parts = blocks(X, Partition.whole(4000), 1024, multiple=5)
     for group in (mdav, kmember):
-        assert loss(X, refine(X, group(X, parts, 5), 5)) < 0.96 * reference
+        assert information_loss(X, refine(X, group(X, parts, 5), 5)) < 0.96 * reference
 
 
 @pytest.mark.parametrize("most", [4, 1 << 20], ids=["tied", "untied"])
@@ -214,4 +185,4 @@ def test_pairs_are_disjoint_and_mates(seed: int, groups: int) -> None:
 @pytest.mark.parametrize(("k", "most"), [(3, 5.34), (5, 8.23), (10, 12.44)])
 def test_census_from_mdav_ends_below_a_local_search(data_folder: Path, k: int, most: float) -> None:
     X = census(data_folder)
-    assert loss(X, refine(X, mdav(X, Partition.whole(len(X)), k), k)) <= most
+    assert information_loss(X, refine(X, mdav(X, Partition.whole(len(X)), k), k)) <= most

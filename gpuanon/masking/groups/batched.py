@@ -1,0 +1,72 @@
+"""What the groupings share: groups formed in batches of parts, scaled columns, and the check for k rows.
+
+A greedy grouping takes rows out of a part one after another.  Here all parts of a batch take their next row at the same
+time, so that one NumPy call serves all of them, and the arrays shrink as rows are taken.
+
+A part's groups must not depend on its batch: arrays shrink at steps that depend on the padded length only, and BLAS is
+called once per part.  So neither the number of threads nor the batch size changes a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gpuanon.arrays.backend import namespace
+from gpuanon.arrays.batches import even_batches
+from gpuanon.arrays.blas import one_blas_thread
+from gpuanon.arrays.partition import Batch, Partition
+from gpuanon.arrays.threads import each
+from gpuanon.errors import InputError
+from gpuanon.numerics.distance import Metric
+
+Host: TypeAlias = Any
+"""A NumPy array."""
+
+BATCH_ELEMENTS = 1 << 16
+"""Padded elements (parts × length) of a batch: they fit a core's cache, and NumPy's cost per call is shared."""
+
+
+def require_k_rows(within: Partition, k: int) -> None:
+    """Raise when a part of `within` has fewer than `k` rows, because no group of k rows fits in it."""
+    smallest = int(within.sizes.min()) if within.parts else 0
+    if smallest < k:
+        what = f"{within.n} rows" if within.parts <= 1 else f"a part of {smallest} rows"
+        raise InputError(
+            f"k: groups of at least {k} rows were asked for, got {what}", hint="lower k, or mask more rows"
+        )
+
+
+def group_batches(within: Partition, group: Callable[[Batch], Host], counts: Host, elements: int) -> Partition:
+    """Run `group` on all batches, on all cores, and number the groups part after part.
+
+    group    : batch → (b, length) number of each row's group inside its part (padding: any number)
+    counts   : (parts,) groups in each part
+    elements : padded elements of a batch
+    """
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    labels = np.empty(within.n, dtype=np.int64)
+
+    def run(batch: Batch) -> None:
+        local = group(batch) + first[batch.parts][:, None]
+        labels[batch.rows[batch.valid]] = local[batch.valid]
+
+    with one_blas_thread():
+        each(run, even_batches(within, elements=elements))
+    return Partition.from_labels(labels)
+
+
+def widest(variance: Host) -> Host:
+    """(b,) the column of largest `variance` (b, d); the first of those that differ by rounding only."""
+    return (variance >= (1 - 1e-9) * variance.max(axis=1, keepdims=True)).argmax(axis=1)
+
+
+def weighted(X: Host, metric: Metric) -> Host:
+    """`X` as contiguous floats; under the Euclidean metric its columns are scaled by the roots of the weights."""
+    xp = namespace(X)
+    X = xp.ascontiguousarray(X, dtype=X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
+    if metric.kind == "euclidean" and metric.weights is not None:
+        X = X * xp.asarray(np.sqrt(np.asarray(metric.weights, dtype=X.dtype)))
+    return X

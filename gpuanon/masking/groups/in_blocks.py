@@ -1,0 +1,53 @@
+"""Bases of the models of groupings: groups formed inside blocks, and groups refined afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pydantic import Field
+
+from gpuanon.arrays.backend import Array
+from gpuanon.arrays.partition import Partition
+from gpuanon.arrays.progress import stage
+from gpuanon.masking.contract import Groups
+from gpuanon.masking.groups.batched import require_k_rows
+from gpuanon.masking.groups.blocks import blocks
+from gpuanon.masking.groups.whole import whole
+from gpuanon.numerics.distance import Metric
+
+_FEWEST_GROUPS = 8
+"""Groups per block, at least: a large k makes the blocks larger."""
+
+
+class InBlocks(Groups):
+    """Groups of at least k near rows, formed inside blocks."""
+
+    k: int = Field(ge=2)
+    block: int = Field(default=1024, ge=0, description="most rows in a block; 0: the whole table at once")
+
+    def _form(self, X: Array, metric: Metric, group: Callable[..., Partition]) -> Partition:
+        """Cut the rows into blocks and apply `group` to them."""
+        parts = whole(X)
+        require_k_rows(parts, self.k)
+        if self.block:
+            with stage("blocks"):
+                parts = blocks(X, parts, max(self.block, _FEWEST_GROUPS * self.k), metric, multiple=self.k)
+        with stage("groups"):
+            return group(X, parts, self.k, metric=metric)
+
+
+class Refined(Groups):
+    """Groups of at least k rows that exchange rows afterwards, across block borders too."""
+
+    k: int = Field(ge=2)
+    refine: bool = True
+
+    def _refined(self, X: Array, metric: Metric, groups: Partition) -> Partition:
+        """Refine the groups, unless `refine` is off."""
+        # Imported late: `refine` splits large groups by MDAV, and the model of MDAV is a subclass of this one.
+        from gpuanon.masking.groups.refine import refine
+
+        if not self.refine:
+            return groups
+        with stage("refinement"):
+            return refine(X, groups, self.k, metric)

@@ -1,0 +1,66 @@
+"""Suppression: rows of classes that are too small are not released."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from gpuanon.arrays.backend import Array, namespace
+from gpuanon.arrays.partition import Partition
+from gpuanon.masking.claims import Claim, EqualRecords
+from gpuanon.masking.contract import Moved, Operation, Records, RowEffect, Sight
+from gpuanon.numerics.compatible import compatible_counts
+from gpuanon.numerics.equal_rows import equal_rows
+
+
+def suppress(codes: Array, groups: Partition, k: int) -> Array:
+    """(m,) ascending rows that share their `codes` (n, columns) with at least k − 1 other rows of their group.
+
+    Guarantee : each combination of codes that is left is shared by at least k rows.
+    Cost      : one sort of n numbers.
+    """
+    found = Partition.from_labels(equal_rows(codes, groups.labels()))
+    return namespace(codes).flatnonzero(found.sizes[found.labels()] >= k)
+
+
+def suppress_incompatible(codes: Array, k: int) -> Array:
+    """(m,) ascending rows that are left when those with fewer than k compatible rows are dropped, until none has.
+
+    A null matches every value.  Dropping a row lowers the counts of others, so the rows are counted again; what is
+    left is the largest set of rows in which each has k compatible ones, whatever the order of dropping.
+
+    Cost : that of `compatible_counts` for every round.
+    """
+    xp = namespace(codes)
+    found = Partition.from_labels(equal_rows(codes))
+    patterns, counts = codes[found.order[found.starts[:-1]]], found.sizes
+    left = xp.arange(len(patterns), dtype=np.int64)
+    while len(left):
+        enough = compatible_counts(patterns[left], counts[left]) >= k
+        if bool(enough.all()):
+            break
+        left = left[enough]
+    kept = xp.zeros(len(patterns), dtype=bool)
+    kept[left] = True
+    return xp.flatnonzero(kept[found.labels()])
+
+
+class Suppress(Operation):
+    """Rows of classes with fewer than k records are dropped; with wildcards, rows with fewer than k compatible ones."""
+
+    sees: ClassVar[Sight] = "classes"
+    rows: ClassVar[RowEffect] = "dropped"
+
+    use: Literal["suppress"] = "suppress"
+    k: int = Field(ge=2, description="records of a class, at least")
+
+    def claims(self, k: int | None, sets: Sequence[tuple[str, ...]]) -> tuple[Claim, ...]:
+        return (EqualRecords(self.k, tuple(sets)),)
+
+    def apply(self, T: Array, groups: Partition, records: Records) -> Moved:
+        wildcard = records.classes is not None and records.classes.wildcard
+        kept = suppress_incompatible(T, self.k) if wildcard else suppress(T, groups, self.k)
+        return Moved(kept, rows=kept, facts={"rows_suppressed": len(T) - len(kept)})

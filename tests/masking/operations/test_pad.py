@@ -1,0 +1,104 @@
+"""Synthetic rows in small classes, against their definition."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from gpuanon.arrays.partition import Partition
+from gpuanon.arrays.rng import Key
+from gpuanon.masking.claims import EqualRecords
+from gpuanon.masking.contract import ClassInfo, Moved, Records
+from gpuanon.masking.operations.pad import Pad, pad, pad_maximal
+
+KEY = Key(b"a key for the tests of padding")
+tables = hnp.arrays(np.int64, st.tuples(st.integers(1, 30), st.integers(1, 3)), elements=st.integers(-1, 2))
+
+
+def apply(codes, k, wildcard=False):
+    columns = codes.shape[1]
+    classes = ClassInfo(tuple("abc"[:columns]), (True,) * columns, (np.zeros((3, 1), np.int64),) * columns, wildcard)
+    return Pad(k=k).apply(
+        codes, Partition.whole(len(codes)), Records(KEY.draws(np.arange(len(codes))), classes=classes)
+    )
+
+
+def covering(patterns, rows):
+    """(p,) rows that have all values of each pattern."""
+    return ((patterns[:, None] == rows[None]) | (patterns[:, None] < 0)).all(axis=2).sum(axis=1)
+
+
+@given(tables, st.integers(2, 5))
+@example(np.array([[3]]), 5)
+@example(np.zeros((4, 2), np.int64), 4)
+@example(np.full((2, 1), -1), 3)
+def test_every_class_reaches_k_with_the_fewest_rows(codes, k):
+    outcome = apply(codes, k)
+    assert isinstance(outcome, Moved)
+    columns = list(range(codes.shape[1]))
+    before = pd.DataFrame(codes).groupby(columns).size()
+    after = pd.DataFrame(codes[outcome.source]).groupby(columns).size()
+    pd.testing.assert_series_equal(after, before.clip(lower=k))
+    assert outcome.added == (k - before).clip(lower=0).sum() == outcome.facts["rows_synthetic"]
+    np.testing.assert_array_equal(outcome.source[: len(codes)], np.arange(len(codes)))
+    np.testing.assert_array_equal(outcome.rows, outcome.source)
+
+
+def test_members_take_turns():
+    codes = np.array([[0], [1], [0], [1], [1]])
+    np.testing.assert_array_equal(pad(codes, Partition.whole(5), 5), [0, 2, 0, 1, 3])
+
+
+def test_equal_rows_of_different_groups_do_not_count_together():
+    np.testing.assert_array_equal(pad(np.zeros((2, 1), np.int64), Partition.from_labels(np.array([0, 1])), 2), [0, 1])
+
+
+@given(tables, st.integers(2, 5))
+@example(np.full((2, 1), -1), 3)
+@example(np.array([[0, 0, -1], [0, 0, 1]]), 5)
+def test_with_wildcards_k_rows_have_all_values_of_each_row(codes, k):
+    outcome = apply(codes, k, wildcard=True)
+    assert (covering(codes, codes[outcome.source]) >= k).all()
+    patterns, counts = np.unique(codes, axis=0, return_counts=True)
+    maximal = covering(patterns, codes) == counts
+    assert outcome.added == np.maximum(k - counts[maximal], 0).sum()
+    assert outcome.added <= apply(codes, k).added
+
+
+def test_the_worked_example_of_the_paper():
+    """One record ('AC221', 'M', null) and one ('AC221', 'M', 1997): for k = 5, 4 rows with wildcards, 8 without."""
+    codes = np.array([[0, 0, -1], [0, 0, 0]])
+    assert apply(codes, 5, wildcard=True).added == 4
+    assert apply(codes, 5).added == 8
+
+
+@given(hnp.arrays(np.int64, st.tuples(st.integers(1, 4), st.just(2)), elements=st.integers(-1, 1)), st.integers(2, 3))
+@example(np.array([[0, -1], [0, 0], [0, 1]]), 3)
+def test_no_smaller_number_of_rows_that_occur_will_do(codes, k):
+    """All ways of adding fewer copies of rows that occur are tried."""
+    patterns = np.unique(codes, axis=0)
+    fewest = len(pad_maximal(codes, k))
+    for copies in product(range(k), repeat=len(patterns)):
+        if sum(copies) < fewest:
+            rows = np.concatenate([codes, np.repeat(patterns, copies, axis=0)])
+            assert (covering(patterns, rows) < k).any()
+
+
+def test_no_rows_stay_no_rows():
+    empty = np.empty((0, 2), np.int64)
+    assert len(pad(empty, Partition.whole(0), 2)) == 0
+    assert len(pad_maximal(empty, 2)) == 0
+
+
+def test_the_claim_speaks_of_the_own_k():
+    operation = Pad(k=4)
+    assert (operation.sees, operation.rows, operation.learns) == ("classes", "added", False)
+    assert operation.claims(None, [("age", "sex")]) == (EqualRecords(4, (("age", "sex"),)),)
+    with pytest.raises(ValueError, match="fill"):
+        Pad(k=4, fill="joint")

@@ -69,8 +69,7 @@ def protect(
 ) -> None:
     """Mask a table as a recipe says; write the release only if its guarantee was verified on it."""
     from gpuanon.faces.progress_bar import shown
-    from gpuanon.running.files import protect_file
-    from gpuanon.running.part_files import InParts
+    from gpuanon.running.protect import InParts, protect_file
 
     how = InParts(workers, cluster, cell, resume, dask_report)
     with shown(err, quiet=quiet):
@@ -262,8 +261,13 @@ def _print_release(result: dict[str, Any]) -> None:
         name = mask.get("method") or " × ".join(mask[part]["use"] for part in ("groups", "basis", "operation"))
         table.add_row("mask", f"{name} on {', '.join(mask['columns'])}")
         table.add_row("", f"{mask['groups_formed']:,} groups, the smallest of {mask['smallest_group']:,} records")
-    table.add_row("guarantee", result["guarantee"]["statement"])
-    table.add_row("", "verified on the release" if result["guarantee"]["k"] else "nothing to verify")
+    for guarantee in result["guarantee"]:
+        table.add_row("guarantee", guarantee["statement"])
+        table.add_row("", "verified on what was written" if guarantee["verified"] else "nothing to verify")
+    quasi = result["quasi"]
+    if quasi["columns"]:
+        smallest = f"{quasi['smallest_class']:,} {quasi['unit']}s in the smallest class over all of"
+        table.add_row("quasi-identifiers", f"{smallest} {', '.join(quasi['columns'])}")
     table.add_row("time", f"{result['seconds']:.1f} s on {result['backend']} ({rate:,.0f} rows/s)")
     table.add_row("written", str(result["output"]))
     out.print(table, highlight=False)

@@ -13,7 +13,8 @@ from rich.table import Table as RichTable
 from gpuanon.faces.progress_bar import shown
 from gpuanon.recipe import Recipe
 from gpuanon.running.assess import assess
-from gpuanon.running.files import protect_file, read_link
+from gpuanon.running.files import read_link
+from gpuanon.running.protect import protect_file
 from gpuanon.tables.files import io
 from gpuanon.tables.registry import make_registry, registry_recipe
 from gpuanon.tables.table import Table
@@ -54,7 +55,8 @@ def _tell(
     """The story on the terminal."""
     out.print(f"A made-up registry of {rows:,} people: {folder / 'registry.parquet'}")
     out.print(f"was masked as {folder / 'recipe.toml'} says, in {result['seconds']:.1f} s on {result['backend']}.\n")
-    out.print(f"Guarantee, verified on the release: {result['guarantee']['statement']}.\n")
+    for guarantee in result["guarantee"]:
+        out.print(f"Guarantee, verified on the release: {guarantee['statement']}.\n")
     table = RichTable(show_edge=False)
     table.add_column("measure")
     table.add_column("unmasked", justify="right")

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from gpuanon.arrays.backend import BackendName, choose
+from gpuanon.arrays.rng import as_key
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.measures import Measure, by_name
 from gpuanon.errors import GuaranteeError, ParameterError
 from gpuanon.recipe import Recipe, parse
 from gpuanon.running.assess import check_names, compute
-from gpuanon.running.memory import as_key, protect
+from gpuanon.running.protect import protect
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 

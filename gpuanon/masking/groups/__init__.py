@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias
 from pydantic import Field
 
 from gpuanon.masking.groups.blocks import Blocks
+from gpuanon.masking.groups.classes import Classes
 from gpuanon.masking.groups.first_axis import FirstAxis
 from gpuanon.masking.groups.fuzzy import Fuzzy
 from gpuanon.masking.groups.kmember import KMember
@@ -28,7 +29,8 @@ AnyGroups: TypeAlias = Annotated[
     | Fuzzy
     | FirstAxis
     | Univariate
-    | OptimalUnivariate,
+    | OptimalUnivariate
+    | Classes,
     Field(discriminator="use"),
 ]
 """Any grouping of a recipe; ``use`` names it."""
@@ -37,6 +39,7 @@ __all__ = [
     "AnyGroups",
     "Whole",
     "Blocks",
+    "Classes",
     "KMember",
     "Mdav",
     "MedianCuts",

@@ -8,15 +8,33 @@ from pydantic import Field
 
 from gpuanon.masking.operations.centroid import Centroid
 from gpuanon.masking.operations.dither import Dither
+from gpuanon.masking.operations.interval import Interval
 from gpuanon.masking.operations.noise import Noise
+from gpuanon.masking.operations.pad import Pad
 from gpuanon.masking.operations.permute import Permute
+from gpuanon.masking.operations.recode import Recode
 from gpuanon.masking.operations.resample import Resample
+from gpuanon.masking.operations.suppress import Suppress
 from gpuanon.masking.operations.swap import Swap
 from gpuanon.masking.operations.tree_swap import TreeSwap
 
 AnyOperation: TypeAlias = Annotated[
-    Centroid | Resample | Permute | Dither | Swap | TreeSwap | Noise, Field(discriminator="use")
+    Centroid | Resample | Permute | Dither | Swap | TreeSwap | Noise | Interval | Suppress | Pad | Recode,
+    Field(discriminator="use"),
 ]
 """Any operation of a recipe, told apart by ``use``."""
 
-__all__ = ["AnyOperation", "Centroid", "Dither", "Noise", "Permute", "Resample", "Swap", "TreeSwap"]
+__all__ = [
+    "AnyOperation",
+    "Centroid",
+    "Dither",
+    "Interval",
+    "Noise",
+    "Pad",
+    "Permute",
+    "Recode",
+    "Resample",
+    "Suppress",
+    "Swap",
+    "TreeSwap",
+]

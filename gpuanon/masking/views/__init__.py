@@ -6,13 +6,14 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
+from gpuanon.masking.views.codes import Codes
 from gpuanon.masking.views.ica import Ica
 from gpuanon.masking.views.identity import Identity
 from gpuanon.masking.views.kernel import KernelBasis
 from gpuanon.masking.views.normal_scores import NormalScores
 from gpuanon.masking.views.svd import Svd
 
-AnyBasis: TypeAlias = Annotated[Identity | Svd | Ica | NormalScores | KernelBasis, Field(discriminator="use")]
+AnyBasis: TypeAlias = Annotated[Identity | Svd | Ica | NormalScores | KernelBasis | Codes, Field(discriminator="use")]
 """Any basis of a recipe, told apart by ``use``."""
 
-__all__ = ["AnyBasis", "Identity", "Svd", "Ica", "NormalScores", "KernelBasis"]
+__all__ = ["AnyBasis", "Identity", "Svd", "Ica", "NormalScores", "KernelBasis", "Codes"]

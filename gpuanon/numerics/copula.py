@@ -91,7 +91,7 @@ class ScoreSums:
         for members in sets:
             corrected[np.ix_(members, members)] = found[np.ix_(members, members)]
         np.fill_diagonal(corrected, 1.0)
-        return corrected
+        return np.asarray(corrected)
 
     def __repr__(self) -> str:
         return f"ScoreSums({self.rows} rows, {len(self.sums)} columns)"

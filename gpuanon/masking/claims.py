@@ -8,7 +8,7 @@ classes that were counted on what is written.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -20,6 +20,18 @@ from gpuanon.tables.rows import ADDED, Rows
 Host = np.ndarray[Any, Any]
 Figure: TypeAlias = "int | float | str | bool | list[Figure] | dict[str, Figure] | None"
 ColumnSet: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Classes that are to be counted on what is written.
+
+    columns  : on which the records of a class are equal
+    wildcard : whether a null matches every value, so that a record counts for every class that it is compatible with
+    """
+
+    columns: ColumnSet
+    wildcard: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,9 +106,13 @@ class Claim:
         raise NotImplementedError
 
     @property
-    def counted(self) -> tuple[ColumnSet, ...]:
-        """Sets of columns whose classes are to be counted on what is written."""
+    def counted(self) -> tuple[Counted, ...]:
+        """The classes that are to be counted on what is written."""
         return ()
+
+    def with_wildcards(self) -> Claim:
+        """The same claim where a null matches every value."""
+        return self
 
     @property
     def columns(self) -> ColumnSet:
@@ -107,22 +123,33 @@ class Claim:
         """Check what can be checked in one cell; refuse by `GuaranteeError`."""
         return Evidence({"groups": trace.groups}, {"smallest_group": trace.smallest})
 
-    def conclude(self, evidence: Evidence, smallest: Mapping[ColumnSet, int]) -> Guarantee:
+    def conclude(self, evidence: Evidence, smallest: Mapping[Counted, int]) -> Guarantee:
         """Judge the whole release.
 
         evidence : merged, of all cells
-        smallest : rows of the smallest class of each set in `counted`, as written
+        smallest : rows of the smallest class of each of `counted`, as written
         """
         return Guarantee(self.statement, self.k, True, {"groups": evidence.sums["groups"], **evidence.minima})
 
 
 @dataclass(frozen=True)
 class EqualRecords(Claim):
-    """At least k released records are equal on each set of columns: k-anonymity over that set."""
+    """At least k released records are equal on each set of columns: k-anonymity over that set.
+
+    wildcard : a null matches every value: every record is compatible with at least k.  This says nothing of an intruder
+        who knows the values behind the nulls
+    """
+
+    wildcard: bool = False
 
     @property
     def statement(self) -> str:
         names = ", ".join(self.columns)
+        if self.wildcard:
+            return (
+                f"every combination of {names} is compatible with at least {self.k} released records, where a missing"
+                " value stands for any value"
+            )
         if len(self.sets) > 1:
             return (
                 f"in each of {names} by itself, every value is shared by at least {self.k} released records"
@@ -132,13 +159,16 @@ class EqualRecords(Claim):
         return f"every {what} of {names} is shared by at least {self.k} released records"
 
     @property
-    def counted(self) -> tuple[ColumnSet, ...]:
-        return self.sets
+    def counted(self) -> tuple[Counted, ...]:
+        return tuple(Counted(columns, self.wildcard) for columns in self.sets)
 
-    def conclude(self, evidence: Evidence, smallest: Mapping[ColumnSet, int]) -> Guarantee:
-        for columns in self.sets:
+    def with_wildcards(self) -> Claim:
+        return replace(self, wildcard=True)
+
+    def conclude(self, evidence: Evidence, smallest: Mapping[Counted, int]) -> Guarantee:
+        for classes in self.counted:
+            columns, found = classes.columns, smallest[classes]
             what = f"a {'combination' if len(columns) > 1 else 'value'} of {', '.join(columns)}"
-            found = smallest[columns]
             require(
                 found >= self.k or found == 0,
                 f"{what} is shared by {found} released records, fewer than k = {self.k}",
@@ -149,7 +179,7 @@ class EqualRecords(Claim):
             guarantee.statement,
             self.k,
             True,
-            {**guarantee.figures, name: min(smallest[columns] for columns in self.sets)},
+            {**guarantee.figures, name: min(smallest[classes] for classes in self.counted)},
         )
 
 
@@ -182,7 +212,7 @@ class _Drawn(Claim):
     def _check_values(self, own: Host, new: Host, trace: Trace) -> None:
         """Check from whom the values may come."""
 
-    def conclude(self, evidence: Evidence, smallest: Mapping[ColumnSet, int]) -> Guarantee:
+    def conclude(self, evidence: Evidence, smallest: Mapping[Counted, int]) -> Guarantee:
         groups, kept = evidence.sums["groups"], evidence.sums["own_values"]
         require(
             kept <= groups + 5 * groups**0.5,

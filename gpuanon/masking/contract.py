@@ -181,11 +181,13 @@ class Basis(Part):
 
     sees       : points or classes
     plain      : the coordinates are the encoded columns themselves
+    normal     : the coordinates are standard normal
     categories : how the encoding scales levels (see `gpuanon.tables.encoding`)
     """
 
     sees: ClassVar[Sight] = "points"
     plain: ClassVar[bool] = False
+    normal: ClassVar[bool] = False
     categories: ClassVar[Literal["balanced", "indicator"]] = "indicator"
 
     def forward(self, X: Array, groups: Partition) -> tuple[Array, Callable[[Array], Array]]:
@@ -198,6 +200,7 @@ class Operation(Part):
 
     sees      : as what the rows are seen
     rows      : what becomes of the rows
+    normal    : whether it needs coordinates that are standard normal
     learns    : whether `learn` is to be called for every cell before `apply` is
     by_column : whether it may be applied to each table column by itself, in groups of its own
     claim     : what it promises where the groups have a smallest size k; None: nothing
@@ -205,6 +208,7 @@ class Operation(Part):
 
     sees: ClassVar[Sight] = "points"
     rows: ClassVar[RowEffect] = "kept"
+    normal: ClassVar[bool] = False
     learns: ClassVar[bool] = False
     by_column: ClassVar[bool] = False
     claim: ClassVar[type[Claim] | None] = None

@@ -101,7 +101,9 @@ class Mask:
         names = {name: self.released_schema[name].released_names for name in self.columns}
         apart = self.combination.groups.per_column
         sets = [names[name] for name in self.columns] if apart else [sum(names.values(), ())]
-        return self.combination.operation.claims(self.combination.groups.least, sets)
+        claims = self.combination.operation.claims(self.combination.groups.least, sets)
+        wildcard = self.nulls == "wildcard" and self.combination.groups.sees == "classes"
+        return tuple(claim.with_wildcards() for claim in claims) if wildcard else claims
 
     @property
     def accounting(self) -> RowsAccounted:

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 from gpuanon import __version__
-from gpuanon.masking.claims import ColumnSet
+from gpuanon.masking.claims import Counted
 from gpuanon.recipe import Recipe
 from gpuanon.running.pipeline import Done
 
@@ -48,7 +48,7 @@ def describe(recipe: Recipe, backend: str, done: Done) -> dict[str, Any]:
     }
 
 
-def conclude(done: Done, smallest: Mapping[ColumnSet, int]) -> dict[str, Any]:
+def conclude(done: Done, smallest: Mapping[Counted, int]) -> dict[str, Any]:
     """The guarantees and the headline, with the smallest classes of a table or file."""
     return {
         "guarantee": [guarantee.to_json() for guarantee in done.conclude(smallest)],

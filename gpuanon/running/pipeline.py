@@ -20,7 +20,7 @@ from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import GuaranteeError, InputError
-from gpuanon.masking.claims import Claim, ColumnSet, Guarantee, no_promise
+from gpuanon.masking.claims import Claim, Counted, Guarantee, no_promise
 from gpuanon.masking.contract import Summary
 from gpuanon.masking.mask import Mask, check_backend, masked_columns, needed_columns
 from gpuanon.masking.methods.catalogue import AnyMask
@@ -30,7 +30,7 @@ from gpuanon.running import tasks
 from gpuanon.running.automatic import resolve
 from gpuanon.running.store import Part, Store, StoredPart
 from gpuanon.running.tasks import Cell, CellResult, Content, Placing
-from gpuanon.tables.class_counts import HELD, ClassCounts
+from gpuanon.tables.class_counts import HELD, smallest_of
 from gpuanon.tables.rows import Rows
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary as TableSummary
@@ -96,8 +96,8 @@ class Done:
     rows     : of the input and of the release
     added    : released rows that stand for no record
     parts    : number of release parts
-    smallest : rows of the smallest class of each set in `sets`, in the release as it lies in the store
-    quasi    : all quasi-identifiers as they are released
+    smallest : rows of the smallest class of whatever the claims and the headline speak of, as it lies in the store
+    quasi    : classes of all quasi-identifiers as they are released; None without any
     """
 
     schema: Schema
@@ -105,15 +105,10 @@ class Done:
     added: int
     parts: int
     steps: tuple[Step, ...]
-    smallest: Mapping[ColumnSet, int]
-    quasi: ColumnSet
+    smallest: Mapping[Counted, int]
+    quasi: Counted | None
 
-    @property
-    def sets(self) -> tuple[ColumnSet, ...]:
-        """Sets of released columns whose classes the claims and the headline speak of."""
-        return tuple(self.smallest)
-
-    def conclude(self, smallest: Mapping[ColumnSet, int]) -> tuple[Guarantee, ...]:
+    def conclude(self, smallest: Mapping[Counted, int]) -> tuple[Guarantee, ...]:
         """The guarantees that stand, judged by the smallest classes of a table or file; refuses by `GuaranteeError`."""
         found: list[Guarantee] = []
         for step in self.steps:
@@ -188,16 +183,17 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
     _check_rows(state.rows, sum(run.stage("assemble", assemble, range(state.release_parts))))
     run.store.forget(names)
     added = sum(int((run.store.origin(at) < 0).sum()) for at in range(state.release_parts))
-    quasi = tuple(name for column in state.schema.quasi for name in state.schema[column].released_names)
-    counted = [columns for step in steps for claim in step.claims for columns in claim.counted]
-    sets = tuple(dict.fromkeys([*counted, *([quasi] if quasi else [])]))
+    names = tuple(name for column in state.schema.quasi for name in state.schema[column].released_names)
+    quasi = Counted(names) if names else None
+    counted = [classes for step in steps for claim in step.claims for classes in claim.counted]
+    counted = list(dict.fromkeys([*counted, *([quasi] if quasi else [])]))
     done = Done(
         schema,
         (rows, state.rows),
         added,
         state.release_parts,
         tuple(steps),
-        _smallest_classes(run, state, sets),
+        _smallest_classes(run, state, tuple(counted)),
         quasi,
     )
     done.conclude(done.smallest)
@@ -375,19 +371,16 @@ def _changed_later(run: Run, number: int, schema: Schema) -> bool:
     return any(columns[0] & later for later in columns[1:])
 
 
-def _smallest_classes(run: Run, state: _State, sets: tuple[ColumnSet, ...]) -> dict[ColumnSet, int]:
-    """Rows of the smallest class of each set of columns in the release."""
-    if not sets:
-        return {}
-    smallest = dict.fromkeys(sets, state.rows)
+def _smallest_classes(run: Run, state: _State, counted: tuple[Counted, ...]) -> dict[Counted, int]:
+    """Rows of the smallest class of each, in the release."""
+    smallest = dict.fromkeys(counted, state.rows)
     rounds = max(1, -(-state.rows // HELD))
-    for at in range(rounds):
-        task = partial(tasks.count, store=run.store, sets=sets, share=(at, rounds))
+    for at in range(rounds if counted else 0):
+        task = partial(tasks.count, store=run.store, counted=counted, share=(at, rounds))
         found = run.stage(f"count-{at}", task, range(state.release_parts))
-        for number, columns in enumerate(sets):
-            counts = ClassCounts.merged([part[number] for part in found])
-            if len(counts.sizes):
-                smallest[columns] = min(smallest[columns], counts.smallest)
+        for number, classes in enumerate(counted):
+            rows = smallest_of([part[number] for part in found])
+            smallest[classes] = min(smallest[classes], rows or state.rows)
     return smallest
 
 

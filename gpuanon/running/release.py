@@ -73,7 +73,7 @@ def write_release(
                 arrow = piece.to_arrow()
                 put = put or out.stream(output, arrow.schema)
                 put(arrow)
-        smallest = smallest_classes(out.finish(output), output, done.sets, done.rows[1])
+        smallest = smallest_classes(out.finish(output), output, tuple(done.smallest), done.rows[1])
         manifest = {**manifest, **conclude(done, smallest)}
         out.text(manifest_path(output), json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
         if link is not None:

@@ -22,12 +22,12 @@ import numpy as np
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend
 from gpuanon.arrays.rng import Key
-from gpuanon.masking.claims import ColumnSet, Evidence
+from gpuanon.masking.claims import Counted, Evidence
 from gpuanon.masking.contract import Summary
 from gpuanon.masking.mask import Mask
 from gpuanon.numerics.cut_tree import CutTree
 from gpuanon.running.store import Part, Store
-from gpuanon.tables.class_counts import ClassCounts, column_bits, row_bits
+from gpuanon.tables.class_counts import ClassCounts, PatternCounts, count_classes, row_bits
 from gpuanon.tables.rows import Rows
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary as TableSummary
@@ -195,10 +195,12 @@ def random_order(records: Host, key: Key, stream: str) -> Host:
     return np.argsort((words[:, 0] << np.uint64(32)) | words[:, 1], kind="stable")
 
 
-def count(number: int, store: Store, sets: tuple[ColumnSet, ...], share: tuple[int, int]) -> tuple[ClassCounts, ...]:
-    """Classes of equal rows of a release part, for each set of columns."""
-    names = tuple(dict.fromkeys(name for columns in sets for name in columns))
-    table = store.released(number, names)
-    bits = column_bits(table, names)
-    nothing = np.zeros((table.n_rows, 2), np.uint64)
-    return tuple(ClassCounts.of(sum((bits[name] for name in columns), nothing), share) for columns in sets)
+def count(
+    number: int, store: Store, counted: tuple[Counted, ...], share: tuple[int, int]
+) -> tuple[ClassCounts | PatternCounts, ...]:
+    """Classes of rows of a release part.
+
+    share : number of the round, and how many there are: each counts a share of all classes, so that memory holds them
+    """
+    names = tuple(dict.fromkeys(name for classes in counted for name in classes.columns))
+    return count_classes(store.released(number, names), [(c.columns, c.wildcard) for c in counted], share)

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuanon.arrays.threads import each
-from gpuanon.tables.codes import distinct, lookup
+from gpuanon.numerics.compatible import compatible_counts
+from gpuanon.tables.codes import distinct, level_codes, lookup
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import family, plain, ticks
 
@@ -28,6 +29,7 @@ Host = np.ndarray[Any, Any]
 HELD = 40_000_000
 """Classes that are counted at once; a table that may have more is read several times."""
 _PENDING = 1 << 22
+_COUNT = "gpuanon count"
 _NAN = np.float64(np.nan).view(np.uint64)
 
 
@@ -79,6 +81,73 @@ class ClassCounts:
 
     def __repr__(self) -> str:
         return f"ClassCounts({len(self.sizes)} classes)"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PatternCounts:
+    """Distinct combinations of values and how often each occurs, for classes in which a null matches every value.
+
+    patterns : one row per combination, with the column `_COUNT`
+    """
+
+    columns: tuple[str, ...]
+    patterns: pa.Table
+
+    @classmethod
+    def of(cls, table: Table, columns: Sequence[str]) -> PatternCounts:
+        """Count the combinations of a table."""
+        import pyarrow as pa
+
+        rows = table.select(columns).to_arrow().append_column(_COUNT, pa.array(np.ones(table.n_rows, np.int64)))
+        return cls(tuple(columns), rows)._summed()
+
+    def _summed(self) -> PatternCounts:
+        """Equal combinations as one."""
+        import pyarrow as pa
+
+        plain_ = pa.table({name: plain(self.patterns[name]) for name in self.columns}).append_column(
+            _COUNT, self.patterns[_COUNT]
+        )
+        summed = plain_.group_by(list(self.columns)).aggregate([(_COUNT, "sum")])
+        return PatternCounts(self.columns, summed.rename_columns([*self.columns, _COUNT]))
+
+    def merge(self, other: PatternCounts) -> PatternCounts:
+        """The counts of the rows of both."""
+        import pyarrow as pa
+
+        both = pa.concat_tables([self.patterns, other.patterns], promote_options="permissive")
+        return PatternCounts(self.columns, both)._summed()
+
+    @property
+    def smallest(self) -> int:
+        """Rows that are compatible with the combination that has the fewest; 0 when there are no rows."""
+        if self.patterns.num_rows == 0:
+            return 0
+        (codes,) = level_codes([Table.of(self.patterns)], self.columns)
+        return int(compatible_counts(codes, self.patterns[_COUNT].to_numpy()).min())
+
+
+def smallest_of(counts: Sequence[ClassCounts | PatternCounts]) -> int:
+    """Rows of the smallest class of pieces that were counted alike; 0 when there are no rows."""
+    return reduce(lambda one, other: one.merge(other), counts).smallest  # type: ignore[arg-type]
+
+
+def count_classes(
+    table: Table, wanted: Sequence[tuple[tuple[str, ...], bool]], share: tuple[int, int] = (0, 1)
+) -> tuple[ClassCounts | PatternCounts, ...]:
+    """Classes of a table, or of a piece of one.
+
+    wanted : sets of columns, each with whether a null matches every value
+    share  : see `ClassCounts.of`; patterns are always counted whole
+    """
+    bits = column_bits(table, [name for columns, wildcard in wanted for name in columns if not wildcard])
+    nothing = np.zeros((table.n_rows, 2), np.uint64)
+    return tuple(
+        PatternCounts.of(table, columns)
+        if wildcard
+        else ClassCounts.of(sum((bits[name] for name in columns), nothing), share)
+        for columns, wildcard in wanted
+    )
 
 
 def class_sizes(pieces: Callable[[], Iterable[Table]], rows: int, columns: Sequence[str], held: int = HELD) -> Host:

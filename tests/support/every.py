@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from gpuanon.tables.registry import make_registry
 
+HIERARCHIES = Path(__file__).parent / "hierarchies"
+
 COLUMNS: dict[str, dict[str, Any]] = {
     "person_id": {"role": "identifier"},
-    "age": {"role": "quasi"},
+    "age": {"role": "quasi", "hierarchy": str(HIERARCHIES / "age.csv")},
     "sex": {"role": "quasi"},
-    "education": {"role": "quasi", "kind": "ordinal"},
+    "education": {"role": "quasi", "kind": "ordinal", "hierarchy": str(HIERARCHIES / "education.csv")},
     "income": {"role": "quasi", "transform": "log1p"},
     "smoker": {"role": "quasi"},
     "admission": {"role": "quasi"},
@@ -42,6 +45,11 @@ MASKS: dict[str, dict[str, Any]] = {
     "pica": {"method": "pica", "target": 40, "block": 128},
     "clustered-swap": {"method": "clustered-swap", "target": 40, "block": 128},
     "noise": {"method": "noise", "b": 0.1},
+    "suppress": {"method": "suppress", "k": 3, "columns": ["sex", "education", "smoker"]},
+    "synthetic-rows": {"method": "synthetic-rows", "k": 4},
+    "mondrian interval": {"method": "mondrian", "k": 4, "release": "interval"},
+    "recode": {"method": "recode", "levels": {"age": 2, "education": 1}, "columns": ["age", "sex", "education"]},
+    "copula": {"method": "copula"},
 }
 
 

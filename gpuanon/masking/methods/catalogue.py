@@ -12,9 +12,10 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 from pydantic import Discriminator, Field, Tag
 
 from gpuanon.masking.groups import KMember, MedianCuts, Spectral, Whole
+from gpuanon.masking.methods.classes import Copula, GlobalRecoding, SuppressRows, SyntheticRows
 from gpuanon.masking.methods.combination import Combination, K, Method
 from gpuanon.masking.methods.microaggregation import Microaggregation
-from gpuanon.masking.operations import Centroid, Dither, Noise, Permute, Resample, Swap
+from gpuanon.masking.operations import Centroid, Dither, Interval, Noise, Permute, Resample, Swap
 from gpuanon.masking.views import Ica, Svd
 
 Block = Annotated[int, Field(ge=0, description="rows of a spatial block; 0: the whole table at once, as published")]
@@ -125,15 +126,19 @@ class SpectralRhs(Method):
 
 
 class Mondrian(Method):
-    """Median cuts of the widest column; each record receives its group's mean."""
+    """Median cuts of the widest column; each record receives its group's mean, or the range of its values."""
 
     source: ClassVar[str] = "LeFevre, DeWitt and Ramakrishnan 2006"
 
     method: Literal["mondrian"] = "mondrian"
     k: K
+    release: Literal["centroid", "interval"] = Field(
+        default="centroid", description="interval: columns NAME_low and NAME_high, sets of categories"
+    )
 
     def combination(self) -> Combination:
-        return Combination(groups=MedianCuts(k=self.k), operation=Centroid(), columns=self.columns)
+        operation = Centroid() if self.release == "centroid" else Interval()
+        return Combination(groups=MedianCuts(k=self.k), operation=operation, columns=self.columns)
 
 
 class Pica(_Clustered):
@@ -196,6 +201,10 @@ AnyMethod: TypeAlias = (
     | Pica
     | ClusteredSwap
     | AdditiveNoise
+    | SuppressRows
+    | SyntheticRows
+    | GlobalRecoding
+    | Copula
 )
 METHODS: tuple[type[Method], ...] = get_args(AnyMethod)
 

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from gpuanon.masking.groups.classes import Classes
-from gpuanon.masking.groups.models import Whole
+from gpuanon.masking.groups.whole import Whole
 from gpuanon.masking.methods.combination import ColumnChoice, Combination, K, Method
 from gpuanon.masking.operations.pad import Pad
 from gpuanon.masking.operations.recode import Recode

@@ -43,6 +43,10 @@ class Combination(Part):
             raise ValueError(f"response_weight: does not apply to {groups.use} groups, which measure no distances")
         if operation.sees == "classes" and not basis.plain:
             raise ValueError(f"{operation.use} works on values as they are: basis identity or codes, got {basis.use}")
+        if operation.normal and not basis.normal:
+            raise ValueError(
+                f"{operation.use} works on standard normal coordinates: basis normal-scores, got {basis.use}"
+            )
         if operation.sees == "points" and basis.sees == "classes":
             raise ValueError(f"{operation.use} works on points, which the basis {basis.use} does not give")
         return self

@@ -14,12 +14,13 @@ from gpuanon.masking.operations.pad import Pad
 from gpuanon.masking.operations.permute import Permute
 from gpuanon.masking.operations.recode import Recode
 from gpuanon.masking.operations.resample import Resample
+from gpuanon.masking.operations.sample import Sample
 from gpuanon.masking.operations.suppress import Suppress
 from gpuanon.masking.operations.swap import Swap
 from gpuanon.masking.operations.tree_swap import TreeSwap
 
 AnyOperation: TypeAlias = Annotated[
-    Centroid | Resample | Permute | Dither | Swap | TreeSwap | Noise | Interval | Suppress | Pad | Recode,
+    Centroid | Resample | Permute | Dither | Swap | TreeSwap | Noise | Interval | Suppress | Pad | Recode | Sample,
     Field(discriminator="use"),
 ]
 """Any operation of a recipe, told apart by ``use``."""

@@ -45,6 +45,7 @@ class Sample(Operation):
     """
 
     rows: ClassVar[RowEffect] = "new"
+    normal: ClassVar[bool] = True
     learns: ClassVar[bool] = True
 
     use: Literal["sample"] = "sample"

@@ -71,6 +71,7 @@ def _special(array: Array) -> Any:
 class NormalScores(Basis):
     """Ranks led to standard normal scores (Lasko 2007, eq. 2.5–2.7)."""
 
+    normal: ClassVar[bool] = True
     categories: ClassVar[Literal["balanced", "indicator"]] = "balanced"
 
     use: Literal["normal-scores"] = "normal-scores"

@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
+from typing import Protocol, TypeVar
 
-from gpuanon.tables.class_counts import class_sizes
+from gpuanon.tables.class_counts import HELD, count_classes, smallest_of
 from gpuanon.tables.files.formats import format_of
 from gpuanon.tables.table import Table
 
+C = TypeVar("C", bound="Classes")
 
-def smallest_classes(
-    written: Path, name: Path, sets: Sequence[tuple[str, ...]], rows: int
-) -> dict[tuple[str, ...], int]:
-    """Rows of the smallest class of each set of columns.
+
+class Classes(Protocol):
+    """See `gpuanon.masking.claims.Counted`."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+    @property
+    def wildcard(self) -> bool: ...
+
+
+def smallest_classes(written: Path, name: Path, counted: Sequence[C], rows: int) -> dict[C, int]:
+    """Rows of the smallest of each kind of classes.
 
     written : where the file or folder lies
     name    : its final name, which tells the format
     rows    : that it holds
     """
-    found = {}
-    for columns in sets:
-        sizes = class_sizes(partial(_pieces, written, name, columns), rows, columns)
-        found[columns] = int(sizes.min(initial=rows))
+    found = dict.fromkeys(counted, rows)
+    columns = tuple(dict.fromkeys(column for classes in counted for column in classes.columns))
+    wanted = [(classes.columns, classes.wildcard) for classes in counted]
+    rounds = max(1, -(-rows // HELD))
+    for share in range(rounds if counted else 0):
+        pieces = [count_classes(piece, wanted, (share, rounds)) for piece in _pieces(written, name, columns)]
+        for number, classes in enumerate(counted):
+            smallest = smallest_of([piece[number] for piece in pieces])
+            found[classes] = min(found[classes], smallest or rows)
     return found
 
 
@@ -50,7 +64,9 @@ def _pieces(written: Path, name: Path, columns: Sequence[str]) -> Iterator[Table
         text = csv.ConvertOptions(
             include_columns=list(columns),
             column_types=dict.fromkeys(columns, pa.string()),
-            strings_can_be_null=False,
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,  # an empty text is quoted, a null is not
         )
         quoted = csv.ParseOptions(newlines_in_values=True)
         with source, csv.open_csv(source, parse_options=quoted, convert_options=text) as lines:

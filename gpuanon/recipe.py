@@ -62,7 +62,7 @@ class Recipe(Part):
         if isinstance(source, Mapping):
             return cls._validated(source, "recipe")
         path = Path(source)
-        return cls._validated(parse(path), path.name)
+        return cls._validated(_with_paths(parse(path), path.absolute().parent), path.name)
 
     @classmethod
     def _validated(cls, data: Any, name: str) -> Recipe:
@@ -73,6 +73,19 @@ class Recipe(Part):
             raise RecipeError(
                 "\n".join(faults), hint="'gpuanon schema' prints what a recipe may hold, 'gpuanon methods' the methods"
             ) from None
+
+
+def _with_paths(data: Any, folder: Path) -> Any:
+    """The structure with the paths of hierarchies, which are relative to the recipe's folder, as they are found."""
+    columns = data.get("columns") if isinstance(data, Mapping) else None
+    if not isinstance(columns, Mapping):
+        return data
+
+    def found(spec: Any) -> Any:
+        file = spec.get("hierarchy") if isinstance(spec, Mapping) else None
+        return {**spec, "hierarchy": str(folder / file)} if isinstance(file, str) else spec
+
+    return {**data, "columns": {name: found(spec) for name, spec in columns.items()}}
 
 
 def parse(path: Path) -> Any:
@@ -90,8 +103,12 @@ def parse(path: Path) -> Any:
         if suffix == ".json":
             return json.loads(text)
         if suffix in (".yaml", ".yml"):
-            import yaml
-
+            try:
+                import yaml
+            except ImportError:
+                raise RecipeError(
+                    f"{path.name}: reading YAML needs pyyaml, which is not installed", hint="pip install 'gpuanon[yaml]'"
+                ) from None
             try:
                 return yaml.safe_load(text)
             except yaml.YAMLError as error:

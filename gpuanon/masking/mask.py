@@ -71,6 +71,8 @@ class Mask:
         columns = masked_columns(combination, schema)
         response = tuple(name for name in needed_columns(combination, schema) if name not in columns)
         sights = wanted(combination)
+        if nulls == "refuse":
+            summary.select(columns).refuse_nulls()
         if "points" in sights:
             encoding = Encoding.from_summary(summary.select(columns), schema, nulls, combination.basis.categories)
             encoding.check()

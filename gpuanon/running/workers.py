@@ -191,8 +191,12 @@ def cluster(kind: ClusterKind, workers: int | None) -> Iterator[Client | None]:
     if kind == "none":
         yield None
         return
-    from distributed import Client
-
+    try:
+        from distributed import Client
+    except ImportError:
+        raise BackendError(
+            f"cluster: {kind} needs Dask, which is not installed", hint="pip install 'gpuanon[dask]'"
+        ) from None
     with worker_settings(), _started(kind, workers) as started, Client(started) as client:
         client.wait_for_workers(1, timeout=600)
         yield client

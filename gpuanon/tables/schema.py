@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from gpuanon.errors import GpuanonError, InputError, RecipeError
 from gpuanon.tables.checks import kind_fault, value_faults
@@ -49,6 +49,13 @@ class ColumnSpec(BaseModel):
     hierarchy: Path | None = None
     transform: Transform = "none"
     levels: tuple[Level, ...] | None = Field(default=None, min_length=1, repr=False)
+
+    @field_validator("hierarchy")
+    @classmethod
+    def _existing(cls, file: Path | None) -> Path | None:
+        if file is not None and not file.is_file():
+            raise ValueError(f"there is no file {file.name}")
+        return file
 
 
 class Column(ColumnSpec):

@@ -153,6 +153,16 @@ class Summary:
         """The summary of these columns alone."""
         return Summary(self.rows, {name: self.columns[name] for name in names})
 
+    def refuse_nulls(self) -> None:
+        """Refuse columns with nulls, every one by name."""
+        faults = [
+            f"column {name!r}: {found.nulls} of {self.rows} rows are null"
+            for name, found in self.columns.items()
+            if found.nulls
+        ]
+        if faults:
+            raise InputError("\n".join(faults), hint='nulls = "indicator" keeps them')
+
     @staticmethod
     def merged(parts: Sequence[Summary]) -> Summary:
         """The summary of all parts."""

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from gpuanon.running.verify import verify
 from rich.console import Console
 
 import gpuanon
@@ -18,7 +19,6 @@ from gpuanon.faces import cli
 from gpuanon.masking.groups.univariate import optimal_univariate
 from gpuanon.masking.methods.microaggregation import MICRO_GROUPS, Microaggregation
 from gpuanon.recipe import Recipe
-from gpuanon.running.verify import verify
 from tests.support.every import recipe, registry
 from tests.support.groups import census, information_loss
 from tests.support.running import KEY, masked, protected, with_value, written

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from gpuanon.running.part_files import protect_in_parts
+from gpuanon.running.plan import Plan
 
 from gpuanon.arrays.backend import choose
 from gpuanon.arrays.rng import Key
 from gpuanon.recipe import Recipe
-from gpuanon.running.part_files import protect_in_parts
-from gpuanon.running.plan import Plan
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 from tests.support.every import recipe, registry

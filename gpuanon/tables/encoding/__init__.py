@@ -36,8 +36,10 @@ class Encoding:
     becomes, by policy:
 
     refuse    : an error
-    category, : a level of its own in categories; elsewhere the value is filled by the mean and an indicator ±s is
-    indicator   added, and a decoded value is null where the indicator is above 0
+    indicator : a level of its own in categories; elsewhere the value is filled by the mean and an indicator ±s is
+                added, and a decoded value is null where the indicator is above 0
+    category  : the same, and the indicator weighs as much as a column of its own (variance 1): whether a value is there
+                counts like a category
     wildcard  : no matrix can say it; `codes` can
     """
 
@@ -79,7 +81,7 @@ class Encoding:
         max_levels : more levels of one category are refused by `encode`
         """
         if nulls == "refuse":
-            _refuse_nulls(summary)
+            summary.refuse_nulls()
         codecs: list[Codec] = []
         for name, found in summary.columns.items():
             column = schema[name]
@@ -160,12 +162,3 @@ class Encoding:
                 hint='kind = "ordinal" where the order of the codes means something (post codes, ICD), a hierarchy to '
                 'group them, or role = "identifier" when nearly every row has its own',
             )
-
-
-def _refuse_nulls(summary: Summary) -> None:
-    """Name every column with nulls."""
-    faults = [
-        f"column {name!r}: {s.nulls} of {summary.rows} rows are null" for name, s in summary.columns.items() if s.nulls
-    ]
-    if faults:
-        raise InputError("\n".join(faults), hint='nulls = "indicator" keeps them')

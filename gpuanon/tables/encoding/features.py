@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import narwhals as nw
 import numpy as np
 
+from gpuanon.tables.schema import Nulls
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -54,12 +56,15 @@ class Codec(Protocol):
         """Columns for Gower's distance: values, whether they are categories, weights."""
 
 
-def null_scale(categories: Categories, share: float) -> float:
+def null_scale(categories: Categories, share: float, nulls: Nulls) -> float:
     """Half the distance between null and value on the indicator of a column of which `share` is null.
 
     Balanced: the indicator's variance, 4 s² share (1 - share), is `share`, which is what the fill takes from the
-    variance of the value feature.
+    variance of the value feature.  Nulls as a category: the variance is 1, that of a whole column, so that the rarer
+    nulls are, the farther they lie from values.
     """
+    if nulls == "category" and 0 < share < 1:
+        return 0.5 / float(np.sqrt(share * (1 - share)))
     return 1.0 if categories == "indicator" or share >= 1 else 0.5 / float(np.sqrt(1 - share))
 
 

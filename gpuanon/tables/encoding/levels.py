@@ -156,7 +156,7 @@ class OrdinalCodec:
         squares = sum(code**2 * int(count) for code, count in zip(codes, counts, strict=True))
         moments = Moments(rows, total << 1074, squares << 2148)
         share = s.nulls / (rows + s.nulls) if rows + s.nulls else 0.0
-        return cls(levels, moments.mean, moments.deviation, s.nulls > 0, null_scale(categories, share))
+        return cls(levels, moments.mean, moments.deviation, s.nulls > 0, null_scale(categories, share, nulls))
 
     @property
     def name(self) -> str:

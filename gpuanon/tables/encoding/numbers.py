@@ -93,7 +93,7 @@ class NumberCodec:
             decimals=s.decimals,
             unit=max(s.unit, 1),
             nulls=s.nulls > 0,
-            null_scale=null_scale(categories, s.nulls / rows if rows else 0.0),
+            null_scale=null_scale(categories, s.nulls / rows if rows else 0.0, nulls),
             refuse=nulls == "refuse",
             scores=scores,
         )

@@ -29,6 +29,7 @@ from gpuanon.assessing.risk.k_anonymity import sizes_of
 from gpuanon.assessing.risk.prediction import Prediction, predict, standardised
 from gpuanon.assessing.utility.cells import binned
 from gpuanon.errors import InputError
+from gpuanon.tables.class_counts import row_bits
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.encoding.features import Categories
@@ -212,9 +213,12 @@ class Comparison:
 
     @placed
     def classes(self) -> Array:
-        """Equal codes for equal released quasi-identifiers, both ends of an interval: what makes up a class."""
+        """(m, 2) equal for equal released quasi-identifiers, both ends of an interval: what makes up a class.
+
+        Equal as `gpuanon.tables.class_counts` has it, so that a class in memory is one in pieces.
+        """
         self._need_quasi()
-        return level_codes([self.release], class_columns(self.release.names, self.schema))[0]
+        return row_bits(self.release, class_columns(self.release.names, self.schema)).view(np.int64)
 
     @cached_property
     def class_sizes(self) -> Array:

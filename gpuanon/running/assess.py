@@ -128,6 +128,8 @@ def measure(
 def compute(comparison: Comparison, names: Sequence[str]) -> Assessment:
     """Compute the named measures on tables in memory; one that fails does not sink the others."""
     check_names(names)
+    if min(comparison.original.n_rows, comparison.release.n_rows) == 0:
+        return Assessment({}, dict.fromkeys(names, "original and release need at least one row each"))
     return _computed([by_name()[name] for name in names], lambda measure: comparison)
 
 

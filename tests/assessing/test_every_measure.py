@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from gpuanon.recipe import Recipe
 from gpuanon.running.assess import compute
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
-from tests.support.every import COLUMNS, recipe, registry
+from tests.support.every import COLUMNS, QUASI, recipe, registry
 
 ROWS = 400
 WEIGHTED = COLUMNS | {"w": {"role": "weight"}}
@@ -139,9 +140,90 @@ def test_shuffled_columns_hide_the_records(copy, shuffled):
     assert shuffled.measured["prediction_distance"].value > 0.1
 
 
-def test_every_measure_prints_itself_as_json(copy):
-    text = json.dumps(copy.to_json(), allow_nan=False)
+@pytest.mark.parametrize("side", ["copy", "shuffled"])
+def test_every_measure_prints_itself_as_strict_json(side, request):
+    text = json.dumps(request.getfixturevalue(side).to_json(), allow_nan=False)
     assert all(name in text for name in NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_figures_have_names_and_no_positions(shuffled, name):
+    """No list of anonymous numbers but an interval's two ends, and no key or name that is a number of a feature."""
+    if name not in shuffled.measured:
+        assert name in ("reference_standard",)  # needs a reference
+        return
+    found = shuffled.measured[name].to_json()
+    found.pop("interval", None)
+    for key, value in _flat(found):
+        assert not (isinstance(value, list) and any(isinstance(one, (int, float)) for one in value)), key
+        assert "column 1" not in str(key)
+
+
+def _flat(figure):
+    for key, value in figure.items():
+        yield key, value
+        if isinstance(value, dict):
+            yield from _flat(value)
+
+
+QUASI_SENSITIVE = tuple(name for name in WEIGHTED if WEIGHTED[name]["role"] in ("quasi", "sensitive"))
+SENSITIVE = tuple(name for name in WEIGHTED if WEIGHTED[name]["role"] == "sensitive")
+BY_COLUMN = {
+    "l_diversity": SENSITIVE,
+    "t_closeness": SENSITIVE,
+    **dict.fromkeys(("mse", "r2", "il1s", "information_loss", "histogram_intersection"), QUASI),
+    **dict.fromkeys(("records_changed", "means", "variances", "mean_bias", "ks"), QUASI_SENSITIVE),
+    **dict.fromkeys(("confidence_overlap", "estimator_mse"), QUASI_SENSITIVE),
+    "regression_drift": tuple(name for name in QUASI_SENSITIVE if name != "cost"),  # cost is the response
+}
+BY_PAIR = ("correlations", "rank_correlations", "correlation_bias", "kl", "jsd", "vw", "cell_ks")
+
+
+@pytest.mark.parametrize("name", BY_COLUMN)
+def test_a_measure_of_columns_names_every_column_and_the_worst(shuffled, name):
+    found = shuffled.measured[name].to_json()
+    assert set(found["by_column"]) == set(BY_COLUMN[name])
+    assert found["worst"] in BY_COLUMN[name]
+
+
+@pytest.mark.parametrize("name", BY_PAIR)
+def test_a_measure_of_pairs_names_every_pair_and_the_worst(shuffled, name):
+    found = shuffled.measured[name].to_json()
+    named = {frozenset((first, second)) for first, others in found["by_pair"].items() for second in others}
+    assert {frozenset(pair) for pair in combinations(QUASI_SENSITIVE, 2)} <= named
+    assert set(found["worst"]) <= set(QUASI_SENSITIVE)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if by_name()[name].family == "risk"])
+def test_a_measure_of_risk_has_a_distribution_or_parts(copy, shuffled, name):
+    figure = shuffled.measured.get(name) or copy.measured[name]
+    assert figure.parts or figure.beside or figure.details
+
+
+def test_attacks_have_a_baseline_and_an_interval(shuffled):
+    assert shuffled.measured["reidentification"].interval is not None
+    for name in ("reidentification", "reidentification_by_class", "noise_stripping", "match_auc"):
+        assert shuffled.measured[name].beside
+
+
+@pytest.mark.parametrize("destroyed", ["constant", "times a billion"])
+def test_a_destroyed_column_shows_beside_medians_that_hide_it(destroyed):
+    table = weighted(registry(ROWS))
+    income = table["income"].to_numpy()
+    income = np.full(ROWS, np.nanmean(income)) if destroyed == "constant" else income * 1e9
+    release = table.set_column(table.column_names.index("income"), "income", pa.array(income))
+    names = ("means", "variances", "correlations", "r2", "mse", "information_loss", "confidence_overlap")
+    found = compute(comparison(release, known_link=np.arange(ROWS)), names).measured
+    assert set(found) == set(names)
+    assert found["means"].value == found["variances"].value == 0  # the medians do not see it
+    for name in set(names) - ({"means"} if destroyed == "constant" else {"correlations"}):
+        assert "income" in found[name].worst[0], name
+    if destroyed == "constant":
+        assert found["variances"].worst[1] == pytest.approx(1)
+        assert "constant in the release: income" in found["correlations"].note
+        assert found["correlations"].worst[1] > 0.2
+    else:
+        assert found["means"].worst[1] > 10
 
 
 @pytest.mark.parametrize("needs", ["reidentification", "reference_standard", "records_changed", "individual_risk"])

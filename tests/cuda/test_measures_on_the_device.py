@@ -6,10 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+import gpuanon
+from gpuanon.arrays.backend import Backend
 from gpuanon.arrays.rng import Key
+from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import Measured
+from gpuanon.assessing.measures import MEASURES, Measure
 from gpuanon.assessing.risk.auto_target import auto_target
 from gpuanon.assessing.risk.match_auc import match_auc
 from gpuanon.assessing.risk.noise_stripping import noise_stripping
@@ -22,7 +28,11 @@ from gpuanon.assessing.utility.information_loss import il1s, information_loss, m
 from gpuanon.assessing.utility.kernel_pca import kernel_pca
 from gpuanon.assessing.utility.ks import ks
 from gpuanon.numerics.ks import ks_distance, ks_excess
+from gpuanon.running.assess import compute
+from gpuanon.tables.schema import Schema
+from gpuanon.tables.table import Table
 from tests.cuda.fixtures import host
+from tests.support.every import COLUMNS, recipe, registry
 
 ROWS = 48
 
@@ -97,3 +107,55 @@ def test_auto_target_on_either_device(xp: Any, monkeypatch: pytest.MonkeyPatch) 
     assert choice.target == 2
     assert isinstance(choice.release, xp.ndarray)
     assert [trial.target for trial in choice.trials] == [1, 2]
+
+
+@pytest.fixture(scope="module")
+def tables() -> tuple[Table, Table, Table, Schema, np.ndarray]:
+    """A small registry with weights, its release with a row added and one dropped, a reference, and the link."""
+    both = registry(100).append_column("w", pa.array(np.linspace(1.0, 20.0, 100)))
+    level = both["education"].cast(pa.string())  # the reference must hold no level that the original does not have
+    known = pc.is_in(level, value_set=level.slice(0, 50).unique())
+    original, reference = Table.of(both.slice(0, 50)), Table.of(both.filter(known).slice(50))
+    rules = recipe("noise", columns=COLUMNS | {"w": {"role": "weight"}})
+    release = gpuanon.protect(original, rules, rng=1, backend="numpy")
+    rows = np.append(np.arange(49), 3)
+    link = np.append(release.link[:49], -1)
+    return original, release.table.take(rows), reference, Schema.resolve(original, rules["columns"]), link
+
+
+@pytest.mark.usefixtures("cuml")
+@pytest.mark.parametrize("name", [measure.name for measure in MEASURES])
+def test_every_measure_of_a_comparison_on_the_device_equals_the_hosts(cp: Any, name: str, tables: Any) -> None:
+    original, release, reference, schema, link = tables
+    found, expected = (
+        compute(Comparison(original, release, schema, link, reference, backend), (name,))
+        for backend in (Backend("cupy", "the stand-in"), None)
+    )
+    assert found.failed == expected.failed == {}
+    # Sums of some dozens of numbers in another order; forests are grown in float32.
+    tolerance = 1e-6 if name == "pmse_forest" else 1e-9
+    _same(found.measured[name].to_json(), expected.measured[name].to_json(), tolerance)
+
+
+def _same(found: Any, expected: Any, tolerance: float) -> None:
+    assert type(found) is type(expected)
+    if isinstance(found, dict):
+        assert found.keys() == expected.keys()
+        for key in found:
+            _same(found[key], expected[key], tolerance)
+    elif isinstance(found, float):
+        assert found == pytest.approx(expected, rel=tolerance, abs=tolerance)
+    else:
+        assert found == expected
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
+def test_a_measure_receives_device_arrays_unless_it_is_written_for_the_host(
+    cp: Any, measure: Measure, tables: Any
+) -> None:
+    """A host-only measure launches nothing and uploads nothing; the others compute on what was uploaded."""
+    original, release, reference, schema, link = tables
+    comparison = Comparison(original, release, schema, link, reference, Backend("cupy", "the stand-in"))
+    uploads = len(cp.transfers.uploads)
+    compute(comparison, (measure.name,))
+    assert (len(cp.transfers.uploads) > uploads) is not measure.host_only

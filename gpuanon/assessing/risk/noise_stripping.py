@@ -63,22 +63,22 @@ def noise_stripping(
     )
     plain = match(original, release, link, limit=limit)
     baseline = _mean(plain.right)
-    rates: dict[str, float] = {}
-    errors: dict[str, float] = {}
+    rates: dict[int, float] = {}
+    errors: dict[int, float] = {}
     for count in tried:
         stripped = strip_noise(release, count)
         known = strip_noise(release, count, original)
-        rates[str(count)] = _mean(match(known, stripped, link, limit=limit).right)
-        errors[str(count)] = _error(original, stripped, link)
+        rates[count] = _mean(match(known, stripped, link, limit=limit).right)
+        errors[count] = _error(original, stripped, link)
     best = max(rates, key=lambda count: rates[count])
     before = _error(original, release, link)
     details: dict[str, Figure] = {
-        "components": int(best),
+        "components": best,
         "error_before": before,
         "error_after": min(errors.values()),
-        "error_by_components_kept": dict(errors),
+        "error_by_kept": {f"{count} components": error for count, error in errors.items()},
     }
-    part = By("components_kept", dict(rates))
+    part = By("kept", {f"{count} components": rate for count, rate in rates.items()})
     beside = Beside("baseline", "without stripping", baseline)
     return Measured(rates[best], details, parts=(part,), beside=(beside,))
 

@@ -92,7 +92,7 @@ def varying(X: Array) -> np.ndarray[Any, Any]:
 def ranks(X: Array) -> Array:
     """(n, d) rank of each value in its column, from 1; equal values share their mean rank.
 
-    `scipy.stats.rankdata` gives the same ranks; this one also runs on device arrays.
+    `scipy.stats.rankdata` gives the same ranks in the same time, on the host; one function serves device arrays too.
     """
     xp = namespace(X)
     out = xp.empty(X.shape, dtype=np.float64)

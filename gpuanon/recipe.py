@@ -107,7 +107,7 @@ def parse(path: Path) -> Any:
                 import yaml
             except ImportError:
                 raise RecipeError(
-                    f"{path.name}: reading YAML needs pyyaml, which is not installed", hint="pip install 'gpuanon[yaml]'"
+                    f"{path.name}: YAML needs pyyaml, which is not installed", hint="pip install 'gpuanon[yaml]'"
                 ) from None
             try:
                 return yaml.safe_load(text)

@@ -1,1 +1,1 @@
-"""Arrays on either device: backend, kernels, random numbers, partitions, threads."""
+"""Arrays on CPU or GPU: backend, kernels, random numbers, partitions, batches, threads."""

@@ -1,8 +1,8 @@
-"""NumPy or CuPy, decided by the array.
+"""NumPy or CuPy, chosen by the type of the array.
 
-Functions below the edges never choose a device: they take `namespace(X)` and stay where `X` lives.
-The edges (command line, `protect`) choose once with `choose`, upload once and download once.
-CuPy is imported only when it is asked for.
+Functions on arrays never choose a device: they take `namespace(X)` and work on the device of `X`.  The entry points
+(command line, `protect`) choose a backend once with `choose`, upload once and download once.  CuPy is imported only
+when it is requested.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BackendName = Literal["auto", "numpy", "cupy"]
 
 
 def on_device(array: Array) -> bool:
-    """Whether `array` lives on a GPU (is a CuPy array)."""
+    """Whether `array` is on a GPU (is a CuPy array)."""
     cupy = sys.modules.get("cupy")
     return cupy is not None and isinstance(array, cupy.ndarray)
 
@@ -35,18 +35,18 @@ def namespace(array: Array) -> ModuleType:
 
 
 def to_host(array: Array) -> np.ndarray[Any, Any]:
-    """Return a NumPy array: a copy when `array` lives on a GPU, `array` itself otherwise."""
+    """Return a NumPy array: a copy if `array` is on a GPU, else `array` itself."""
     return np.asarray(sys.modules["cupy"].asnumpy(array) if on_device(array) else array)
 
 
 def like(values: Any, reference: Array) -> Array:
-    """Put host `values` where `reference` lives."""
+    """Host `values` as an array on the device of `reference`."""
     return namespace(reference).asarray(values)
 
 
 @dataclass(frozen=True)
 class Backend:
-    """Where the arrays of one run live, and why."""
+    """The device of the arrays of a run, and the reason for the choice."""
 
     name: Literal["numpy", "cupy"]
     reason: str
@@ -57,15 +57,15 @@ class Backend:
         return np if self.name == "numpy" else importlib.import_module("cupy")
 
     def upload(self, array: np.ndarray[Any, Any]) -> Array:
-        """Put a host array on this backend's device (no copy for NumPy)."""
+        """Copy a host array to the device of this backend (no copy for NumPy)."""
         return self.xp.asarray(array)
 
 
 def choose(name: BackendName = "auto") -> Backend:
-    """Choose the backend once, at the edge.
+    """Choose the backend of a run.
 
-    ``"cupy"`` runs on a GPU or raises: it never falls back.  ``"auto"`` takes a GPU when one answers a
-    real launch, NumPy otherwise, and says why in `Backend.reason`.
+    ``"cupy"`` uses a GPU or raises; it never falls back.  ``"auto"`` uses a GPU if a test computation succeeds there,
+    else NumPy, and gives the reason in `Backend.reason`.
     """
     if name == "numpy":
         return Backend("numpy", "asked for")
@@ -82,7 +82,7 @@ def choose(name: BackendName = "auto") -> Backend:
 
 
 def _device_problem() -> str | None:
-    """Why no GPU can be used, or None.  Importing CuPy proves nothing: a real launch does."""
+    """Why no GPU can be used, or None.  CuPy imports without a GPU, so a small computation is run."""
     try:
         cupy = importlib.import_module("cupy")
     except ImportError:
@@ -92,6 +92,6 @@ def _device_problem() -> str | None:
             return "no CUDA device was found"
         if int(cupy.arange(4).sum()) != 6:
             return "the CUDA device computes wrongly"
-    except Exception as error:  # drivers fail in many ways, and any of them means: not usable
+    except Exception as error:  # drivers fail in many ways; after any of them the device is not usable
         return f"the CUDA device does not answer ({type(error).__name__})"
     return None

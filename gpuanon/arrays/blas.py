@@ -1,7 +1,7 @@
-"""One BLAS thread a call, where our own threads already keep the cores busy.
+"""One BLAS thread per call while our own thread pool uses all cores.
 
-Two pools on the same cores only wait for each other; and a product that is split over threads may round
-differently, which would let the number of cores change a release.
+Two thread pools on the same cores slow each other down.  And a product that BLAS splits over threads may round
+differently, so that the number of cores would change a release.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _limits: Any = None
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Hold the BLAS of the whole process to one thread; callers may nest and overlap in time."""
+    """Limit BLAS to one thread in the whole process; calls may be nested and may overlap in time."""
     global _users, _limits
     from threadpoolctl import threadpool_limits
 

@@ -1,8 +1,8 @@
-"""A request to stop that is not lost.
+"""Requests to stop a run, kept until they are honoured.
 
-A signal's handler raises where the main thread happens to be.  Inside an import that compiled code has started, the
-exception may be dropped, and the run would go on to its end.  So the request is remembered: the work asks for it
-whenever it reports progress, and once more before outputs are put in place.
+A signal handler raises at whatever the main thread is executing.  Inside an import that compiled code has started the
+exception may be swallowed, and the run would continue.  So the request is stored, and `check` raises it again: at every
+progress report, and before outputs are moved into place.
 """
 
 from __future__ import annotations
@@ -20,6 +20,6 @@ def interrupt(request: BaseException) -> NoReturn:
 
 
 def check() -> None:
-    """Raise the request to stop, if there was one."""
+    """Raise the stored request to stop, if there is one."""
     if _request is not None:
         raise _request

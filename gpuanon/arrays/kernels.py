@@ -1,8 +1,8 @@
-"""CUDA kernels: found, compiled, checked and launched here, and nowhere else.
+"""CUDA kernels: located, compiled, checked and launched here, and nowhere else.
 
 The kernels are ``extern "C"`` functions in ``kernels/*.cu`` (``gpuanon/_cuda`` in a wheel), written for a type
-``REAL`` that the launch fills in.  A kernel's parameter list is read from its source, so an argument of the wrong
-type, which CUDA would read as garbage, is an error here.
+``REAL`` that is defined at launch.  The parameter list of a kernel is read from its source, so that an argument of the
+wrong type, whose bytes CUDA would misread, is an error here.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TYPES = {
 _KERNEL = r'extern\s+"C"\s+__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?{name}\s*\({list}'
 _REALS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)  # of every compute capability
-_PLAIN_SHARED = 48 * 1024  # more dynamic shared memory than this has to be asked for
+_PLAIN_SHARED = 48 * 1024  # more dynamic shared memory than this must be requested
 
 
 @dataclass(frozen=True)
@@ -74,22 +74,22 @@ def folder() -> Path:
 
 @functools.cache
 def source(file: str) -> str:
-    """The text of ``file`` (a name without its ending), its ``#include "…"`` lines filled in.
+    """The text of ``file`` (a name without its ending), its ``#include "…"`` lines expanded.
 
-    They are filled in here because CuPy's compile cache on disk does not see what a compiler includes.
-    ``#line`` keeps the compiler's messages pointing at the files.
+    They are expanded here because CuPy's compile cache on disk does not depend on included files.  ``#line`` directives
+    keep the compiler's messages pointing at the original files.
     """
-    return _filled(folder() / f"{file}.cu")
+    return _expanded(folder() / f"{file}.cu")
 
 
-def _filled(path: Path) -> str:
-    """The text of one file with its own includes filled in."""
+def _expanded(path: Path) -> str:
+    """The text of one file with its includes expanded."""
     if not path.is_file():
         raise BackendError(f"kernel file {path.name}: not found", hint="the installation is incomplete: install again")
     lines = [f'#line 1 "{path.name}"']
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         include = re.fullmatch(r'\s*#\s*include\s+"([\w.]+)"\s*', line)
-        lines += [_filled(path.parent / include[1]), f'#line {number + 1} "{path.name}"'] if include else [line]
+        lines += [_expanded(path.parent / include[1]), f'#line {number + 1} "{path.name}"'] if include else [line]
     return "\n".join(lines)
 
 
@@ -150,20 +150,20 @@ def launch(
     Parameters
     ----------
     file, name
-        Where the kernel is.
+        File and name of the kernel.
     *args
-        One a parameter: C-contiguous device arrays (None for a null pointer) and Python or NumPy numbers, which
-        are converted to the declared type.  All arrays declared ``real`` have one dtype: it fills in ``REAL``.
+        One per parameter: C-contiguous device arrays (None for a null pointer) and Python or NumPy numbers, which
+        are converted to the declared type.  All arrays declared ``real`` have one dtype, which defines ``REAL``.
     over
-        How much work there is along each grid axis (rows, parts, tiles).  Nothing is launched when one is 0.
+        Work items along each grid axis (rows, parts, tiles).  Nothing is launched if one is 0.
     each
-        How much of it one thread block does; `threads` unless told.
+        Work items per thread block along each axis; by default `threads`.
     threads
-        Threads of a block, along each axis.
+        Threads per thread block, along each axis.
     shared
         Bytes of dynamic shared memory.
     define
-        Compile-time constants, one compilation for each set of values.
+        Compile-time constants; each set of values is compiled once.
     """
     declared = parameters(file, name)
     if len(args) != len(declared):
@@ -206,7 +206,7 @@ def _names(dtypes: set[np.dtype[Any]]) -> str:
 
 
 def _argument(kernel: str, parameter: Parameter, value: Any, real: np.dtype[Any]) -> Any:
-    """Check one argument against its declaration; numbers come back as exactly the declared type."""
+    """Check one argument against its declaration; numbers are converted to the declared type."""
     dtype = real if parameter.type == "REAL" else np.dtype(_TYPES[parameter.type])
     where = f"kernel {kernel}: {parameter.name}"
     if parameter.pointer:
@@ -221,7 +221,7 @@ def _argument(kernel: str, parameter: Parameter, value: Any, real: np.dtype[Any]
 
 
 def _checked_array(where: str, value: Any, dtype: np.dtype[Any]) -> Array:
-    """`value`, when it is a device array that a kernel can read through a pointer to `dtype`."""
+    """`value`, checked to be a contiguous device array of `dtype`."""
     if not on_device(value):
         raise BackendError(f"{where}: a device array is needed, got {type(value).__name__}")
     if value.dtype != dtype:
@@ -233,7 +233,7 @@ def _checked_array(where: str, value: Any, dtype: np.dtype[Any]) -> Array:
 
 @functools.cache
 def _kernel(cupy: ModuleType, device: int, file: str, name: str, options: tuple[str, ...]) -> Any:
-    """The compiled kernel.  A `RawModule` is lazy: only `get_function` compiles, and shows what is wrong."""
+    """The compiled kernel.  A `RawModule` is lazy: `get_function` compiles it and raises the compiler's errors."""
     try:
         return _module(cupy, device, file, options).get_function(name)
     except Exception as error:
@@ -245,7 +245,7 @@ def _kernel(cupy: ModuleType, device: int, file: str, name: str, options: tuple[
 
 @functools.cache
 def _module(cupy: ModuleType, device: int, file: str, options: tuple[str, ...]) -> Any:
-    """One module a device and a set of options."""
+    """One module per device and set of options."""
     return cupy.RawModule(code=source(file), options=options)
 
 
@@ -257,25 +257,25 @@ def limits() -> Limits:
 
 @functools.cache
 def _limits(cupy: ModuleType, device: int) -> Limits:
-    """The limits of one device, asked for once."""
+    """The limits of one device, queried once."""
     attributes = cupy.cuda.Device(device).attributes
     shared = max(attributes.get("MaxSharedMemoryPerBlockOptin", 0), attributes["MaxSharedMemoryPerBlock"])
     return Limits(shared, attributes["MaxThreadsPerBlock"], attributes["MultiProcessorCount"])
 
 
 def _check_limits(name: str, kernel: Any, grid: tuple[int, ...], block: tuple[int, ...], shared: int) -> None:
-    """Refuse what the device would refuse, with a reason; ask for large shared memory where it is needed."""
+    """Raise, with the reason, if the device cannot run this launch; request large shared memory where needed."""
     threads = int(np.prod(block))
     device = limits()
     allowed = min(device.threads, kernel.max_threads_per_block)
     if threads > allowed:
-        raise BackendError(f"kernel {name}: {threads} threads a block are needed, the device allows {allowed}")
+        raise BackendError(f"kernel {name}: {threads} threads per block are needed, the device allows {allowed}")
     if any(size > limit for size, limit in zip(grid, _GRID_LIMITS, strict=False)):
         raise BackendError(f"kernel {name}: a grid of {grid} blocks is larger than CUDA allows")
     needed = shared + kernel.shared_size_bytes
     if needed > device.shared:
         raise BackendError(
-            f"kernel {name}: {needed} bytes of shared memory a block are needed, the device has {device.shared}"
+            f"kernel {name}: {needed} bytes of shared memory per block are needed, the device has {device.shared}"
         )
     if shared > _PLAIN_SHARED:
         kernel.max_dynamic_shared_size_bytes = shared

@@ -1,8 +1,8 @@
-"""The normal quantile function with nothing but correctly rounded operations, so that every device gives the same bits.
+"""The normal quantile function by correctly rounded operations only, so that every device gives the same bits.
 
 Wichura's rational approximations [1] (relative error 1e-16) on sums, products, quotients and square roots, each rounded
-by itself, and a logarithm of our own: those of mathematics libraries differ in their last bits from processor to
-processor.  ``kernels/normal_quantile.cuh`` does the same operations in the same order.
+by itself, and a logarithm of our own: those of mathematics libraries differ in the last bits between processors.
+``kernels/normal_quantile.cuh`` does the same operations in the same order.
 
 References
 ----------
@@ -53,7 +53,7 @@ def normal_quantile(p: Host) -> Host:
     q = p - 0.5
     r = q * q
     np.subtract(0.180625, r, out=r)
-    np.maximum(r, 0.0, out=r)  # where the tail follows: any number at which the ratio is harmless
+    np.maximum(r, 0.0, out=r)  # values of the tails are replaced below; here the ratio must only be finite
     x = _ratio(r, *_MIDDLE)
     x *= q
     tail = np.flatnonzero(np.abs(q, out=r) > 0.425)

@@ -1,7 +1,7 @@
-"""Who wants to know how far a long run has come.
+"""Progress reports of long runs.
 
-The work says `with stage("groups"): ...` and the thread pool says how many of its batches are done; a face
-(the command line) may listen.  Nobody listening costs nothing.
+Code names its stages, `with stage("groups"): ...`, and the thread pool reports how many of its batches are done.  A
+listener (such as the command line's progress bar) receives the reports; without a listener they cost nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeAlias
 from gpuanon.arrays import interruption
 
 Listener: TypeAlias = Callable[[str, float], None]
-"""Called with the stage's name and the share of it that is done, 0 to 1."""
+"""Called with the name of the stage and the share of it that is done, 0 to 1."""
 
 _listener: Listener | None = None
 _stage = ""
@@ -21,7 +21,7 @@ _stage = ""
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Tell `listener` what happens inside."""
+    """Send the progress reports of the block to `listener`."""
     global _listener
     previous, _listener = _listener, listener
     try:
@@ -32,7 +32,7 @@ def listening(listener: Listener) -> Iterator[None]:
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Name the work that is done inside."""
+    """Name the stage that the block carries out."""
     global _stage
     previous, _stage = _stage, name
     report(0.0)
@@ -44,7 +44,7 @@ def stage(name: str) -> Iterator[None]:
 
 
 def report(done: float) -> None:
-    """Say what share of the current stage is done; a run that is to stop stops here."""
+    """Report the share of the current stage that is done; raise a pending request to stop."""
     interruption.check()
     if _listener is not None and _stage:
         _listener(_stage, done)

@@ -1,7 +1,7 @@
-"""k-means, nearest neighbours and forests from the library of the array's own device: cuML or scikit-learn.
+"""k-means, nearest neighbours and forests by the library for the array's device: cuML or scikit-learn.
 
-cuML imports without a GPU and does not fall back by itself, so it counts only when it has answered a small problem.
-A device array never goes to the host behind the caller's back: without cuML these functions raise.
+cuML imports without a GPU and does not fall back by itself, so it is used only after it has solved a small test
+problem.  A device array is never copied to the host: without cuML these functions raise.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from gpuanon.errors import BackendError
 
 
 def cuml_problem() -> str | None:
-    """Why cuML cannot be used, or None when it answers."""
+    """Why cuML cannot be used, or None."""
     return _problem(importlib.import_module("cupy"))
 
 
 @functools.cache
 def _problem(cupy: ModuleType) -> str | None:
-    """Import, then cluster four numbers: only an answer counts."""
+    """Import cuML, and cluster four numbers as a test."""
     try:
         cluster = importlib.import_module("cuml.cluster")
     except ImportError:
@@ -35,13 +35,13 @@ def _problem(cupy: ModuleType) -> str | None:
         labels = cluster.KMeans(n_clusters=2, init=X[::2], n_init=1, max_iter=10, output_type="cupy").fit(X).labels_
         if not bool((labels == cupy.arange(4) // 2).all()):
             return "cuML computes wrongly"
-    except Exception as error:  # libraries and drivers fail in many ways, and any of them means: not usable
+    except Exception as error:  # libraries and drivers fail in many ways; after any of them cuML is not usable
         return f"cuML does not answer ({type(error).__name__})"
     return None
 
 
 def kmeans(X: Array, centres: Array, iterations: int = 300) -> tuple[Array, Array]:
-    """Lloyd's k-means from given `centres` (q, d): (n,) labels and (q, d) centres, where `X` (n, d) lives."""
+    """Lloyd's k-means from given `centres` (q, d): (n,) labels and (q, d) centres, on the device of `X` (n, d)."""
     cluster = _library("k-means", "cluster", X)
     options: dict[str, Any] = {"output_type": "cupy"} if on_device(X) else {}
     fitted = cluster.KMeans(n_clusters=len(centres), init=centres, n_init=1, max_iter=iterations, **options).fit(X)
@@ -50,9 +50,9 @@ def kmeans(X: Array, centres: Array, iterations: int = 300) -> tuple[Array, Arra
 
 
 def neighbours(X: Array, Y: Array, k: int) -> Array:
-    """(n, k) rows of `Y` nearest to each row of `X` by Euclidean distance, nearest first; equals in any order.
+    """(n, k) rows of `Y` nearest to each row of `X` by Euclidean distance, nearest first; ties in any order.
 
-    Both libraries round while they search: measure the distances anew where a tie or a copy matters.
+    Both libraries round during the search: recompute the distances where a tie or an exact copy matters.
     """
     neighbors = _library("nearest neighbours", "neighbors", X)
     options: dict[str, Any] = {"output_type": "cupy"} if on_device(X) else {}
@@ -63,15 +63,15 @@ def neighbours(X: Array, Y: Array, k: int) -> Array:
 def forest(X: Array, y: Array, new: Array, trees: int = 100, smallest: int = 10, depth: int = 16) -> Array:
     """(m,) float64 probability of class 1 for the rows of `new` (m, d), by a random forest fitted to `X` (n, d).
 
-    Every tree sees all rows and chooses each split among √d random columns, so rows that occur once in either class
-    have the probability ½ whatever the trees.  Fitted in float32 by either library; cuML splits at 128 quantiles.
+    Every tree is fitted to all rows and chooses each split among √d random columns, so a row that occurs once in each
+    class has the probability ½ whatever the trees.  Both libraries fit in float32; cuML splits at 128 quantiles.
 
     y : (n,) 0 or 1, both of which occur
-    smallest, depth : rows of a leaf, at least, and splits above it, at most
+    smallest, depth : least rows of a leaf, and most splits above it
     """
     ensemble = _library("forests", "ensemble", X)
     xp = namespace(X)
-    # One stream: with several, a seed does not make cuML's trees repeatable.
+    # One stream: with several streams cuML's trees are not repeatable even with a seed.
     options: dict[str, Any] = {"output_type": "cupy", "n_streams": 1} if on_device(X) else {"n_jobs": thread_count()}
     model = ensemble.RandomForestClassifier(
         n_estimators=trees, max_depth=depth, min_samples_leaf=smallest, max_features="sqrt", bootstrap=False,
@@ -79,7 +79,7 @@ def forest(X: Array, y: Array, new: Array, trees: int = 100, smallest: int = 10,
     )  # fmt: skip
     model.fit(xp.ascontiguousarray(X, dtype=np.float32), y.astype(np.int32))
     if not on_device(X):
-        model.set_params(n_jobs=1)  # several threads would add the trees up in any order
+        model.set_params(n_jobs=1)  # several threads would sum over the trees in any order
     shares = model.predict_proba(xp.ascontiguousarray(new, dtype=np.float32))
     return xp.asarray(shares, dtype=np.float64)[:, 1]
 

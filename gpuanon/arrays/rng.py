@@ -1,9 +1,9 @@
 """Random draws as a function of (key, stream, record number): Philox 4x32-10.
 
 The order of execution, the chunk size, the number of workers and the backend do not change a draw.
-The key is a secret: it comes from the operating system unless the caller brings one, and nothing here
+The key is a secret: it comes from the operating system unless the caller provides one, and nothing here
 prints it.  A stream's 64-bit Philox key and a 32-bit counter tweak are derived from the secret by
-BLAKE2b, so streams are independent and a released draw does not lead back to the secret.
+BLAKE2b, so streams are independent and a released draw does not reveal the secret.
 
 References
 ----------
@@ -34,7 +34,7 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
-_LANES = 1 << 14  # counters worked on at once: they stay in a core's cache
+_LANES = 1 << 14  # counters of a batch: they fit a core's cache
 _THREADS = 256
 
 Host = np.ndarray[Any, Any]
@@ -55,7 +55,7 @@ def philox(counter: Array, key: tuple[int, int]) -> Array:
 
 
 def _rounds(counter: list[Host], key: tuple[int, int], out: list[Host]) -> None:
-    """The ten rounds on counters of uint64 lanes, which are used up; the words go to `out`."""
+    """The ten rounds on counters of uint64 lanes, which are overwritten; the words are written to `out`."""
     c0, c1, c2, c3 = counter
     product0, product1 = np.empty_like(c0), np.empty_like(c2)
     k0, k1 = key
@@ -114,7 +114,7 @@ class Key:
         return int(words[0]), int(words[1]), int(words[2])
 
     def digest(self) -> str:
-        """Tells whether two keys are equal, without leading back to either."""
+        """A hash that is equal for equal keys and does not reveal the key."""
         return hashlib.blake2b(b"gpuanon run", key=hashlib.blake2b(self._secret).digest(), digest_size=16).hexdigest()
 
     def __repr__(self) -> str:
@@ -126,10 +126,10 @@ class Key:
 
 @dataclass(frozen=True, repr=False)
 class Draws:
-    """Random numbers for a set of records: one row of numbers a record, whatever the order of the records.
+    """Random numbers for a set of records: one row of numbers per record, whatever the order of the records.
 
     records : (n,) int64 record numbers (on the device where the draws are wanted)
-    path    : names the stream; equal paths give equal numbers, so each use has its own name
+    path    : name of the stream; equal paths give equal numbers, so each use needs its own name
     """
 
     key: Key

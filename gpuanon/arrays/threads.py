@@ -1,7 +1,7 @@
-"""Both cores busy: independent batches on a thread pool (NumPy lets go of the interpreter lock).
+"""Independent batches on a thread pool, on all cores (NumPy releases the interpreter lock).
 
-Results come back in the order of the items, so the number of threads never changes a result.  Meanwhile the linear
-algebra library is held to one thread of its own: two pools that fight for the same cores are ten times slower.
+Results are in the order of the items, so the number of threads never changes a result.  BLAS is limited to one thread
+meanwhile: two thread pools on the same cores can be ten times slower.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 
 def thread_count() -> int:
-    """Threads to use: ``GPUANON_THREADS``, or the cores this process may run on."""
+    """Threads to use: ``GPUANON_THREADS``, or the number of cores that this process may use."""
     text = os.environ.get("GPUANON_THREADS")
     if text is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
@@ -35,15 +35,15 @@ def each(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Resu
     workers = min(thread_count(), len(work))
     if len(work) <= 1:
         return [function(item) for item in work]
-    if workers == 1:  # one core: nobody to hand the work to, and every handing over is a wait on a busy machine
+    if workers == 1:  # a pool of one thread only adds context switches
         with one_blas_thread():
-            return [_told(function(item), at, len(work)) for at, item in enumerate(work, 1)]
+            return [_report_progress(function(item), at, len(work)) for at, item in enumerate(work, 1)]
     with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-        return [_told(result, at, len(work)) for at, result in enumerate(pool.map(function, work), 1)]
+        return [_report_progress(result, at, len(work)) for at, result in enumerate(pool.map(function, work), 1)]
 
 
-def _told(result: Result, done: int, total: int) -> Result:
-    """Pass `result` on, and tell whoever listens that one more item is done."""
+def _report_progress(result: Result, done: int, total: int) -> Result:
+    """Report that `done` of `total` items are done; return `result`."""
     if total > 1:
-        progress.report(0.99 * done / total)  # 1 is for the end of the stage
+        progress.report(0.99 * done / total)  # 1 is reported at the end of the stage
     return result

@@ -1,1 +1,1 @@
-"""Numerical building blocks: each function runs where its arrays live (NumPy or CuPy)."""
+"""Numerical building blocks: each function runs on the device of its arrays (NumPy or CuPy)."""

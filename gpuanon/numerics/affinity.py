@@ -1,4 +1,4 @@
-"""RBF affinity of rows, never stored for a whole table: degrees, and the normalised product for an eigensolver.
+"""RBF affinity of rows: degrees, and the normalised product for an eigensolver, without storing the matrix.
 
 S_ij = exp(−‖x_i − x_j‖² / 2σ²) for two rows of one part, 0 on the diagonal and across parts (eq. 5.1–5.3 of [1]).
 With a `Partition`, S is block-diagonal over its parts, and all parts are worked on together.
@@ -27,22 +27,22 @@ from gpuanon.errors import ParameterError
 Host = np.ndarray[Any, Any]
 
 _ROWS = 128
-"""Rows a block owns, as in products.cuh."""
+"""Rows per thread block, as in products.cuh."""
 
 _AFFINITIES = 1 << 18
-"""Affinities held at once by a thread: they stay in its cache."""
+"""Affinities that one thread holds at a time: they fit its cache."""
 
 
 def affinity(X: Array, sigma: float) -> Array:
-    """(n, n) affinity of the rows of `X` (n, d), stored: for one small part."""
+    """(n, n) affinity of the rows of `X` (n, d), stored; for one small part."""
     return _block((X - X.mean(axis=0))[None], np.full(1, _gamma(sigma)), slice(0, len(X)))[0]
 
 
 def degrees(X: Array, sigma: float | Array, within: Partition | None = None) -> Array:
     """(n,) D_ii = Σ_j S_ij over the rows j of i's own part.
 
-    sigma  : one for all, or (g,) one a part
-    within : the parts; one part when None
+    sigma  : one number, or (g,) one per part
+    within : the parts; by default all rows are one part
     """
     _check(X, sigma, within)
     return _product(X, sigma, None, within)[:, 0]
@@ -67,13 +67,13 @@ def normalised_product(
 
 
 def _check(X: Array, sigma: float | Array, within: Partition | None) -> None:
-    """Refuse what the formulas are not defined for."""
+    """Raise for arguments for which the formulas are not defined."""
     if X.ndim != 2 or X.dtype not in (np.float32, np.float64):
         raise ParameterError("X: a matrix of float32 or float64 is needed")
     if within is not None and within.n != len(X):
         raise ParameterError(f"within: a partition of {len(X)} rows is needed, got one of {within.n}")
     if np.ndim(sigma) and len(sigma) != (1 if within is None else within.parts):  # type: ignore[arg-type]
-        raise ParameterError("sigma: one for all or one a part is needed")
+        raise ParameterError("sigma: one number, or one per part, is needed")
     positive = (sigma > 0).all() if np.ndim(sigma) else sigma > 0  # type: ignore[union-attr]
     if not bool(positive):
         raise ParameterError("sigma: numbers above 0 are needed")
@@ -85,13 +85,13 @@ def _gamma(sigma: Any) -> Any:
 
 
 def _product(X: Array, sigma: float | Array, V: Array | None, within: Partition | None) -> Array:
-    """(n, q) S V; the degrees as one column when `V` is None."""
+    """(n, q) S V; the degrees (n, 1) if `V` is None."""
     within = Partition.whole(len(X), like=X) if within is None else within
     return _product_cuda(X, sigma, V, within) if on_device(X) else _product_numpy(X, sigma, V, within)
 
 
 def _product_cuda(X: Array, sigma: float | Array, V: Array | None, within: Partition) -> Array:
-    """The fused kernels, on rows that lie part after part."""
+    """The fused kernels, on rows sorted by part."""
     xp = namespace(X)
     n, d = X.shape
     tiles, _, owner = runs(within.starts, _ROWS)
@@ -112,7 +112,7 @@ def _product_cuda(X: Array, sigma: float | Array, V: Array | None, within: Parti
 
 
 def _product_numpy(X: Host, sigma: float | Host, V: Host | None, within: Partition) -> Host:
-    """Parts of one size as one batch, so that no part's rounding depends on the others."""
+    """Batches of parts of one size, so that the rounding of a part does not depend on the others."""
     out = np.empty((len(X), 1 if V is None else V.shape[1]), dtype=X.dtype)
     gammas = np.broadcast_to(_gamma(np.asarray(sigma, dtype=np.float64)), (within.parts,))
 
@@ -146,7 +146,7 @@ def _block(Z: Array, gammas: Host, tile: slice) -> Array:
     left = xp.concatenate([2 * scaled[:, tile], -squares[:, tile], -ones[:, tile]], axis=2)
     right = xp.concatenate([scaled, ones, squares], axis=2)
     S = xp.matmul(left, right.transpose(0, 2, 1))
-    xp.minimum(S, 0, out=S)  # −γ‖x − y‖², which rounding may leave above 0
+    xp.minimum(S, 0, out=S)  # −γ‖x − y‖², which rounding may make positive
     xp.exp(S, out=S)
     local = xp.arange(tile.stop - tile.start)
     S[:, local, local + tile.start] = 0

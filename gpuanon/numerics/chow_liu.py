@@ -1,4 +1,4 @@
-"""Which coordinates of a group still hang together: pairwise dependence, and the tree of its strongest links.
+"""Dependence between the columns of a group: pairwise mutual information, and the tree of strongest links.
 
 References
 ----------
@@ -15,11 +15,11 @@ from scipy.special import chdtri
 from gpuanon.arrays.backend import Array, namespace
 
 _SAMPLE = 1 << 13
-"""Rows of a part by which its dependences are judged."""
+"""Most rows of a part from which the dependences are estimated."""
 
 
 def quantile_classes(columns: Array, rows: Array, counts: Array) -> Array:
-    """(b, c, length) int8 class, from 0, of each value of a column cut at its quantiles; equal values share one.
+    """(b, c, length) int8 class, from 0, of each value of a column cut at its quantiles; ties share a class.
 
     columns : (b, c, length), padding at the end of each line
     rows    : (b,) entries that are not padding
@@ -39,7 +39,7 @@ def quantile_classes(columns: Array, rows: Array, counts: Array) -> Array:
 def mutual_information(classes: Array, rows: Array, most: int) -> Array:
     """(b, c, c) mutual information, in nats, of the columns' `classes` (b, c, length), each below `most`.
 
-    Parts of more than 8192 rows are judged by that many of them, spread evenly.
+    Parts of more than 8192 rows are represented by that many evenly spaced rows.
     """
     xp = namespace(classes)
     b, c, length = classes.shape
@@ -59,6 +59,7 @@ def mutual_information(classes: Array, rows: Array, most: int) -> Array:
 
 
 def _n_log_n(counts: Array) -> Array:
+    """n log n, 0 for n = 0."""
     xp = namespace(counts)
     return counts * xp.log(xp.maximum(counts, 1.0))
 
@@ -76,7 +77,7 @@ def dependence_forest(strength: Array, threshold: Array) -> tuple[Array, Array]:
     """The forest of strongest links [1]: an `order` (b, c) of the columns and each one's `parent` (b, c), −1 for none.
 
     strength  : (b, c, c) symmetric
-    threshold : (b,) weaker links are not made
+    threshold : (b,) links below it are left out
 
     Prim's algorithm on all parts at once; a parent comes before its children.  Ties go to the lower column.
     """
@@ -88,7 +89,7 @@ def dependence_forest(strength: Array, threshold: Array) -> tuple[Array, Array]:
     strength[:, diagonal, diagonal] = -np.inf
     chosen = xp.zeros((b, c), dtype=bool)
     parent = xp.full((b, c), -1, dtype=np.int64)
-    best = xp.where(xp.isfinite(strength), strength, -1.0).sum(axis=2)  # the first root: the best connected column
+    best = xp.where(xp.isfinite(strength), strength, -1.0).sum(axis=2)  # first root: the strongest links
     source = xp.full((b, c), -1, dtype=np.int64)
     order = []
     for at in range(c):

@@ -2,14 +2,14 @@
 
 scikit-learn's trees cannot split a set of categories; here the categories of a node are ordered by their share of the
 second class, which makes the best of all 2^(q−1) divisions one of q − 1 cuts (theorem 4.5 of [1]).  Growth stops, and
-branches are cut, by the rule of R's rpart [2], so that published figures can be computed again:
+branches are cut, by the rule of R's rpart [2], so that published figures can be reproduced:
 
 * a split needs 3 · `smallest` records, leaves `smallest` or more on each side, and makes the Gini index fall most;
 * risk is the number of misclassified records, and α = `complexity` × the root's risk is the price of a split;
-* a node is worth what its subtree gains per split, after branches that gain less per split than the whole were
-  taken out of the account, the weaker first; a node worth no more than α is a leaf;
-* a node whose risk, or whose allowance, is not above α is not split at all.  A child's allowance is what its parent can
-  still gain, less α.
+* the worth of a node is the gain of its subtree per split, without the branches that gain less per split than the
+  whole (the weaker is left out first); a node whose worth is not above α is a leaf;
+* a node whose risk or allowance is not above α is not split.  The allowance of a child is the gain that is still
+  possible for its parent, minus α.
 
 References
 ----------
@@ -43,7 +43,7 @@ class Rule:
 
 @dataclass(frozen=True, eq=False)
 class _Data:
-    """The records, and the shares to be found."""
+    """The records, and the array for the shares."""
 
     X: Floats
     y: Floats
@@ -53,12 +53,12 @@ class _Data:
 
 @dataclass(frozen=True)
 class _Branch:
-    """A node with all below it, as its parent sees it.
+    """A node with its subtree, as the cost of its parent counts it.
 
     risk   : misclassified records if the node were a leaf
-    worth  : gain per split, see the head of the module; α for a leaf
-    kept   : misclassified records of the subtree in the parent's account
-    splits : splits of the subtree in the parent's account
+    worth  : gain per split, see the module docstring; α for a leaf
+    kept   : misclassified records of the subtree as counted for the parent
+    splits : splits of the subtree as counted for the parent
     """
 
     risk: float
@@ -76,12 +76,12 @@ def class_shares(
     ----------
     X           : (n, d) numbers; whole numbers from 0 up in categorical columns
     second      : (n,) 1 for records of the second class, 0 for the first
-    categorical : one flag a column
-    smallest    : records that a leaf holds at least
+    categorical : one flag per column
+    smallest    : least records in a leaf
     complexity  : price of a split, as a share of the root's risk
     """
     if len(categorical) != X.shape[1]:
-        raise ParameterError(f"categorical: one flag a column is needed ({X.shape[1]}), got {len(categorical)}")
+        raise ParameterError(f"categorical: one flag per column is needed ({X.shape[1]}), got {len(categorical)}")
     n, ones = len(X), float(second.sum())
     rule = Rule(smallest, complexity * min(ones, n - ones))
     data = _Data(X, second.astype(float), tuple(categorical), np.empty(n))
@@ -113,7 +113,7 @@ def _grow(data: _Data, rows: Ints, allowance: float, rule: Rule, depth: int) -> 
 
 
 def _account(risk: float, left: _Branch, right: _Branch) -> _Branch:
-    """What a split is worth: weaker branches leave the account while the whole gains more per split than they do."""
+    """The worth of a split: weaker branches are left out while the whole gains more per split than they do."""
     kept, splits = left.kept + right.kept, left.splits + right.splits + 1
     for branch in sorted((right, left), key=lambda child: child.worth):
         if (risk - kept) / splits <= branch.worth:
@@ -124,7 +124,7 @@ def _account(risk: float, left: _Branch, right: _Branch) -> _Branch:
 
 
 def _best_split(X: Floats, y: Floats, categorical: tuple[bool, ...], smallest: int) -> Floats | None:
-    """(n,) which rows go left in the split with the largest fall of the Gini index, the first column's on a tie."""
+    """(n,) which rows go left in the split with the largest decrease of the Gini index; ties: the first column."""
     best, found = 1e-9, None
     for j, by_category in enumerate(categorical):
         cut = (_cut_categories if by_category else _cut_numbers)(X[:, j], y, smallest)
@@ -134,7 +134,7 @@ def _best_split(X: Floats, y: Floats, categorical: tuple[bool, ...], smallest: i
 
 
 def _cut_numbers(x: Floats, y: Floats, smallest: int) -> tuple[float, Floats] | None:
-    """Best cut of a numeric column: its gain and who goes left."""
+    """Best cut of a numeric column: its gain, and which rows go left."""
     order = np.argsort(x, kind="stable")
     ordered = x[order]
     gain = _gains(np.arange(1, len(x)), y[order].cumsum()[:-1], len(x), y.sum(), smallest)
@@ -146,7 +146,7 @@ def _cut_numbers(x: Floats, y: Floats, smallest: int) -> tuple[float, Floats] | 
 
 
 def _cut_categories(x: Floats, y: Floats, smallest: int) -> tuple[float, Floats] | None:
-    """Best division of a column's categories: its gain and who goes left."""
+    """Best division of a column's categories: its gain, and which rows go left."""
     codes = x.astype(np.int64)
     counts, ones = np.bincount(codes), np.bincount(codes, y)
     present = np.flatnonzero(counts)
@@ -163,7 +163,7 @@ def _cut_categories(x: Floats, y: Floats, smallest: int) -> tuple[float, Floats]
 
 
 def _gains(left: Ints, left_ones: Floats, n: int, ones: float, smallest: int) -> Floats:
-    """n × fall of the Gini index for cuts with `left` rows, `left_ones` of them of the second class, on the left."""
+    """n × decrease of the Gini index for cuts with `left` rows on the left, `left_ones` of them of the second class."""
     right, right_ones = n - left, ones - left_ones
     purity = (left_ones**2 + (left - left_ones) ** 2) / left + (right_ones**2 + (right - right_ones) ** 2) / right
     gain = purity - (ones**2 + (n - ones) ** 2) / n

@@ -1,7 +1,7 @@
 """A tree of median cuts, grown on a sample, that assigns any row to a cell.
 
-Cells are regions of the encoded space, numbered from one end of the tree to the other, so that cells with
-neighbouring numbers lie near each other.  A tree is a function of its sample alone.
+Cells are regions of the encoded space, numbered along the leaves of the tree, so that cells with consecutive numbers
+are near each other.  A tree depends on its sample only.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class CutTree:
         return len(self.axis) + 1
 
     def __repr__(self) -> str:
-        return f"CutTree({self.cells} cells)"  # cuts are values of cells
+        return f"CutTree({self.cells} cells)"  # not the cuts: they are values of the table
 
     def assign(self, X: Array) -> Array:
         """(n,) int64 cell of each row of `X` (n, d)."""
@@ -53,12 +53,12 @@ class CutTree:
 
 
 def grow(sample: Host, cells: int) -> CutTree:
-    """Cut the sample (s, d) into `cells` cells of nearly equal size, each time across the axis of largest variance.
+    """Cut the sample (s, d) into `cells` cells of nearly equal size, each time along the axis of largest variance.
 
-    A stretch of equal values is never cut: with few distinct rows cells may stay empty.
+    Equal values are never separated: with few distinct rows cells may stay empty.
     """
     if cells < 1 or len(sample) < cells:
-        raise ParameterError(f"cells: 1 to {len(sample)} are allowed, one a sampled row, got {cells}")
+        raise ParameterError(f"cells: 1 to {len(sample)} are allowed, one per sampled row, got {cells}")
     axis, value = np.zeros(cells - 1, np.int64), np.zeros(cells - 1)
     left, right = np.zeros(cells - 1, np.int64), np.zeros(cells - 1, np.int64)
     made = 0
@@ -85,9 +85,9 @@ def grow(sample: Host, cells: int) -> CutTree:
 
 
 def unite(counts: Host, least: int) -> Host:
-    """(cells,) new number of each cell, so that neighbours are united until every cell has `least` rows or more.
+    """(cells,) new number of each cell: consecutive cells are merged until every cell has at least `least` rows.
 
-    counts : (cells,) rows of each cell; their sum must be `least` or more
+    counts : (cells,) rows of each cell; their sum must be at least `least`
     """
     numbers, current, held = np.zeros(len(counts), np.int64), 0, 0
     for cell, count in enumerate(counts):
@@ -95,6 +95,6 @@ def unite(counts: Host, least: int) -> Host:
         held += int(count)
         if held >= least:
             current, held = current + 1, 0
-    if held < least and current > 0:  # what is left over at the end joins the last full cell
+    if held < least and current > 0:  # the remaining cells join the last full one
         numbers[numbers == current] = current - 1
     return numbers

@@ -1,8 +1,8 @@
-"""Distances between rows, tiled, with the reduction fused: no n × m matrix is stored unless asked for.
+"""Distances between rows, tiled and fused with their reduction: only `distances` stores an n × m matrix.
 
 Every function takes rows `X` (n, d) and `Y` (m, d) of one device and a `Metric`.  On a device the kernels of
-``distance.cu`` do the work, on the host `gpuanon.numerics.distance_host`.  For one pair of rows all functions give the
-same bits on a device, so distances from different functions may be compared for equality.
+``distance.cu`` are used, on the host `gpuanon.numerics.distance_host`.  On one device all functions give the same bits
+for the same pair of rows, so distances from different functions may be compared for equality.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from gpuanon.arrays.rapids import neighbours
 from gpuanon.errors import BackendError, ParameterError
 
 MOST_NEIGHBOURS = 32
-"""Neighbours that a thread's list in shared memory holds."""
+"""Most neighbours in the list that a thread keeps in shared memory."""
 
-_ROWS, _LIST_ROWS = 128, 64  # rows of X a block, as in distance.cu
-_SUM_STRETCH = 4096  # fixed, because the order of a sum must not depend on the device
-_LEAST_STRETCH = 256
+_ROWS, _LIST_ROWS = 128, 64  # rows of X per thread block, as in distance.cu
+_SUM_RUN = 4096  # rows; fixed, because the order of a sum must not depend on the device
+_SHORTEST_RUN = 256
 _FORMULA = {"euclidean": 0, "weighted": 1, "gower": 2}
 
 
 @dataclass(frozen=True)
 class Metric:
-    """How far two encoded rows are apart.
+    """The distance of two encoded rows.
 
     euclidean : Σ_j w_j (x_j − y_j)²                            (squared, weighted)
     gower     : Σ_j w_j g_j / Σ_j w_j,  g_j = |x_j − y_j| for numeric columns (scaled to range 1 beforehand),
                 [x_j ≠ y_j] for the categorical ones (category codes)
 
-    weights     : one a column, or None for all 1
-    categorical : one flag a column (gower only), or None for none
+    weights     : one per column, or None for all 1
+    categorical : one flag per column (gower only), or None for none
     """
 
     kind: Literal["euclidean", "gower"] = "euclidean"
@@ -49,19 +49,19 @@ EUCLIDEAN = Metric()
 
 
 def distances(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> Array:
-    """(n, m) all distances, stored."""
+    """(n, m) matrix of all distances."""
     X, Y = _checked(X, Y, metric)
     if not on_device(X):
         return _host().distances(X, Y, metric)
     require(len(X) * len(Y) * X.dtype.itemsize, "all distances")
     out = namespace(X).empty((len(X), len(Y)), dtype=X.dtype)
-    stretch = _stretch(len(Y), len(X))
-    _launch("matrix", X, Y, metric, out, rows=len(Y), over=len(X), stretch=stretch)
+    run = _run_length(len(Y), len(X))
+    _launch("matrix", X, Y, metric, out, rows=len(Y), over=len(X), run=run)
     return out
 
 
 def paired(X: Array, Y: Array, metric: Metric = EUCLIDEAN, *, index: Array | None = None) -> Array:
-    """(n,) distance of each row of `X` and the same row of `Y`, or row ``index[i]`` of `Y`."""
+    """(n,) distance of row i of `X` from row i of `Y`, or from row ``index[i]`` of `Y`."""
     if index is None and len(X) != len(Y):
         raise ParameterError(f"Y: {len(X)} rows are needed, got {len(Y)}")
     X, Y = _checked(X, Y, metric, empty=True)
@@ -85,8 +85,8 @@ def nearest(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> tuple[Array, Arra
 def nearest_with_ties(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> tuple[Array, Array]:
     """(n,) distance to the nearest row of `Y`, and (n,) how many rows of `Y` are at exactly that distance.
 
-    Equal rows of `Y` are always at equal distances.  Whether a certain row is among the nearest is the question
-    whether its `paired` distance equals the one given here.
+    Equal rows of `Y` are always at equal distances.  A row is among the nearest if and only if its `paired` distance
+    equals the one returned here.
     """
     distance, _, ties = _nearest(X, Y, metric)
     return distance, ties
@@ -95,8 +95,8 @@ def nearest_with_ties(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> tuple[A
 def k_nearest(X: Array, Y: Array, k: int, metric: Metric = EUCLIDEAN) -> tuple[Array, Array]:
     """(n, k) distances to, and (n, k) indices of, the `k` nearest rows of `Y`, in order.  Ties: lowest index.
 
-    On a device up to 32 neighbours come from our own kernel; more Euclidean ones come from cuML, where a tie with the
-    last of them may go to any row.
+    On a device up to 32 neighbours are found by our own kernel.  More than 32, Euclidean only, are found by cuML, where
+    ties with the last neighbour may go to any row.
     """
     X, Y = _checked(X, Y, metric)
     if not 1 <= k <= len(Y):
@@ -108,23 +108,23 @@ def k_nearest(X: Array, Y: Array, k: int, metric: Metric = EUCLIDEAN) -> tuple[A
 
 
 def _k_nearest_cuda(X: Array, Y: Array, k: int, metric: Metric) -> tuple[Array, Array]:
-    """The fused kernel, and the merge of its stretches."""
+    """The fused kernel over runs of `Y`, and the merge of their results."""
     xp = namespace(X)
-    n, stretch = len(X), _stretch(len(X), len(Y), _LIST_ROWS)
-    count = -(-len(Y) // stretch)
+    n, run = len(X), _run_length(len(X), len(Y), _LIST_ROWS)
+    count = -(-len(Y) // run)
     distance, index = xp.empty((count, n, k), dtype=X.dtype), xp.empty((count, n, k), dtype=np.int64)
-    _launch("k_nearest", X, Y, metric, k, distance, index, rows=n, over=len(Y), stretch=stretch,
+    _launch("k_nearest", X, Y, metric, k, distance, index, rows=n, over=len(Y), run=run,
             threads=_LIST_ROWS, shared=_LIST_ROWS * k * (8 + X.dtype.itemsize))  # fmt: skip
     if count == 1:
         return distance[0], index[0]
-    # Stretches ascend, and so does each list: a stable sort leaves equal distances in the order of their rows.
+    # Runs and lists ascend by row: a stable sort leaves equal distances in the order of their rows.
     distance, index = (a.transpose(1, 0, 2).reshape(n, count * k) for a in (distance, index))
     best = xp.argsort(distance, axis=1, kind="stable")[:, :k]
     return xp.take_along_axis(distance, best, axis=1), xp.take_along_axis(index, best, axis=1)
 
 
 def _many_nearest(X: Array, Y: Array, k: int, metric: Metric) -> tuple[Array, Array]:
-    """Neighbours that cuML finds, measured and ordered by us."""
+    """Neighbours found by cuML; their distances are recomputed and sorted here."""
     xp = namespace(X)
     if metric.kind != "euclidean":
         raise BackendError(f"k: at most {MOST_NEIGHBOURS} neighbours by {metric.kind} are found on a device, got {k}")
@@ -145,10 +145,10 @@ def furthest(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> tuple[Array, Arr
         distance, index = distance_search.furthest(X, Y, metric)
         return distance.astype(X.dtype, copy=False), index
     xp = namespace(X)
-    stretch = _stretch(len(X), len(Y))
-    shape = (-(-len(Y) // stretch), len(X))
+    run = _run_length(len(X), len(Y))
+    shape = (-(-len(Y) // run), len(X))
     distance, index = xp.empty(shape, dtype=X.dtype), xp.empty(shape, dtype=np.int64)
-    _launch("furthest", X, Y, metric, distance, index, rows=len(X), over=len(Y), stretch=stretch)
+    _launch("furthest", X, Y, metric, distance, index, rows=len(X), over=len(Y), run=run)
     most = distance.max(axis=0)
     return most, xp.where(distance == most, index, len(Y)).min(axis=0)
 
@@ -160,10 +160,10 @@ def row_sums(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> Array:
         return _host().row_sums(X, Y, metric)
     xp = namespace(X)
     out = xp.empty(len(X), dtype=np.float64)
-    count = -(-len(Y) // _SUM_STRETCH)
+    count = -(-len(Y) // _SUM_RUN)
     for rows in pieces(len(X), 8 * max(1, count)):
         sums = xp.empty((count, rows.stop - rows.start), dtype=np.float64)
-        _launch("row_sums", X[rows], Y, metric, sums, rows=sums.shape[1], over=len(Y), stretch=_SUM_STRETCH)
+        _launch("row_sums", X[rows], Y, metric, sums, rows=sums.shape[1], over=len(Y), run=_SUM_RUN)
         out[rows] = sums.sum(axis=0)
     return out
 
@@ -175,18 +175,18 @@ def _nearest(X: Array, Y: Array, metric: Metric) -> tuple[Array, Array, Array]:
         distance, index, ties = _search(X, Y, 1, metric)
         return distance[:, 0].astype(X.dtype, copy=False), index[:, 0], ties
     xp = namespace(X)
-    stretch = _stretch(len(X), len(Y))
-    shape = (-(-len(Y) // stretch), len(X))
+    run = _run_length(len(X), len(Y))
+    shape = (-(-len(Y) // run), len(X))
     distance = xp.empty(shape, dtype=X.dtype)
     index, ties = xp.empty(shape, dtype=np.int64), xp.empty(shape, dtype=np.int64)
-    _launch("nearest", X, Y, metric, distance, index, ties, rows=len(X), over=len(Y), stretch=stretch)
+    _launch("nearest", X, Y, metric, distance, index, ties, rows=len(X), over=len(Y), run=run)
     least = distance.min(axis=0)
     hit = distance == least
     return least, xp.where(hit, index, len(Y)).min(axis=0), xp.where(hit, ties, 0).sum(axis=0)
 
 
 def _host() -> ModuleType:
-    """The functions for NumPy arrays (they know `Metric`, so they come second)."""
+    """The functions for NumPy arrays; imported late, because that module imports `Metric` from here."""
     from gpuanon.numerics import distance_host
 
     return distance_host
@@ -200,7 +200,7 @@ def _search(X: Array, Y: Array, k: int, metric: Metric) -> tuple[Array, Array, A
 
 
 def _checked(X: Array, Y: Array, metric: Metric, *, empty: bool = False) -> tuple[Array, Array]:
-    """Both tables as contiguous rows of one floating type; `Y` may be `empty` where nothing has to be found in it."""
+    """Both tables as contiguous rows of one floating type; `Y` may have no rows if `empty`."""
     xp = namespace(X)
     if X.ndim != 2 or Y.ndim != 2 or X.shape[1] != Y.shape[1]:
         raise ParameterError(f"X, Y: matrices with the same columns are needed, got {X.shape} and {Y.shape}")
@@ -211,7 +211,7 @@ def _checked(X: Array, Y: Array, metric: Metric, *, empty: bool = False) -> tupl
     for name in ("weights", "categorical"):
         given = getattr(metric, name)
         if given is not None and len(given) != X.shape[1]:
-            raise ParameterError(f"metric {name}: one a column ({X.shape[1]}) is needed, got {len(given)}")
+            raise ParameterError(f"metric {name}: one per column ({X.shape[1]}) is needed, got {len(given)}")
     if metric.weights is not None and not all(0 <= weight < np.inf for weight in metric.weights):
         raise ParameterError("metric weights: numbers from 0 up are needed")
     both_single = X.dtype == np.float32 and Y.dtype == np.float32
@@ -220,13 +220,13 @@ def _checked(X: Array, Y: Array, metric: Metric, *, empty: bool = False) -> tupl
 
 
 def _define(metric: Metric) -> dict[str, int]:
-    """The constant that chooses the kernels' formula."""
+    """The compile-time constant that selects the formula of the kernels."""
     weighted = metric.kind == "euclidean" and metric.weights is not None
     return {"FORMULA": _FORMULA["weighted" if weighted else metric.kind]}
 
 
 def _weights(X: Array, metric: Metric) -> Array | None:
-    """What the kernels know of the columns; null for plain Euclidean distances."""
+    """The weights for the kernels; None for unweighted Euclidean distances."""
     if metric.kind == "euclidean" and metric.weights is None:
         return None
     return _device_weights(namespace(X), X.device.id, metric, X.shape[1], X.dtype)
@@ -234,7 +234,7 @@ def _weights(X: Array, metric: Metric) -> Array | None:
 
 @functools.lru_cache(maxsize=64)
 def _device_weights(xp: ModuleType, device: int, metric: Metric, d: int, dtype: np.dtype[Any]) -> Array:
-    """(d,) weights on the device; Gower's add up to 1, and those of categorical columns are negative."""
+    """(d,) weights on the device; Gower's sum to 1, and those of categorical columns are negative."""
     weights = np.ones(d) if metric.weights is None else np.asarray(metric.weights, dtype=np.float64)
     if metric.kind == "gower":
         weights = weights / weights.sum() if weights.sum() else weights
@@ -242,20 +242,20 @@ def _device_weights(xp: ModuleType, device: int, metric: Metric, d: int, dtype: 
     return xp.asarray(weights.astype(dtype))
 
 
-def _stretch(rows: int, over: int, each: int = _ROWS) -> int:
-    """How many rows a block walks over, so that the blocks of `rows` fill the device."""
+def _run_length(rows: int, over: int, each: int = _ROWS) -> int:
+    """Rows of `Y` per thread block, such that all thread blocks together fill the device."""
     wanted = 8 * limits().multiprocessors
-    count = max(1, min(-(-wanted * each // max(1, rows)), over // _LEAST_STRETCH, 65535))
+    count = max(1, min(-(-wanted * each // max(1, rows)), over // _SHORTEST_RUN, 65535))
     return -(-over // count) if over else 1
 
 
 def _launch(
-    kernel: str, X: Array, Y: Array, metric: Metric, *out: Any, rows: int, over: int, stretch: int,
+    kernel: str, X: Array, Y: Array, metric: Metric, *out: Any, rows: int, over: int, run: int,
     threads: int = _ROWS, shared: int = 0,
 ) -> None:  # fmt: skip
-    """Launch a kernel whose threads own `rows` and whose blocks walk over stretches of `over` rows."""
+    """Launch a kernel with one thread per row of `rows`, whose thread blocks loop over runs of `over` rows."""
     n, d = X.shape
     launch(
-        "distance", kernel, X, Y, _weights(X, metric), n, len(Y), d, stretch, *out,
-        over=(rows, over), each=(threads, stretch), threads=threads, shared=shared, define=_define(metric),
+        "distance", kernel, X, Y, _weights(X, metric), n, len(Y), d, run, *out,
+        over=(rows, over), each=(threads, run), threads=threads, shared=shared, define=_define(metric),
     )  # fmt: skip

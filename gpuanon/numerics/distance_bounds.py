@@ -1,9 +1,9 @@
 """Candidates for the nearest (or furthest) rows, by bounds on blocks of rows: exact, for any number of columns.
 
-A product in single precision gives all ``|y|² − 2 x·y`` of some queries, of which only the smallest in each block of
-64 rows is kept.  With the rounding error bounded, the k-th smallest of these, plus its error, bounds the k-th distance
-from above, and a block whose smallest value, minus its error, lies beyond cannot hold a candidate.  The few blocks that
-remain are measured from differences.  About half a nanosecond a pair and core, and nothing is overlooked.
+A product in single precision gives ``|y|² − 2 x·y`` for a batch of queries and all rows; only the smallest in each
+block of 64 rows is kept.  The k-th smallest of these plus its rounding error is an upper bound of the k-th distance.  A
+block whose smallest value minus its error is above the bound cannot hold a candidate.  Distances to the few remaining
+blocks are computed from differences, so the result is exact.  Cost: about half a nanosecond per pair and core.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from gpuanon.numerics.distance_host import Columns
 Host = np.ndarray[Any, Any]
 
 QUERIES = 256
-"""Queries answered at once: with a tile they stay in a core's cache."""
+"""Queries per batch: together with a tile they fit a core's cache."""
 
 _BLOCK = 64
 _TILE = 1024
-_PAIRS = 1 << 12  # (query, block) pairs measured at once
-_HUGE = 1e15  # beyond, squares might leave single precision
-_TINY = 1e-300  # below, numbers lose their digits
-_FAR = 1e30  # further than any row; finite, because products with infinity raise flags
+_PAIRS = 1 << 12  # (query, block) pairs of a batch
+_HUGE = 1e15  # larger squares may overflow single precision
+_TINY = 1e-300  # smaller numbers are denormal
+_FAR = 1e30  # further than any row; finite, because products with infinity raise floating-point flags
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +36,10 @@ class Blocks:
               norm; padding is far from everything
     radii   : (b,) the largest norm in each block
     exact   : the table in blocks, for distances from differences
-    scale, centre : what makes such a y of a row: ``row · scale − centre``
-    blur    : how far that may move a row, by rounding in double precision
+    scale, centre : y is ``row · scale − centre``
+    blur    : bound of the rounding error of y in double precision
     unit    : the largest norm, squared
-    sign    : 1 to search the nearest rows, −1 the furthest
+    sign    : 1 to search for the nearest rows, −1 for the furthest
     """
 
     factors: Host
@@ -74,7 +74,7 @@ class Blocks:
         return cls(single, radii, exact, m, scale / radius, centre / radius, blur, radius**2, sign)
 
     def candidates(self, X: Host, k: int) -> tuple[Host, Host, Host]:
-        """(query, row, distance) that hold, for each query, all rows up to its k-th distance, and few others.
+        """(query, row, distance) triples with, for each query, all rows up to its k-th distance, and few others.
 
         Queries ascend.  `X` has at most `QUERIES` rows.
         """
@@ -84,7 +84,7 @@ class Blocks:
             query, block = np.nonzero(np.ones((len(X), len(self.radii)), dtype=bool))
             return self._measured(X, query, block, None)
         least = self._least(Z)
-        # Rounding of the factors and of the product in single precision, and of what made them.
+        # Rounding of the factors, of the product in single precision, and of the inputs.
         reach = norms + self.radii[:, None]
         error = (((3 * X.shape[1] + 16) * 2.0**-24 * reach + 4 * self.blur) * reach).astype(np.float32)
         if k < len(least):
@@ -93,7 +93,7 @@ class Blocks:
             limit = np.full(len(X), np.float32(np.inf))
         block, query = np.nonzero(least - error <= limit)
         order = np.argsort(query, kind="stable")
-        # The error's slack outweighs the rounding of this sum.
+        # The slack of the error is larger than the rounding of this sum.
         return self._measured(X, query[order], block[order], limit + self.sign * norms**2)
 
     def _least(self, Z: Host) -> Host:
@@ -110,7 +110,7 @@ class Blocks:
         return least
 
     def _measured(self, X: Host, query: Host, block: Host, limit: Host | None) -> tuple[Host, Host, Host]:
-        """The rows of the blocks, measured; those beyond the query's limit (in units of the radius²) are left out."""
+        """Rows of the blocks and their distances, without those beyond the query's limit (in units of the radius²)."""
         found = [(query[:0], block[:0], np.empty(0))]
         for at in range(0, len(query), _PAIRS):
             q, b = query[at : at + _PAIRS], block[at : at + _PAIRS]

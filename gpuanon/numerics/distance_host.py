@@ -1,7 +1,7 @@
-"""Distances between rows on the host, from differences: the NumPy side of `gpuanon.numerics.distance`.
+"""Distances between rows on the host, from differences: `gpuanon.numerics.distance` for NumPy arrays.
 
-A distance is summed in float64, in the same order by every function here and by the kernels: a copy is at distance 0,
-and equal rows are at equal distances, to the bit.
+Every function here and the kernels sum a distance in float64 in the same order.  So a copy has distance 0, and equal
+rows have equal distances, to the bit.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Host = np.ndarray[Any, Any]
 
 _GROUP, _CHUNK = 4, 16  # columns, as in the kernels
 _TILE = 1 << 15  # distances of a tile: with its temporaries it fits a core's cache
-_PANEL = 1 << 20  # distances of some rows from all others, held at once by a thread
-_ROWS = 1 << 14  # rows whose pairs are computed at once by a thread
+_PANEL = 1 << 20  # distances of some rows from all others that one thread holds
+_ROWS = 1 << 14  # pairs that one thread computes at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Columns:
     """A table (m, d) as the columns of a metric.
 
     values      : (d, m) float64, or (d, b, c) in blocks of c rows
-    weights     : (d,) Gower's add up to 1
+    weights     : (d,) those of Gower's metric sum to 1
     categorical : (d,) whether only equality counts
     """
 
@@ -72,7 +72,7 @@ class Columns:
         return self._summed(difference, (*index.shape, *self.values.shape[2:]))
 
     def _summed(self, difference: Callable[[int, Host], None], shape: tuple[int, ...]) -> Host:
-        """The columns' shares, four at a time, then four fours, then those: as the kernels do, and as exact."""
+        """Sum the terms of the columns in groups of four, then in chunks of sixteen, then all: the kernels' order."""
         d = len(self.values)
         total, part, group, share = np.zeros(shape), np.empty(shape), np.empty(shape), np.empty(shape)
         for chunk in range(0, d, _CHUNK):
@@ -91,7 +91,7 @@ class Columns:
         return total
 
     def _share(self, j: int, difference: Host) -> None:
-        """Turn the differences of column j into its share of the distance."""
+        """Replace the differences of column j by its term of the distance, in place."""
         if self.squared:
             np.multiply(difference, difference, out=difference)
         elif self.categorical[j]:
@@ -103,13 +103,13 @@ class Columns:
 
 
 def row_panels(n: int, m: int) -> list[slice]:
-    """Cut `n` rows so that their distances from `m` others can be held at once."""
+    """Ranges of `n` rows whose distances from `m` others fit a panel."""
     height = max(1, min(_PANEL // max(1, m), 1024))
     return ranges(n, height)
 
 
 def tiles(height: int, m: int) -> list[slice]:
-    """Cut `m` rows into tiles whose distances from `height` rows stay in the cache."""
+    """Ranges of `m` rows whose distances from `height` rows fit the cache."""
     width = max(64, _TILE // max(1, height))
     return ranges(m, width)
 
@@ -154,7 +154,7 @@ def all_pairs(X: Host, columns: Columns, index: Host) -> Host:
 
 
 def row_sums(X: Host, Y: Host, metric: Metric) -> Host:
-    """(n,) sums of the distances without looking at pairs: O((n + m) log m) a column."""
+    """(n,) sums of the distances without a loop over pairs: O((n + m) log m) per column."""
     columns = Columns.of(Y, metric)
 
     def share(j: int) -> Host:
@@ -177,7 +177,7 @@ def _squares(x: Host, y: Host) -> Host:
 
 
 def _gaps(x: Host, y: Host) -> Host:
-    """Σ_j |x − y_j|, from the prefix sums of the sorted y, about their middle so that little cancels."""
+    """Σ_j |x − y_j|, from prefix sums of the sorted y, relative to their median so that little cancels."""
     ordered = np.sort(y)
     middle = ordered[len(y) // 2]
     prefix = np.concatenate([[0.0], np.cumsum(ordered - middle)])

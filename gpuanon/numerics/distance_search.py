@@ -1,9 +1,11 @@
-"""The k nearest rows on the host, exactly, ties and all.
+"""Exact search for the k nearest rows on the host, including ties.
 
-A search that rounds otherwise than `distance_host` (a k-d tree on few columns, `distance_bounds` on many) only
-proposes candidates.  They are measured anew from differences, and accepted when they provably hold every row that could
-be nearer than, or tied with, the k-th; otherwise more are asked for.  Rows that occur more than once are searched for
-once, and searched in once.
+A fast search with other rounding (a k-d tree for few columns, `distance_bounds` for many) only proposes candidates.
+Their distances are recomputed from differences.  The candidates are accepted if they provably contain every row that is
+nearer than the k-th or tied with it; otherwise more are requested.  Rows that occur several times are handled once, as
+queries and as candidates.
+
+The neighbours of groups (`gpuanon.masking.groups.neighbours`) are another search with another tie rule; see there.
 """
 
 from __future__ import annotations
@@ -25,13 +27,13 @@ from gpuanon.numerics.equal_rows import equal_rows_adjacent
 
 Host = np.ndarray[Any, Any]
 Proposal: TypeAlias = Callable[[Host, int], tuple[Host, Host]]
-"""(queries (q, d), count) → (q, count) rows of the table, and (q,) a distance that no other row goes below."""
+"""(queries (q, d), count) → (q, count) rows of the table, and (q,) a lower bound of the distances of all other rows."""
 
-_SMALL = 1 << 22  # pairs up to which looking at all of them beats any preparation
-_TREE_COLUMNS = 7  # beyond, a k-d tree visits so many of its leaves that bounds on blocks are faster
-_SPARE = 1  # candidates more than asked for, so that a tie shows
-_BATCH = 1 << 19  # candidates held at once
-_LARGEST = 1e150  # whose square is still a number
+_SMALL = 1 << 22  # up to this many pairs all are measured: faster than any index
+_TREE_COLUMNS = 7  # with more columns a k-d tree visits so many leaves that bounds on blocks are faster
+_SPARE = 1  # extra candidates, to detect ties
+_BATCH = 1 << 19  # candidates of a batch
+_LARGEST = 1e150  # squares of larger numbers may overflow
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -40,7 +42,7 @@ def search(X: Host, Y: Host, k: int, metric: Metric) -> tuple[Host, Host, Host]:
 
     The ties of a row are the rows of `Y` at exactly its smallest distance.
     """
-    if not all(float(np.abs(table).max(initial=0)) < _LARGEST for table in (X, Y)):  # neither is a NaN
+    if not all(float(np.abs(table).max(initial=0)) < _LARGEST for table in (X, Y)):  # false for NaN too
         raise ParameterError(
             f"X, Y: distances need finite numbers, smaller than {_LARGEST:g}",
             hint="encode or fill missing values first",
@@ -51,13 +53,13 @@ def search(X: Host, Y: Host, k: int, metric: Metric) -> tuple[Host, Host, Host]:
     answers = _Answers(np.empty((n, k)), np.empty((n, k), dtype=np.int64), np.empty(n, dtype=np.int64), table)
     few = X.shape[1] <= _TREE_COLUMNS and not columns.categorical.any()
     if n * m <= _SMALL or not (few or columns.squared):
-        _look_at_all(queries.rows, columns, min(k, m), answers)
+        _measure_all(queries.rows, columns, min(k, m), answers)
     elif few:
-        _ask(queries.rows, columns, min(k, m), answers, _tree(table.rows, columns))
+        _search_candidates(queries.rows, columns, min(k, m), answers, _tree(table.rows, columns))
     else:
-        _bound(queries.rows, columns, min(k, m), answers)
-    back = queries.inverse()
-    return answers.distance[back], answers.index[back], answers.ties[back]
+        _search_blocks(queries.rows, columns, min(k, m), answers)
+    inverse = queries.inverse()
+    return answers.distance[inverse], answers.index[inverse], answers.ties[inverse]
 
 
 def furthest(X: Host, Y: Host, metric: Metric) -> tuple[Host, Host]:
@@ -119,7 +121,7 @@ class Distinct:
 
 @dataclass(frozen=True, eq=False)
 class _Answers:
-    """What was found for the distinct queries, as rows of the table with its repetitions."""
+    """Results for the distinct queries, as rows of the table with its duplicates."""
 
     distance: Host
     index: Host
@@ -127,9 +129,9 @@ class _Answers:
     table: Distinct
 
     def put(self, rows: Host, query: Host, place: Host, distance: Host) -> None:
-        """Settle the queries `rows`, of which ``rows[query]`` (ascending) has the candidates `place`.
+        """Store the results of the queries `rows`: the candidates `place` of ``rows[query]``, `query` ascending.
 
-        Each query's candidates hold at least all distinct rows up to its k-th smallest distance.
+        The candidates of a query contain at least all distinct rows up to its k-th smallest distance.
         """
         k = self.distance.shape[1]
         counts = self.table.counts[place]
@@ -163,7 +165,7 @@ def _sorted_lists(query: Host, distance: Host, index: Host, first: Host, k: int,
     return np.asarray(order[begin[:, None] + np.arange(k)])
 
 
-def _look_at_all(X: Host, columns: Columns, k: int, answers: _Answers) -> None:
+def _measure_all(X: Host, columns: Columns, k: int, answers: _Answers) -> None:
     """Measure every pair."""
 
     def answer(rows: slice) -> None:
@@ -175,8 +177,8 @@ def _look_at_all(X: Host, columns: Columns, k: int, answers: _Answers) -> None:
     each(answer, row_panels(len(X), columns.rows))
 
 
-def _bound(X: Host, columns: Columns, k: int, answers: _Answers) -> None:
-    """Measure the pairs in the blocks that bounds do not rule out."""
+def _search_blocks(X: Host, columns: Columns, k: int, answers: _Answers) -> None:
+    """Measure the pairs in blocks that the bounds do not exclude."""
     blocks = Blocks.of(columns)
 
     def answer(at: int) -> None:
@@ -187,8 +189,8 @@ def _bound(X: Host, columns: Columns, k: int, answers: _Answers) -> None:
         each(answer, range(0, len(X), QUERIES))
 
 
-def _ask(X: Host, columns: Columns, k: int, answers: _Answers, propose: Proposal) -> None:
-    """Ask for candidates, and for more where they do not prove themselves complete."""
+def _search_candidates(X: Host, columns: Columns, k: int, answers: _Answers, propose: Proposal) -> None:
+    """Request candidates, and more of them for queries whose candidates are not provably complete."""
     waiting = np.arange(len(X))
     count = k + _SPARE
     while len(waiting):
@@ -220,7 +222,7 @@ def _tree(Y: Host, columns: Columns) -> Proposal:
     def propose(X: Host, count: int) -> tuple[Host, Host]:
         scaled = X * scale
         distance, place = tree.query(scaled, k=np.arange(1, count + 1), p=power, workers=thread_count())
-        # Scaling rounds each number: what that does to a distance, and the tree's own rounding, is taken off.
+        # The bound is lowered by the rounding error of the scaling and of the tree.
         slack = 4 * _EPSILON * X.shape[1] * (largest + np.abs(scaled).max(axis=1))
         bound = np.maximum(distance[:, -1] * (1 - 1e-12) - slack, 0) ** power
         return place, bound

@@ -1,4 +1,4 @@
-"""The leading eigenvectors of symmetric operators that are only known by their products, many at once.
+"""Leading eigenvectors of symmetric operators given by their products, for many operators at once.
 
 References
 ----------
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from gpuanon.arrays.backend import Array, namespace
 
 STEPS = 4
-"""Products of the block before the best vectors in its reach are taken."""
+"""Products per Krylov space."""
 
 
 def leading_eigenvectors(
@@ -22,16 +22,16 @@ def leading_eigenvectors(
     """Vectors (b, m, q) and values (b, q) of the q largest eigenvalues of b symmetric m × m operators.
 
     apply : (b, m, w) → (b, m, w), all operators at once
-    start : (b, m, w) random vectors, w ≥ q; a few more than q speed it up
+    start : (b, m, w) random vectors, w ≥ q; a few more than q speed up convergence
 
-    Block Krylov spaces of `STEPS` products [1], with Rayleigh and Ritz, started again from the best vectors until every
-    residual ``‖Lv − λv‖`` is below `tolerance` times the operator's largest value, or after `restarts`.  An operator
-    that has come that far is left alone while others go on.
+    Rayleigh–Ritz on block Krylov spaces of `STEPS` products [1], restarted from the best vectors until every residual
+    ``‖Lv − λv‖`` is below `tolerance` times the largest eigenvalue of the operator, or after `restarts`.  Converged
+    operators are not changed any more.
     """
     xp = namespace(start)
     w = start.shape[2]
     block = orthonormal(start)
-    moving = xp.ones(len(start), dtype=bool)
+    active = xp.ones(len(start), dtype=bool)
     values = xp.zeros((len(start), w))
     for _ in range(1 + restarts):
         basis, image = _krylov(apply, block)
@@ -40,10 +40,10 @@ def leading_eigenvectors(
         found, turn = found[:, ::-1][:, :w], turn[:, :, ::-1][:, :, :w]
         vectors = basis @ turn
         residual = xp.sqrt(((image @ turn - vectors * found[:, None])[:, :, :q] ** 2).sum(axis=1)).max(axis=1)
-        block = xp.where(moving[:, None, None], vectors, block)
-        values = xp.where(moving[:, None], found, values)
-        moving &= residual > tolerance * xp.abs(found[:, 0])
-        if not bool(moving.any()):
+        block = xp.where(active[:, None, None], vectors, block)
+        values = xp.where(active[:, None], found, values)
+        active &= residual > tolerance * xp.abs(found[:, 0])
+        if not bool(active.any()):
             break
     return block[:, :, :q], values[:, :q]
 
@@ -54,7 +54,7 @@ def _krylov(apply: Callable[[Array], Array], block: Array) -> tuple[Array, Array
     pieces, images = [block], [apply(block)]
     for _ in range(STEPS - 1):
         fresh = images[-1]
-        for _ in range(2):  # once leaves what rounding brings back
+        for _ in range(2):  # twice, against rounding errors
             for piece in pieces:
                 fresh = fresh - piece @ (piece.transpose(0, 2, 1) @ fresh)
             fresh = orthonormal(fresh)
@@ -64,7 +64,7 @@ def _krylov(apply: Callable[[Array], Array], block: Array) -> tuple[Array, Array
 
 
 def orthonormal(V: Array) -> Array:
-    """(b, m, w) orthonormal columns that span those of `V`; directions that are not there are zero."""
+    """(b, m, w) orthonormal columns that span those of `V`; missing directions are zero."""
     xp = namespace(V)
     norm = xp.sqrt((V * V).sum(axis=1, keepdims=True))
     V = V / xp.where(norm > 0, norm, 1.0)

@@ -1,8 +1,8 @@
 """Empirical conditional distributions of the rows of a table, and their inverses, for all rows at once.
 
-Rows are sorted lexicographically inside their block.  The rows that agree with x̂ on the first j columns are then
-one stretch of that order, inside it column j is ascending, and a conditional quantile is a place in the stretch:
-a product without weights, a search in the running sum of the weights with them.
+Rows are sorted lexicographically inside their block.  The rows that agree with x̂ on the first j columns are a range
+of this order in which column j ascends, and a conditional quantile is a place in the range: found by a product without
+weights, by a search in the running sum of the weights with them.
 
 References
 ----------
@@ -17,8 +17,8 @@ from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.arrays.partition import Partition, segment_maxima
 from gpuanon.arrays.threads import each
 
-_SORT_ROWS = 1 << 16  # rows that one thread sorts at once
-_PART_BITS, _TABLE_BITS = 52, 62  # of the weights of a part, which float64 holds exactly, and of all parts together
+_SORT_ROWS = 1 << 16  # rows that one thread sorts at a time
+_PART_BITS, _TABLE_BITS = 52, 62  # of the sum of weights of a part (exact in float64) and of all parts
 
 
 def lexicographic(X: Array, blocks: Partition) -> Array:
@@ -33,11 +33,11 @@ def lexicographic(X: Array, blocks: Partition) -> Array:
     part = blocks.part_of_sorted()
     if on_device(X):
         return sort(slice(0, blocks.n))
-    return np.concatenate(each(sort, stretches_of_parts(blocks, _SORT_ROWS)))
+    return np.concatenate(each(sort, ranges_of_parts(blocks, _SORT_ROWS)))
 
 
-def stretches_of_parts(p: Partition, rows: int) -> list[slice]:
-    """Cut the places of a host partition into stretches of whole parts, of about `rows` rows or one longer part."""
+def ranges_of_parts(p: Partition, rows: int) -> list[slice]:
+    """Cut the places of a host partition into ranges of whole parts, of about `rows` rows or one longer part."""
     ends = p.starts[1:]
     last = np.concatenate([np.flatnonzero(np.diff(ends // rows)), [p.parts - 1]])
     stops = ends[np.unique(last)]
@@ -48,8 +48,8 @@ def conditional_inverse(u: Array, X: Array, blocks: Partition, weights: Array | 
     """Inverse empirical conditional distribution functions, column after column (eq. 7–9 of [1]).
 
     ``x̂_j`` is the smallest value v of column j with ``F_j(v | x̂_<j) ≥ u_j``, where F_j is the distribution of
-    column j over the rows of the block whose first j values equal ``x̂_<j``.  There always are such rows, so x̂ is a
-    row of the table.
+    column j over the rows of the block whose first j values equal ``x̂_<j``.  There always are such rows, so x̂
+    is a row of the table.
 
     Parameters
     ----------
@@ -66,14 +66,14 @@ def conditional_inverse(u: Array, X: Array, blocks: Partition, weights: Array | 
     -----
     Cost : one lexicographic sort and d passes over the rows; memory O(n).
     """
-    low, _, order = conditional_stretches(u, X, blocks, weights)
+    low, _, order = conditional_ranges(u, X, blocks, weights)
     return order[low]
 
 
-def conditional_stretches(
+def conditional_ranges(
     u: Array, X: Array, blocks: Partition, weights: Array | None = None
 ) -> tuple[Array, Array, Array]:
-    """`conditional_inverse` as stretches: the rows equal to x̂ of row i are ``order[low[i]:high[i]]``.
+    """`conditional_inverse` as ranges: the rows equal to x̂ of row i are ``order[low[i]:high[i]]``.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def conditional_stretches(
     low, high = blocks.starts[labels], blocks.starts[labels + 1]
     running = None if weights is None else running_weights(weights[order], blocks)
     if on_device(X):
-        return *_stretches_cuda(u, X[order], labels, blocks.starts, running), order
+        return *_ranges_cuda(u, X[order], labels, blocks.starts, running), order
     new = _first_places(blocks)
     for j in range(X.shape[1]):
         place = quantile_place(u[:, j], low, high, running)
@@ -95,8 +95,8 @@ def conditional_stretches(
     return low, high, order
 
 
-def _stretches_cuda(u: Array, rows: Array, labels: Array, starts: Array, running: Array | None) -> tuple[Array, Array]:
-    """The stretches by nested searches in the sorted `rows`, one thread a record (``kernels/empirical_inverse.cu``)."""
+def _ranges_cuda(u: Array, rows: Array, labels: Array, starts: Array, running: Array | None) -> tuple[Array, Array]:
+    """The ranges by nested searches in the sorted `rows`, one thread per record (``kernels/empirical_inverse.cu``)."""
     from gpuanon.arrays.kernels import launch, pieces
 
     xp = namespace(rows)
@@ -113,9 +113,9 @@ def _stretches_cuda(u: Array, rows: Array, labels: Array, starts: Array, running
 def cell_cdfs(x: Array, cells: Array, weights: Array | None = None) -> Array:
     """Conditional distribution functions of the piecewise uniform distribution over cells (eq. 6 and 10 of [1]).
 
-    Row i of the table fills the unit cell ``cells[i] + [0, 1)^d`` with its weight.  Any rectangular partition of
-    space becomes such unit cells by a monotone map of each axis, under which conditional distribution functions do
-    not change.
+    Row i of the table spreads its weight uniformly over the unit cell ``cells[i] + [0, 1)^d``.  Any rectangular
+    partition of space becomes such unit cells by a monotone map of each axis, under which conditional distribution
+    functions do not change.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def cell_cdfs(x: Array, cells: Array, weights: Array | None = None) -> Array:
     for j in range(d):
         values = cells[order, j]
         _, run = runs(new)
-        # (stretch, value) ascends along the order, so one search finds the value inside every point's stretch.
+        # (run, value) ascends along the order, so one search finds the value inside the run of every point.
         width = int(values.max()) + 1
         keys, wanted = run * width + values, run[low] * width + at[:, j]
         first, last = xp.searchsorted(keys, wanted, side="left"), xp.searchsorted(keys, wanted, side="right")
@@ -162,8 +162,8 @@ def running_weights(weights: Array, parts: Partition) -> Array:
 
     A part's unit is a power of two, so small that the part's weights sum to less than 2^52 of them and those of all
     parts to less than 2^62, and cancels inside the part.  Weights are rounded to it (whole numbers and other short
-    ones are multiples of it as they are), those above 0 to 1 at least.  Sums of whole numbers are exact in any order:
-    a parallel scan on a device gives what the host gives.  A part without any weight counts as unweighted.
+    ones are multiples of it as they are), those above 0 to at least 1.  Sums of whole numbers are exact in any order,
+    so a parallel scan on a device gives the same as the host.  A part without any weight counts as unweighted.
     """
     xp = namespace(weights)
     weights = weights.astype(np.float64, copy=False)
@@ -171,7 +171,7 @@ def running_weights(weights: Array, parts: Partition) -> Array:
     part = parts.part_of_sorted()
     weights = xp.where((largest > 0)[part], weights, 1.0)
     bits = min(_PART_BITS, _TABLE_BITS - parts.parts.bit_length())
-    # Below 2 to these powers lie the largest weight and the number of rows, so their product holds the part's sum.
+    # Powers of two above the largest weight and above the number of rows: their product is above the part's sum.
     weight_bits = xp.frexp(xp.where(largest > 0, largest, 1.0))[1].astype(np.int64)
     size_bits = xp.frexp(parts.sizes.astype(np.float64))[1].astype(np.int64)
     units = xp.rint(xp.ldexp(weights, (bits - weight_bits - size_bits)[part])).astype(np.int64)
@@ -180,7 +180,7 @@ def running_weights(weights: Array, parts: Partition) -> Array:
 
 
 def quantile_place(u: Array, low: Array, high: Array, running: Array | None = None) -> Array:
-    """(n,) first place of each stretch ``low:high`` at which the stretch's share, up to and with it, reaches `u`.
+    """(n,) first place of each range ``low:high`` at which the share of the range up to this place reaches `u`.
 
     running : (places + 1,) running sum of weights in whole units, or None for equal weights
     """

@@ -1,7 +1,7 @@
-"""Sums of float64 without any rounding, so that the order and the partitioning of the rows change nothing.
+"""Exact sums of float64, so that the order and the partitioning of the rows change nothing.
 
-A float64 is a whole number of units of 2^-1074; a sum of them is kept as one Python integer.  What a
-distributed run adds up part by part is therefore equal, to the bit, to what one pass over the whole gives.
+A float64 is a multiple of 2^-1074; a sum is kept as one Python integer in this unit.  So the sums of a distributed run,
+merged over its parts, equal those of one pass over the table to the bit.
 
 References
 ----------
@@ -23,8 +23,8 @@ import numpy as np
 from gpuanon.errors import ParameterError
 
 _UNIT = 1074  # the smallest positive float64 is 2^-1074
-_CHUNK = 1 << 15  # rows whose temporaries stay in the cache
-_SCALE = 600  # huge and tiny terms are moved by 2^600, where neither overflow nor underflow can happen
+_CHUNK = 1 << 15  # rows whose temporaries fit the cache
+_SCALE = 600  # huge and tiny terms are scaled by 2^∓600, so that neither overflow nor underflow can happen
 _SPLITTER = 2.0**27 + 1
 
 
@@ -68,12 +68,12 @@ class Moments:
 
 
 def exact_sum(values: np.ndarray[Any, Any]) -> float:
-    """The sum of finite `values` (n,), rounded once: equal to `math.fsum`, in array speed."""
+    """The sum of finite `values` (n,), rounded once: equal to `math.fsum`, but vectorised."""
     return float(Fraction(Moments.of(values).total, 1 << _UNIT))
 
 
 def _ranges(values: np.ndarray[Any, Any]) -> list[tuple[np.ndarray[Any, Any], int]]:
-    """Split by size into parts, each scaled by a power of two to a harmless range, with the exponent taken out."""
+    """Split by magnitude into parts, each scaled by a power of two against overflow and underflow; and exponents."""
     size = np.abs(values)
     if not np.isfinite(size.max()):
         raise ParameterError("values: finite numbers are needed")
@@ -86,7 +86,7 @@ def _ranges(values: np.ndarray[Any, Any]) -> list[tuple[np.ndarray[Any, Any], in
 
 
 def _shift(number: int, bits: int) -> int:
-    """`number` times 2^bits, which is a whole number here: every float64 is one of units of 2^-1074."""
+    """`number` times 2^bits, which is a whole number here: every float64 is a multiple of 2^-1074."""
     return number << bits if bits >= 0 else number >> -bits
 
 

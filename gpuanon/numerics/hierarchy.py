@@ -1,8 +1,8 @@
-"""Hierarchical categories as numbers: an indicator for every node, and the leaf whose whole path fits best.
+"""Hierarchical categories as numbers: one indicator per node, decoded to the leaf whose path fits best.
 
-Flat indicators put all leaves at one distance.  With an indicator for every ancestor as well, leaves of one branch lie
-nearer, so they are mixed rather with each other, and a leaf that a linear method has blurred is still decoded inside
-the branch that the other levels point to.  No impossible combination of levels can come out.
+With indicators of the leaves only, all leaves are at one distance.  With indicators of the ancestors too, leaves of
+one branch are nearer, so they are rather mixed with each other, and a leaf that a linear method has blurred is still
+decoded inside the branch that the other levels indicate.  Impossible combinations of levels cannot occur.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from gpuanon.errors import ParameterError
 def path_matrix(ancestors: Array) -> Array:
     """(leaves, nodes) 1 where a node lies on the leaf's path, 0 elsewhere; levels from the leaves up.
 
-    ancestors : (leaves, levels) the leaf's number in each level, from 0; the first level tells all leaves apart.  A
-                level with a single node says nothing and has no column
+    ancestors : (leaves, levels) the leaf's number in each level, from 0; in the first level all are different.  A level
+                with a single node has no column
     """
     xp = namespace(ancestors)
     if ancestors.ndim != 2 or len(xp.unique(ancestors[:, 0])) != len(ancestors):
-        raise ParameterError("ancestors: (leaves, levels) with a first level that tells all leaves apart is needed")
+        raise ParameterError("ancestors: (leaves, levels) with different leaves in the first level is needed")
     columns = []
     for level in range(ancestors.shape[1]):
         nodes = xp.unique(ancestors[:, level])
@@ -42,5 +42,5 @@ def encode_paths(leaves: Array, paths: Array, weights: Array | None = None) -> A
 
 def decode_paths(scores: Array, paths: Array, weights: Array | None = None) -> Array:
     """(n,) the leaf whose own encoding is nearest to the row of `scores` (n, nodes); ties go to the lower leaf."""
-    # With e = w (2p − 1), ‖s − e‖² = ‖s‖² + Σ w² − 2 Σ w s (2p − 1): leaves differ by the path's Σ w s alone.
+    # With e = w (2p − 1), ‖s − e‖² = ‖s‖² + Σ w² − 2 Σ w s (2p − 1): leaves differ by Σ w s over their path only.
     return ((scores if weights is None else scores * weights) @ paths.T).argmax(axis=1)

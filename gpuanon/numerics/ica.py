@@ -24,29 +24,29 @@ def fastica(
     """Unmixing matrices (b, c, c) of whitened, zero-padded (b, length, c) rows; sources are ``Z @ Wᵀ``.
 
     rows  : (b,) how many rows of each part are not padding
-    alive : (b, c) False for components that were dropped: they stay themselves and touch no other
+    alive : (b, c) False for components that were dropped: they are mapped to themselves
     W     : the start, by default the identity (the principal axes)
 
-    A part stops when no axis turns any more (``1 − |⟨new, old⟩| < tolerance``) or after `iterations`; an axis that has
-    not settled is still an axis, so that is no error.  Parts do not influence each other.
+    A part stops when its axes have converged (``1 − |⟨new, old⟩| < tolerance``) or after `iterations`.  Axes that have
+    not converged are still valid axes, so this is not an error.  Parts do not influence each other.
     """
     xp = namespace(Z)
     eye = xp.eye(Z.shape[2], dtype=Z.dtype)
-    dead = xp.where(alive, 0.0, 1.0)[:, :, None] * eye
+    dropped = xp.where(alive, 0.0, 1.0)[:, :, None] * eye
     both = alive[:, :, None] & alive[:, None, :]
     count = rows.astype(Z.dtype)[:, None, None]
     start = xp.broadcast_to(eye, both.shape) if W is None else W
-    W = _orthogonalise(xp.where(both, start, 0.0) + dead)
-    turning = xp.ones(len(Z), dtype=bool)
+    W = _orthogonalise(xp.where(both, start, 0.0) + dropped)
+    active = xp.ones(len(Z), dtype=bool)
     for _ in range(iterations):
         g = xp.tanh(Z @ W.transpose(0, 2, 1))
-        slope = 1.0 - (g * g).sum(axis=1)[:, :, None] / count  # padding is zero and tanh(0) = 0: it adds nothing
+        slope = 1.0 - (g * g).sum(axis=1)[:, :, None] / count  # padding adds nothing: tanh(0) = 0
         step = (g.transpose(0, 2, 1) @ Z) / count - slope * W  # eq. 8.43
-        new = _orthogonalise(xp.where(both, step, 0.0) + dead)
+        new = _orthogonalise(xp.where(both, step, 0.0) + dropped)
         change = xp.abs(xp.abs((new * W).sum(axis=2)) - 1.0).max(axis=1)
-        W = xp.where(turning[:, None, None], new, W)
-        turning &= change >= tolerance
-        if not bool(turning.any()):
+        W = xp.where(active[:, None, None], new, W)
+        active &= change >= tolerance
+        if not bool(active.any()):
             break
     return W
 
@@ -64,8 +64,8 @@ def independent_axes(
 ) -> tuple[Axes, Array]:
     """Principal axes of each part, and the unmixing matrix (g, c, c) of its whitened coordinates.
 
-    Principal components below `smallest` of the largest are dropped first: whitening would blow their rounding
-    up to the size of data.
+    Principal components below `smallest` times the largest are dropped first: whitening would scale their rounding
+    errors to the size of data.
     """
     xp = namespace(X)
     axes = principal_axes(X, p, smallest)
@@ -83,7 +83,7 @@ def independent_axes(
 
 
 def whitening(axes: Axes, p: Partition) -> Array:
-    """(g, d, c) matrices that lead centred rows to uncorrelated coordinates of variance 1; zero where dropped."""
+    """(g, d, c) matrices that map centred rows to uncorrelated coordinates of variance 1; zero where dropped."""
     xp = namespace(axes.V)
     root = xp.sqrt(p.sizes.astype(axes.s.dtype))[:, None]
     return axes.V * xp.where(axes.s > 0, root / xp.where(axes.s > 0, axes.s, 1.0), 0.0)[:, None]

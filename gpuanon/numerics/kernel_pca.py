@@ -1,4 +1,4 @@
-"""Kernel principal components of a table, and the projection of new rows on them, without an n × m kernel matrix.
+"""Kernel principal components of a table, and projections of new rows, without an n × m kernel matrix.
 
 Exact up to a few thousand rows; beyond, by Nyström's method: rows are described by their kernel values with m
 landmarks, ``φ(x) = K_mm^{-1/2} k(x)``, and the components are those of φ over a sample of the rows.  Either way
@@ -32,11 +32,11 @@ EXACT_ROWS = 3000
 
 LANDMARKS = 1000
 
-_SAMPLE = 32  # rows of the sample for each landmark: the components are those of the sample
-_CELLS = 1 << 18  # of a tile of kernel values: it stays in a core's cache
-_ROWS = 128  # rows of X a block, as in products.cuh
-_NOTHING = 1e-12  # share of the largest eigenvalue below which a direction is rounding
-_FEW = 10  # where less than a tenth of the components are wanted, they are found without the others
+_SAMPLE = 32  # rows of the sample per landmark; the components are those of the sample
+_TILE = 1 << 18  # kernel values of a tile: they fit a core's cache
+_ROWS = 128  # rows of X per thread block, as in products.cuh
+_NOTHING = 1e-12  # eigenvalues below this share of the largest are rounding errors
+_FEW = 10  # if fewer than a tenth of the components are needed, an iterative solver finds only these
 _SMALL = 200
 
 
@@ -71,25 +71,25 @@ POLYNOMIAL = Kernel()
 
 
 def kernel_matrix(X: Array, Y: Array, kernel: Kernel = POLYNOMIAL) -> Array:
-    """(n, m) kernel values of the rows of `X` (n, d) and `Y` (m, d), stored: for a tile, or for landmarks."""
+    """(n, m) kernel values of the rows of `X` (n, d) and `Y` (m, d), stored; for a tile, or for landmarks."""
     xp = namespace(X)
     if kernel.kind == "polynomial":
         K = X @ Y.T
         K += X.dtype.type(kernel.constant)
         return _power(K, kernel.degree)
-    centre = Y.mean(axis=0)  # smaller numbers cancel less
+    centre = Y.mean(axis=0)  # smaller numbers, less cancellation
     X, Y = X - centre, Y - centre
     scale = X.dtype.type(kernel.gamma)
     x, y = (X * X).sum(axis=1, keepdims=True), (Y * Y).sum(axis=1, keepdims=True)
     left = xp.concatenate([2 * scale * X, -scale * x, xp.full_like(x, -scale)], axis=1)
     right = xp.concatenate([Y, xp.ones_like(y), y], axis=1)
     K = left @ right.T
-    xp.minimum(K, 0, out=K)  # −γ‖x − y‖², which rounding may leave above 0
+    xp.minimum(K, 0, out=K)  # −γ‖x − y‖², which rounding may make positive
     return xp.exp(K, out=K)
 
 
 def kernel_product(X: Array, Y: Array, W: Array, kernel: Kernel = POLYNOMIAL) -> Array:
-    """(n, q) K(X, Y) W for weights `W` (m, q), the kernel matrix never stored.
+    """(n, q) K(X, Y) W for weights `W` (m, q), without storing the kernel matrix.
 
     Cost : n · m · (d + q); memory O(n q).
     """
@@ -102,7 +102,7 @@ def kernel_product(X: Array, Y: Array, W: Array, kernel: Kernel = POLYNOMIAL) ->
     if on_device(X):
         _product_cuda(X, Y, W, kernel, out)
         return out
-    step = max(1, _CELLS // max(1, len(Y)))
+    step = max(1, _TILE // max(1, len(Y)))
 
     def fill(at: int) -> None:
         np.matmul(kernel_matrix(X[at : at + step], Y, kernel), W, out=out[at : at + step])
@@ -140,12 +140,12 @@ class KernelPCA:
     """Kernel principal components; see `fit`.
 
     kernel    : the kernel
-    landmarks : (m, d) the rows that carry the components
+    landmarks : (m, d) the rows whose kernel values express the components
     weights   : (m, c) and offset (c,): a projection is ``K(x, landmarks) weights − offset``
     variances : (c,) of the projections of the fitted rows, descending
-    share     : of the variance that the components hold
-    captured  : of the variance that the landmarks can express at all (1 when exact)
-    total     : variance of all components together; None when all of them are here
+    share     : share of the variance that the components explain
+    captured  : share of the variance in the span of the landmarks (1 when exact)
+    total     : variance of all components; None if `variances` has all of them
     """
 
     kernel: Kernel
@@ -168,10 +168,10 @@ class KernelPCA:
         landmarks: int = LANDMARKS,
         exact_rows: int = EXACT_ROWS,
     ) -> KernelPCA:
-        """Fit the components of the rows of `X` (n, d) that hold `share` of the variance, at most `components`.
+        """Fit the components of the rows of `X` (n, d) that explain `share` of the variance, at most `components`.
 
-        Beyond `exact_rows` rows, `landmarks` of them, evenly spread over the table, carry the components (Nyström).
-        A component's sign makes its largest weight positive.
+        Tables of more than `exact_rows` rows use `landmarks` evenly spaced rows (Nyström).  The sign of a component is
+        such that its largest weight is positive.
         """
         if not 0 < share <= 1:
             raise ParameterError(f"share: a number above 0 and up to 1 is allowed, got {share}")
@@ -190,7 +190,7 @@ class KernelPCA:
         return out
 
     def cut(self, share: float, components: int | None) -> KernelPCA:
-        """The first components that hold `share` of the variance, at most `components`, with their signs settled."""
+        """The first components that explain `share` of the variance, at most `components`, with normalised signs."""
         xp = namespace(self.weights)
         total = float(self.variances.sum()) if self.total is None else self.total
         running = np.cumsum(self.variances) / total if total > 0 else np.ones(1)
@@ -223,7 +223,7 @@ def _exact(X: Array, kernel: Kernel, components: int | None = None) -> KernelPCA
     real = int((values > _NOTHING * xp.maximum(values[0], 0)).sum())
     values, vectors = values[: max(1, real)], vectors[:, : max(1, real)]
     weights = vectors / xp.sqrt(xp.where(values > 0, values, 1))
-    # Centring a new row's kernel values k: (k − mean k − means + mean) weights, and the columns of weights add up to 0.
+    # Centring a new row's kernel values k: (k − mean k − means + mean) weights, and the columns of weights sum to 0.
     weights -= weights.mean(axis=0)
     variances = np.maximum(to_host(values), 0) / n
     offset = (means @ weights).astype(X.dtype)
@@ -233,20 +233,20 @@ def _exact(X: Array, kernel: Kernel, components: int | None = None) -> KernelPCA
 
 
 def _leading(K: Array, count: int) -> tuple[Array, Array]:
-    """The largest eigenvalues of a symmetric matrix, descending, and their vectors: `count` of them or more."""
+    """The largest eigenvalues of a symmetric matrix, descending, and their vectors; at least `count` of them."""
     if on_device(K) or len(K) <= _SMALL or count * _FEW >= len(K):
         values, vectors = namespace(K).linalg.eigh(K)
         return values[::-1], vectors[:, ::-1]
     from scipy.sparse.linalg import eigsh
 
-    start = np.cos(np.arange(len(K), dtype=np.float64) ** 2)  # any start will do, if it is always the same
+    start = np.cos(np.arange(len(K), dtype=np.float64) ** 2)  # a fixed start, so that results are repeatable
     values, vectors = eigsh(K, count, which="LA", v0=start)
     order = np.argsort(values)[::-1]
     return values[order], vectors[:, order]
 
 
 def _nystrom(X: Array, kernel: Kernel, landmarks: int) -> KernelPCA:
-    """All components within the span of some landmarks."""
+    """All components in the span of the landmarks."""
     xp = namespace(X)
     L = X[_spread(len(X), landmarks, X)]
     K = kernel_matrix(L.astype(np.float64), L.astype(np.float64), kernel)
@@ -276,6 +276,6 @@ def _mean_square(X: Array, kernel: Kernel) -> float:
 
 
 def _spread(n: int, count: int, reference: Array) -> Array:
-    """`count` of `n` rows, evenly spread."""
+    """`count` of `n` rows, evenly spaced."""
     rows = np.arange(n) if count >= n else (np.arange(count) * n + n // 2) // count
     return like(rows, reference)

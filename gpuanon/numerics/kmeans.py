@@ -1,4 +1,4 @@
-"""k-means of many parts in lock step, its start drawn from the records' own random numbers.
+"""k-means of many parts in lock step, with initial centres drawn by the random numbers of the records.
 
 References
 ----------
@@ -17,9 +17,9 @@ def kmeans(Y: Array, uniforms: Array, iterations: int = 50) -> tuple[Array, Arra
 
     uniforms : (b, m, q) random numbers of the rows: the c-th column draws the c-th of q centres [1]
 
-    A row is drawn with probability proportional to its squared distance from the centres so far: the row with the
-    least ``−log u / distance²`` is exactly that.  Ties go to the lower row and the lower centre; a cluster that
-    loses all its rows keeps its centre.
+    A row is drawn with probability proportional to its squared distance from the previous centres, as the row with the
+    least ``−log u / distance²``.  Ties go to the lower row and the lower centre; a cluster without rows keeps its
+    centre.
     """
     xp = namespace(Y)
     centres = seeds(Y, uniforms)
@@ -39,7 +39,7 @@ def kmeans(Y: Array, uniforms: Array, iterations: int = 50) -> tuple[Array, Arra
 
 
 def seeds(Y: Array, uniforms: Array) -> Array:
-    """(b, q, d) starting centres."""
+    """(b, q, d) initial centres."""
     xp = namespace(Y)
     race = -xp.log(uniforms)
     chosen = race[:, :, 0].argmin(axis=1)

@@ -1,6 +1,6 @@
 """Kolmogorov–Smirnov distances of two samples, on NumPy or CuPy arrays.
 
-Only distances are given, no p-values: an original and its release are dependent samples, for which the
+Only distances are computed, no p-values: an original and its release are dependent samples, for which the
 two-sample test is not valid.
 """
 
@@ -56,8 +56,8 @@ def _sorted(x: Array, y: Array) -> tuple[Array, Array]:
 def _excess(x: Array, y: Array) -> float:
     """``sup F_x − F_y`` of sorted samples.
 
-    F_x − F_y rises at values of x only, so its supremum stands at one of them (or is 0, far to the left); of equal
-    values of x the last counts, which is where the rank is largest.
+    F_x − F_y rises at values of x only, so its supremum is at one of them (or 0, left of all values).  Of equal
+    values of x the last one has the largest rank.
     """
     xp = namespace(x)
     share_x = xp.arange(1, len(x) + 1) / len(x)

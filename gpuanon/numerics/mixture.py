@@ -1,4 +1,4 @@
-"""The Gaussian mixture of a partition: one component a group, all groups at once."""
+"""The Gaussian mixture of a partition, one component per group; all groups at once."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition, segment_covariances, segment_means, segment_sums
+from gpuanon.arrays.ranges import row_ranges
 from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.rosenblatt import whiten
 
-_ROWS = 1 << 14  # rows that one thread draws at once
-_GRAIN = 2.0**30  # components that agree to 1 / _GRAIN in every entry are one
-_NOTHING = 200.0  # below the logarithm of any weight that matters, and far from underflow
+_ROWS = 1 << 14  # rows that one thread draws at a time
+_GRAIN = 2.0**30  # components whose entries all agree to 1 / _GRAIN are merged
+_NOTHING = 200.0  # subtracted from the log weight of a group without weight: negligible, but far from underflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,14 +48,12 @@ class Mixture:
                     noisy[:, j] += self.factors[mine, j, i] * normal[:, i]
             return noisy
 
-        n = len(component)
-        step = n if on_device(component) else _ROWS
-        return xp.concatenate(each(some, [slice(at, min(at + step, n)) for at in range(0, n, max(step, 1))]))
+        return xp.concatenate(each(some, row_ranges(component, _ROWS)))
 
     def merged(self, parts: Partition) -> tuple[Mixture, Array]:
-        """The components part after part, equal ones of a part united, and the (parts + 1,) offsets of the parts.
+        """The components sorted by part, equal ones of a part merged, and the (parts + 1,) offsets of the parts.
 
-        Groups of equal records, common in discretised tables, have equal components; uniting them is exact.
+        Groups of equal records, common in discretised tables, have equal components; merging them is exact.
         """
         xp = namespace(self.means)
         entries = xp.concatenate([self.means, self.factors.reshape(len(self.means), -1)], axis=1)
@@ -72,7 +71,7 @@ def group_mixture(X: Array, groups: Partition, jitter: float, weights: Array | N
     xp = namespace(X)
     means, covariances, totals = group_moments(X, groups, weights)
     factors, whitening = whiten(covariances, jitter)
-    # A group without weight counts next to nothing beside the others, and by its size where all are without.
+    # A group without weight is negligible beside the others; if no group has weight, sizes are the weights.
     log_weights = xp.log(xp.where(totals > 0, totals, groups.sizes)) - xp.where(totals > 0, 0.0, _NOTHING)
     return Mixture(means, factors, whitening, log_weights)
 
@@ -80,7 +79,7 @@ def group_mixture(X: Array, groups: Partition, jitter: float, weights: Array | N
 def group_moments(X: Array, groups: Partition, weights: Array | None = None) -> tuple[Array, Array, Array]:
     """(g, d) means, (g, d, d) covariances (divisor: the total weight) and (g,) total weights, in two passes.
 
-    A group without weight has the moments of its records as if they were equal, and a total of 0.
+    A group without weight has the unweighted moments of its records, and a total of 0.
     """
     xp = namespace(X)
     if weights is None:

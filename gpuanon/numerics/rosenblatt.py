@@ -1,9 +1,9 @@
 """Rosenblatt's transformation of a Gaussian mixture: conditional distribution functions, column after column.
 
-Many mixtures at once: block b transforms its own samples under its own components.  Both lie block after block, so
-that two arrays of offsets say which belong together.  With Λ = L Lᵀ and the whitening matrix W = L⁻¹, the j-th
-standardised conditional residual of a component is the j-th entry of W (x − mean), and its conditional deviation
-is 1 / W_jj: one product gives all d conditionals of [2], eq. 12–14 (the paper prints a minus where a plus belongs).
+Many mixtures at once: the samples of block b are transformed under the components of block b.  Both are sorted by
+block, with two arrays of offsets.  With Λ = L Lᵀ and the whitening matrix W = L⁻¹, the j-th standardised conditional
+residual of a component is the j-th entry of W (x − mean), and its conditional deviation is 1 / W_jj: one product gives
+all d conditionals of [2], eq. 12–14 (the paper has a minus sign where a plus is correct).
 
 References
 ----------
@@ -24,13 +24,13 @@ from gpuanon.errors import ParameterError
 
 Floats = np.ndarray[Any, Any]
 
-TILE = 1 << 15  # (sample, component) cells of a tile: its handful of float64 arrays stay in the second-level cache
-_TILES = 32  # tiles that a thread takes at once, one after the other in the same memory
-_VANISHED = 1e-200  # posterior weights that sum to less have lost their digits to underflow
+TILE = 1 << 15  # (sample, component) pairs of a tile: its few float64 arrays fit the second-level cache
+_TILES = 32  # tiles of one task, processed one after the other in the same memory
+_VANISHED = 1e-200  # smaller sums of posterior weights have lost their precision to underflow
 
-# erfcx(t / √2) as a ratio of two polynomials in t (a row each, lowest power first).  It interpolates in 16 points, the
-# Chebyshev nodes of t / (t + 3.5), computed with 60 digits: off by 2.3e-13 of itself at most on 0 ≤ t ≤ 38, beyond
-# which the density underflows.  Only positive terms are added, so no order of addition loses digits.
+# erfcx(t / √2) as a ratio of two polynomials in t (one per row, lowest power first).  It interpolates at 16 points, the
+# Chebyshev nodes of t / (t + 3.5), computed with 60 digits: relative error at most 2.3e-13 on 0 ≤ t ≤ 38, beyond which
+# the density underflows.  Only positive terms are added, so no order of addition loses precision.
 _RATIO = np.array(
     [
         [
@@ -64,16 +64,16 @@ _SIGN, _BIT = np.uint64(1 << 63), np.uint64(1)
 def conditional_cdfs(
     x: Array, sample_starts: Array, means: Array, whitening: Array, log_weights: Array, component_starts: Array
 ) -> Array:
-    """Conditional distribution functions of a Gaussian mixture at `x`, one mixture a block (eq. 12–14 of [2]).
+    """Conditional distribution functions of a Gaussian mixture at `x`, one mixture per block (eq. 12–14 of [2]).
 
     ``u[i, j] = F_j(x[i, j] | x[i, :j])``.  When the samples of a block follow its mixture, the rows of `u` are
     uniform on (0, 1)^d.
 
     Parameters
     ----------
-    x : (n, d) samples, block after block
+    x : (n, d) samples, sorted by block
     sample_starts : (blocks + 1,) int64; block b holds the samples ``sample_starts[b]:sample_starts[b + 1]``
-    means : (c, d) means of the components, block after block
+    means : (c, d) means of the components, sorted by block
     whitening : (c, d, d) lower triangular inverses of the Cholesky factors of the covariances
     log_weights : (c,) logarithms of the components' weights, up to a constant for each block; −inf is weight 0
     component_starts : (blocks + 1,) int64; block b holds the components ``component_starts[b]:component_starts[b + 1]``
@@ -84,7 +84,7 @@ def conditional_cdfs(
 
     Notes
     -----
-    Cost : O(samples · components · d²) a block; memory O(n d) and a few tiles.
+    Cost : O(samples · components · d²) per block; memory O(n d) and a few tiles.
     """
     if on_device(x):
         return _conditional_cdfs_cuda(x, sample_starts, means, whitening, log_weights, component_starts)
@@ -94,37 +94,37 @@ def conditional_cdfs(
 def _conditional_cdfs_numpy(
     x: Floats, sample_starts: Floats, means: Floats, whitening: Floats, log_weights: Floats, component_starts: Floats
 ) -> Floats:
-    """Stretches of samples against all components of their block, on all cores."""
+    """Ranges of samples against all components of their block, on all cores."""
     u = np.empty_like(x)
-    stretches = []
+    tasks = []
     for block in range(len(sample_starts) - 1):
         components = slice(int(component_starts[block]), int(component_starts[block + 1]))
         rows = _TILES * _rows_of_tile(components.stop - components.start)
         stop = int(sample_starts[block + 1])
         cuts = [(at, min(at + rows, stop)) for at in range(int(sample_starts[block]), stop, rows)]
-        stretches += [(slice(*cut), components) for cut in cuts]
+        tasks += [(slice(*cut), components) for cut in cuts]
 
-    def transform(stretch: tuple[slice, slice]) -> None:
-        samples, components = stretch
-        u[samples] = _stretch(x[samples], means[components], whitening[components], log_weights[components])
+    def transform(task: tuple[slice, slice]) -> None:
+        samples, components = task
+        u[samples] = _transform_range(x[samples], means[components], whitening[components], log_weights[components])
 
-    each(transform, stretches)
+    each(transform, tasks)
     return u
 
 
 def _rows_of_tile(components: int) -> int:
-    """Samples that make a tile with so many components."""
+    """Samples of a tile with this number of components."""
     return max(16, TILE // max(1, components))
 
 
-def _stretch(x: Floats, means: Floats, whitening: Floats, log_weights: Floats) -> Floats:
+def _transform_range(x: Floats, means: Floats, whitening: Floats, log_weights: Floats) -> Floats:
     """(m, d) conditional distribution functions of m samples under c components, tile after tile.
 
-    What does not depend on the sample is computed once, and the tiles share their memory: fresh memory for each would
-    cost as much time in page faults as the arithmetic.
+    Terms that do not depend on the sample are computed once, and the tiles share their memory: page faults of fresh
+    memory for each tile would cost as much time as the arithmetic.
     """
     means, whitening = means.astype(np.float64, copy=False), whitening.astype(np.float64, copy=False)
-    forms = _linear_forms(means - means[0], whitening)  # origin near the samples: less cancels
+    forms = _linear_forms(means - means[0], whitening)  # origin near the samples: less cancellation
     samples = np.column_stack([x - means[0], np.ones(len(x))])
     log_scales = np.log(whitening.diagonal(axis1=1, axis2=2))
     constants = np.exp(log_weights + np.cumsum(log_scales, axis=1).T - log_scales.T - log_weights.max())
@@ -140,21 +140,21 @@ def _stretch(x: Floats, means: Floats, whitening: Floats, log_weights: Floats) -
 
 
 def _tile(samples: Floats, forms: Floats, constants: Floats, u: Floats, memory: Floats) -> Floats:
-    """Fill `u` for a tile of samples; returns which of them are so far from every component that the weights vanish.
+    """Fill `u` for a tile of samples; return which samples are so far from every component that the weights underflow.
 
-    The posterior weights are carried as they are, so that one exponential serves the normal density and the normal
-    distribution function; what does not depend on the sample (weight and scale) is multiplied in by the sums over
-    components.  Lost samples have to be done again in logarithms.
+    The posterior weights are not kept as logarithms, so that one exponential serves the normal density and the normal
+    distribution function.  Factors that do not depend on the sample (weight and scale) are multiplied in by the sums
+    over components.  Samples with underflow have to be recomputed in logarithms.
     """
     shape = len(samples), forms.shape[2]
-    cells = memory[:, : shape[0] * shape[1]]
-    posterior, y, density, below = (row.reshape(shape) for row in cells[:4])
+    pairs = memory[:, : shape[0] * shape[1]]
+    posterior, y, density, below = (row.reshape(shape) for row in pairs[:4])
     posterior[...] = 1.0
     totals = np.empty(u.shape)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # only in samples that are done again
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # only in samples that are recomputed
         for j, form in enumerate(forms):
             np.matmul(samples, form, out=y)
-            _density_and_below(cells[1], cells[2], cells[3:5], cells[5:])
+            _density_and_below(pairs[1], pairs[2], pairs[3:5], pairs[5:])
             below *= posterior
             np.matmul(posterior, constants[j], out=totals[:, j])
             np.matmul(below, constants[j], out=u[:, j])
@@ -171,13 +171,13 @@ def _linear_forms(means: Floats, whitening: Floats) -> Floats:
 
 
 def _density_and_below(y: Floats, density: Floats, ratio: Floats, powers: Floats) -> None:
-    """exp(−y²/2) into `density` and 2 Φ(−y) into ``ratio[0]`` for (cells,) `y`.
+    """exp(−y²/2) into `density` and 2 Φ(−y) into ``ratio[0]`` for (pairs,) `y`.
 
-    2 Φ(−t) = exp(−t²/2) erfcx(t/√2) for t ≥ 0, where erfcx is smooth: a ratio of two polynomials stands in for it, both
-    of which are one matrix product with the powers of t.  Nothing cancels, so the relative error is below 5e-13
+    2 Φ(−t) = exp(−t²/2) erfcx(t/√2) for t ≥ 0, where erfcx is smooth: it is approximated by a ratio of two polynomials,
+    both computed by one matrix product with the powers of t.  Nothing cancels, so the relative error is below 5e-13
     wherever Φ is a normal number.
 
-    ratio : (2, cells), overwritten;  powers : (9, cells), the first row ones, the others overwritten
+    ratio : (2, pairs), overwritten;  powers : (9, pairs), the first row ones, the others overwritten
     """
     np.abs(y, out=powers[1])
     for i in range(2, _POWERS):
@@ -187,8 +187,8 @@ def _density_and_below(y: Floats, density: Floats, ratio: Floats, powers: Floats
     below, work = np.matmul(_RATIO, powers, out=ratio)
     below /= work
     below *= density
-    # 2 minus that where y < 0, by integer operations on the sign, at a quarter of a selection's cost: the bits of 2.0
-    # are those of the sign shifted by one.
+    # 2 minus that where y < 0, by integer operations on the sign bit, at a quarter of the cost of np.where: the bits of
+    # 2.0 are the sign bit shifted by one.
     sign, bits = work.view(np.uint64), below.view(np.uint64)
     np.bitwise_and(y.view(np.uint64), _SIGN, out=sign)
     np.bitwise_xor(bits, sign, out=bits)
@@ -211,13 +211,13 @@ def _tile_in_logs(samples: Floats, forms: Floats, log_scales: Floats, log_weight
 def _conditional_cdfs_cuda(
     x: Array, sample_starts: Array, means: Array, whitening: Array, log_weights: Array, component_starts: Array
 ) -> Array:
-    """The same by the kernel in ``kernels/rosenblatt.cu``: a thread a sample, float64 sums whatever the type of `x`."""
+    """The same by the kernel in ``kernels/rosenblatt.cu``: one thread per sample, sums in float64."""
     from gpuanon.arrays.kernels import launch, limits, pieces
 
     xp = namespace(x)
     n, d = x.shape
     real = x.dtype
-    state = 4 * d * np.dtype(np.float64).itemsize  # what a thread keeps
+    state = 4 * d * np.dtype(np.float64).itemsize  # bytes per thread
     threads = next((count for count in (128, 64, 32) if count * state <= limits().shared), 0)
     in_shared = threads > 0
     threads = threads or 128
@@ -231,7 +231,8 @@ def _conditional_cdfs_cuda(
         columns, transformed = xp.ascontiguousarray(x[at].T), xp.empty((d, at.stop - at.start), dtype=real)
         scratch = None if in_shared else xp.empty((4, *transformed.shape), dtype=np.float64)
         arguments = (columns, rows, component_starts, tiles, len(rows) - 1, len(transformed[0]), d, *mixture, scratch)
-        most = (at.stop - at.start) // threads + len(rows) - 1  # tiles: how many there are, only the device knows
+        # An upper bound of the number of tiles, which is known on the device only.
+        most = (at.stop - at.start) // threads + len(rows) - 1
         shared = threads * state if in_shared else 0
         launch("rosenblatt", "rosenblatt", *arguments, transformed, over=most, each=1, threads=threads, shared=shared)
         u[at] = transformed.T
@@ -254,7 +255,7 @@ def whiten(covariances: Array, jitter: float = 0.0) -> tuple[Array, Array]:
     d = covariances.shape[1]
     loaded = covariances + jitter * xp.eye(d, dtype=covariances.dtype)
     L, W = xp.zeros_like(loaded), xp.zeros_like(loaded)
-    # A pivot below this share of the largest variance is rounding, not spread.
+    # A pivot below this share of the largest variance is a rounding error.
     smallest = 64 * d * np.finfo(loaded.dtype).eps * xp.max(loaded.diagonal(axis1=1, axis2=2), axis=1)
     for j in range(d):
         pivot = loaded[:, j, j] - (L[:, j, :j] ** 2).sum(axis=1)

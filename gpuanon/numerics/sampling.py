@@ -1,7 +1,7 @@
-"""A repeatable simple random sample of rows, for measures that cannot look at every row.
+"""A repeatable simple random sample of rows, for measures that cannot use every row.
 
-The sample of a measure is no secret: it is drawn with a fixed key, so that a figure can be computed again.
-Masking never draws from here.
+The sample of a measure is not secret: it is drawn with a fixed key, so that a figure can be reproduced.
+Masking never uses this module.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PUBLIC = Key(b"the sample of a measure is no secret")
 
 
 def sample_rows(n: int, size: int, name: str) -> np.ndarray[Any, Any]:
-    """`size` of `n` rows without replacement, ascending, on the host; all of them when `size` is not below `n`."""
+    """`size` of `n` rows without replacement, ascending, on the host; all rows if `size` ≥ `n`."""
     if size < 1:
         raise ParameterError(f"sample: at least one row is needed, got {size}")
     rows = np.arange(n, dtype=np.int64)
@@ -29,10 +29,10 @@ def sample_rows(n: int, size: int, name: str) -> np.ndarray[Any, Any]:
 
 
 def share_error(size: int, n: int, confidence: float = 0.95) -> float:
-    """How far the distribution function of a sample of `size` may lie from that of all `n` rows, anywhere.
+    """Bound of the largest distance between the distribution functions of a sample of `size` and of all `n` rows.
 
     The bound of Dvoretzky, Kiefer and Wolfowitz, ``sqrt(ln(2 / (1 − confidence)) / (2 size))``, which holds
-    without replacement as well; 0 when every row was looked at.
+    without replacement as well; 0 if every row is in the sample.
     """
     if not 0 < confidence < 1:
         raise ParameterError(f"confidence: a number between 0 and 1 is allowed, got {confidence}")

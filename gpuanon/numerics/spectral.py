@@ -1,4 +1,4 @@
-"""Spectral coordinates: rows on the surface that the data lie on (the Laplacian eigenmap).
+"""Spectral coordinates of rows (Laplacian eigenmap).
 
 References
 ----------
@@ -18,7 +18,7 @@ from gpuanon.numerics.affinity import degrees, normalised_product
 from gpuanon.numerics.eigen import STEPS, leading_eigenvectors
 
 DENSE = 8192
-"""Rows of a part up to which its affinities are stored while its eigenvectors are sought (256 MB in float32)."""
+"""Rows of a part up to which its affinities are stored while its eigenvectors are computed (256 MB in float32)."""
 
 _PAIRS = 256
 _EXTRA = 4
@@ -40,8 +40,8 @@ def spectral_coordinates(Z: Array, q: int, sigma: float | None, start: Array) ->
         image = apply(V)
         return image - first @ (first.transpose(0, 2, 1) @ image)
 
-    # The largest eigenvector is known, √degree with the value 1: without it the others are found in half the steps.
-    if m <= DENSE and 2 * STEPS * width(q) >= m:  # many vectors of few rows: all of them at once
+    # The first eigenvector is known: √degree, of eigenvalue 1.  Deflating it halves the steps for the others.
+    if m <= DENSE and 2 * STEPS * width(q) >= m:  # many vectors of few rows: a full decomposition
         matrix = rest(xp.zeros((len(Z), m, m)) + xp.eye(m))
         vectors = xp.linalg.eigh(0.5 * (matrix + matrix.transpose(0, 2, 1)))[1][:, :, ::-1][:, :, : q - 1]
     else:
@@ -58,7 +58,7 @@ def width(q: int) -> int:
 
 
 def median_distances(Z: Array) -> Array:
-    """(b,) median distance of two rows, over up to 256 rows spread evenly over each part; 1 when that is 0."""
+    """(b,) median distance of two rows, over up to 256 evenly spaced rows of each part; 1 if that is 0."""
     xp = namespace(Z)
     m = Z.shape[1]
     picks = xp.arange(min(m, _PAIRS)) * m // min(m, _PAIRS)

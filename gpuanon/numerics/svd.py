@@ -1,9 +1,9 @@
 """Principal axes of many small (or a few large) groups at once, through Gram matrices.
 
-The Gram matrix squares the condition number: a singular value below 1e-8 of the largest drowns in rounding, and two
-axes near that level are not orthogonal to each other.  Hence two things: axes below a stated tolerance (1e-6 of
-the largest by default) are dropped, and what remains is orthonormalised by a second Gram matrix (as in
-Cholesky QR, twice [1]_) before a small singular value decomposition gives the final axes.
+The Gram matrix squares the condition number: singular values below 1e-8 of the largest are lost in rounding, and axes
+near that level are not orthogonal to each other.  Therefore axes below a tolerance (by default 1e-6 of the largest) are
+dropped, and the others are orthonormalised by a second Gram matrix (as in CholeskyQR2 [1]_) before a small singular
+value decomposition gives the final axes.
 
 References
 ----------
@@ -27,7 +27,7 @@ from gpuanon.numerics.lockstep import centre, sum_over_tiles
 TOLERANCE = 1e-6
 
 _LARGE = 1 << 15
-"""Parts above this many rows are summed up tile by tile."""
+"""Larger parts are summed tile by tile."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Axes:
 def principal_axes(X: Array, p: Partition, tolerance: float = TOLERANCE) -> Axes:
     """Principal axes of the rows of each part: c = min(d, rows of the largest part) of them.
 
-    A part with fewer rows than columns is decomposed from the side of its rows, so wide data cost
+    A part with fewer rows than columns is decomposed through the Gram matrix of its rows, so wide data cost
     O(rows² · columns), not O(columns³).
     """
     xp = namespace(X)
@@ -88,7 +88,7 @@ def axes_of(Z: Array, tolerance: float = TOLERANCE) -> tuple[Array, Array]:
 
 
 def _axes_of_large(X: Array, p: Partition, tolerance: float) -> tuple[Array, Array, Array]:
-    """Means (d,), axes (d, d) and singular values (d,) of one long part, tile by tile."""
+    """Means (d,), axes (d, d) and singular values (d,) of one large part, tile by tile."""
     d = X.shape[1]
     first = X[p.order[0]]
 
@@ -143,7 +143,7 @@ def _final(L: Array, W: Array, s: Array, tolerance: float) -> tuple[Array, Array
 
 
 def _signed(V: Array) -> Array:
-    """Turn each axis so that its entry of largest size is positive: a decomposition has no sign of its own."""
+    """Flip each axis so that its entry of largest magnitude is positive: the sign of an axis is arbitrary."""
     xp = namespace(V)
     largest = xp.take_along_axis(V, xp.abs(V).argmax(axis=1)[:, None], axis=1)
     return V * xp.where(largest < 0, -1.0, 1.0)

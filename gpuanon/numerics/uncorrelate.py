@@ -1,4 +1,4 @@
-"""Columns made uncorrelated: by drawing their order again, by ranks, or by a rotation that is exact.
+"""Make columns uncorrelated: by new random orders, by ranks, or exactly, by orthonormalisation.
 
 References
 ----------
@@ -46,9 +46,9 @@ def correlations(S: Array, others: Array, batch: Batch) -> Array:
 def decorrelate(columns: Array, batch: Batch, tol: float, draws: Draws) -> int:
     """Reorder the `columns` (b, c, length), in place, until no two of a part correlate by more than `tol`.
 
-    Column after column, against those before it: drawn again up to 32 times; from the best of these draws on, what
-    correlates is subtracted and the column's values are put in the order of the rest [1].  Returns the number of
-    parts in which that did not succeed.
+    Each column is made uncorrelated with those before it: its order is drawn again up to 32 times; then, from the best
+    draw on, the correlated part is subtracted and the column's values are put in the order of the residual [1].
+    Returns the number of parts in which this did not succeed.
     """
     xp = namespace(columns)
     S = standardised(columns, batch)[0]
@@ -74,19 +74,19 @@ def decorrelate(columns: Array, batch: Batch, tol: float, draws: Draws) -> int:
 
 
 def _some(batch: Batch, at: Array) -> Batch:
-    """Some parts of a batch."""
+    """The parts `at` of a batch."""
     return Batch(batch.parts[at], batch.rows[at], batch.valid[at])
 
 
 def _best_draw(S: Array, j: int, some: Batch, at: Array, tol: float, draws: Draws) -> tuple[Array, Array]:
-    """Of four random orders of column `j` the first within `tol`, else the best; and its largest correlation (b,)."""
+    """The first of four random orders of column `j` within `tol`, else the best; and its largest correlation (b,)."""
     xp = namespace(S)
     words = draws.take(some.rows.reshape(-1)).words(4).reshape(*some.rows.shape, 4).transpose(0, 2, 1)
     orders = random_order(words, some.valid[:, None])
     drawn = xp.take_along_axis(S[at, j : j + 1], orders, axis=2)
     worst = xp.abs(correlations(drawn, S[at, :j], some)).max(axis=2)
     good = worst <= tol
-    # The first that is good enough, not the best: among good ones the draw stays uniform.
+    # The first order within `tol`, not the best: so the draw is uniform among these.
     choice = xp.where(good.any(axis=1), good.argmax(axis=1), worst.argmin(axis=1))[:, None]
     order = xp.take_along_axis(orders, choice[:, :, None], axis=1)[:, 0]
     return order, xp.take_along_axis(worst, choice, axis=1)[:, 0]
@@ -105,7 +105,7 @@ def _by_ranks(S: Array, j: int, some: Batch, at: Array, tol: float) -> tuple[Arr
     for _ in range(_RANK_STEPS):
         if not bool((least > tol).any()):
             break
-        # Steer the order, not the values: what the ranked column still correlates is taken off the target.
+        # Only the order changes, not the values: the remaining correlation is subtracted from the target.
         target = target - now @ others
         ranks = _ranks(xp.where(some.valid, target[:, 0], np.inf))
         now = correlations(xp.take_along_axis(ordered, ranks, axis=1)[:, None], others, some)
@@ -129,38 +129,38 @@ def _reorder(arrays: tuple[Array, Array], j: int, at: Array, order: Array) -> No
 
 
 def restore_covariance(columns: Array, swapped: Array, batch: Batch, draws: Draws) -> Array:
-    """Turn and stretch `swapped` (b, c, length) as little as possible so that it has the covariance of `columns`.
+    """Change `swapped` (b, c, length) linearly, as little as possible, so that it has the covariance of `columns`.
 
-    The columns are orthonormalised symmetrically [2], twice, because once leaves the rounding of an ill-conditioned
-    correlation matrix; then they receive the correlations and deviations of `columns`.  Where swapped columns are
-    linearly dependent (it happens in groups of a few rows), random noise is added first: a tenth of a deviation.
+    The columns are orthonormalised symmetrically [2], twice, because once leaves rounding errors for an ill-conditioned
+    correlation matrix; then they receive the correlations and deviations of `columns`.  If swapped columns are linearly
+    dependent (as happens in groups of a few rows), random noise of a tenth of a deviation is added first.
     """
     xp = namespace(columns)
     S, means, deviations = standardised(columns, batch)
-    alive = deviations > 0
-    if bool((alive.sum(axis=(1, 2)) >= xp.maximum(batch.valid.sum(axis=1), 1)).any()):
+    varying = deviations > 0
+    if bool((varying.sum(axis=(1, 2)) >= xp.maximum(batch.valid.sum(axis=1), 1)).any()):
         raise ParameterError(
             "orthonormal: a group has as many columns as rows, so swapped columns cannot be orthonormal in it",
             hint="a basis per group (svd or ica) has fewer columns than a group has rows",
         )
     W = standardised(swapped, batch)[0]
-    singular = xp.flatnonzero(_spectrum(W, alive, batch)[0].min(axis=1) < _SINGULAR)
+    singular = xp.flatnonzero(_spectrum(W, varying, batch)[0].min(axis=1) < _SINGULAR)
     if len(singular):
         some = _some(batch, singular)
         noise = draws.take(some.rows.reshape(-1)).normal(W.shape[1]).reshape(*some.rows.shape, -1).transpose(0, 2, 1)
-        W[singular] = standardised(W[singular] + 0.1 * noise * alive[singular], some)[0]
+        W[singular] = standardised(W[singular] + 0.1 * noise * varying[singular], some)[0]
     for _ in range(2):
-        values, vectors = _spectrum(W, alive, batch)
+        values, vectors = _spectrum(W, varying, batch)
         W = ((vectors / xp.sqrt(values)[:, None]) @ vectors.transpose(0, 2, 1)) @ W
     values, vectors = xp.linalg.eigh(correlations(S, S, batch))
     root = (vectors * xp.sqrt(xp.clip(values, 0, None))[:, None]) @ vectors.transpose(0, 2, 1)
     return (root @ W) * deviations + means
 
 
-def _spectrum(W: Array, alive: Array, batch: Batch) -> tuple[Array, Array]:
+def _spectrum(W: Array, varying: Array, batch: Batch) -> tuple[Array, Array]:
     """Eigenvalues and vectors of the correlation matrices; a constant column counts as uncorrelated."""
     xp = namespace(W)
     R = correlations(W, W, batch)
     diagonal = xp.arange(R.shape[1])
-    R[:, diagonal, diagonal] += xp.where(alive[:, :, 0], 0.0, 1.0)
+    R[:, diagonal, diagonal] += xp.where(varying[:, :, 0], 0.0, 1.0)
     return xp.linalg.eigh(R)  # type: ignore[no-any-return]

@@ -1,8 +1,8 @@
 """How often each value occurs: exact for few distinct values, a bounded sketch for many, mergeable either way.
 
-Values are kept to as many leading bits as leave at most `LIMIT` distinct ones.  Cutting bits is nested and
-the number of distinct values only falls with it, so the result is a function of the values alone: the order
-and the partitioning of the rows change nothing.
+Values are truncated to the most leading bits that leave at most `LIMIT` distinct ones.  Truncations are nested and
+the number of distinct values falls with every bit, so the result depends on the values only, not on the order or the
+partitioning of the rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class ValueCounts:
 
     keys   : (m,) uint64, ordered as the values are, lowest `cut` bits zero
     counts : (m,) int64
-    cut    : bits cut off; 0 means exact
+    cut    : number of truncated bits; 0 means exact
     """
 
     keys: np.ndarray[Any, Any]
@@ -48,8 +48,8 @@ class ValueCounts:
 
 
 def _to_keys(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Map float64 to uint64 so that order is kept (negative numbers have their bits turned)."""
-    bits = (np.ascontiguousarray(values, dtype=np.float64) + 0.0).view(np.uint64)  # + 0.0: there is one zero only
+    """Map float64 to uint64 so that order is kept (the bits of negative numbers are inverted)."""
+    bits = (np.ascontiguousarray(values, dtype=np.float64) + 0.0).view(np.uint64)  # + 0.0: −0 becomes 0
     return np.where(bits >> np.uint64(63), ~bits, bits | np.uint64(1 << 63))
 
 
@@ -66,7 +66,7 @@ def _cut(keys: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
 def _gather(
     keys: np.ndarray[Any, Any], counts: np.ndarray[Any, Any]
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Unite equal keys."""
+    """Merge equal keys."""
     order = np.argsort(keys, kind="stable")
     keys, counts = keys[order], counts[order]
     starts = np.flatnonzero(np.concatenate([np.ones(min(1, len(keys)), dtype=bool), keys[1:] != keys[:-1]]))
@@ -74,13 +74,13 @@ def _gather(
 
 
 def _bounded(keys: np.ndarray[Any, Any], counts: np.ndarray[Any, Any], cut: int) -> ValueCounts:
-    """Cut the fewest bits, at least `cut`, that leave at most `LIMIT` distinct keys; `keys` are sorted."""
+    """Truncate the fewest bits, at least `cut`, that leave at most `LIMIT` distinct keys; `keys` are sorted."""
     if len(keys) <= LIMIT:
         return ValueCounts(keys, counts, cut)
-    # Neighbours fall together once the highest bit in which they differ is cut.
+    # Neighbours become equal once the highest bit in which they differ is truncated.
     differing = np.ceil(np.log2((keys[1:] ^ keys[:-1]).astype(np.float64) + 1)).astype(np.int64)
-    stay_apart = len(keys) - np.cumsum(np.bincount(differing, minlength=_BITS + 1))
-    low = max(cut, int(np.argmax(stay_apart <= LIMIT)) - 1)  # - 1: rounding of log2 may overshoot by one
+    distinct = len(keys) - np.cumsum(np.bincount(differing, minlength=_BITS + 1))
+    low = max(cut, int(np.argmax(distinct <= LIMIT)) - 1)  # - 1: rounding of log2 may overshoot by one
     while True:
         shorter = _gather(_cut(keys, low), counts)
         if len(shorter[0]) <= LIMIT:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from gpuanon.running.exchange import collect, scatter, whole_file
 from gpuanon.running.workspace import Workspace
-from gpuanon.tables.files.reading import read_stretch
+from gpuanon.tables.files.reading import read_row_range
 from gpuanon.tables.rows import Rows
 from gpuanon.tables.table import Table
 
@@ -114,7 +114,7 @@ class FilePart:
     skip: int = 0
 
     def read(self, columns: Sequence[str] | None = None) -> Rows:
-        rows = read_stretch(self.file, self.groups, self.skip, self.rows, columns)
+        rows = read_row_range(self.file, self.groups, self.skip, self.rows, columns)
         rows = rows if columns is None else rows.select(list(columns))
         return Rows(Table.of(rows), np.arange(self.first, self.first + self.rows, dtype=np.int64))
 

@@ -1,4 +1,4 @@
-"""What a column's type and values do not allow, in words that hold counts of rows and never a value."""
+"""Check types and values of columns; messages contain counts of rows, never a value."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HOLDS = {
 
 
 def kind_fault(name: str, role: str, kind: str | None, transform: str, holds: str) -> str | None:
-    """Why a column that holds this cannot be of this kind, or None."""
+    """Why a column of the family `holds` cannot have this role, kind or transform; or None."""
     if holds == "other":
         if role in ("quasi", "sensitive", "weight") or kind is not None:
             return (
@@ -52,7 +52,7 @@ def kind_fault(name: str, role: str, kind: str | None, transform: str, holds: st
 def value_faults(
     name: str, role: str, transform: str, levels: Sequence[Any] | None, column: pa.ChunkedArray
 ) -> list[str]:
-    """What is wrong with the values of a column that is to be masked or used as a weight."""
+    """Problems with the values of a column that is to be masked or used as a weight."""
     faults = []
     if levels is not None:
         faults += _level_faults(name, levels, column)
@@ -83,13 +83,13 @@ def number_faults(name: str, transform: str, values: np.ndarray[Any, Any]) -> li
 
 
 def _level_faults(name: str, levels: Sequence[Any], column: pa.ChunkedArray) -> list[str]:
-    """Levels that are not of the column's type, stand twice, or leave values without a place."""
+    """Levels that are not of the column's type or occur twice, and values that are not among them."""
     import pyarrow as pa
 
     from gpuanon.tables.codes import lookup
 
     if len(set(levels)) < len(levels):
-        return [f"column {name!r}: levels: one stands twice"]
+        return [f"column {name!r}: levels: one occurs twice"]
     try:
         known = pa.array(levels).cast(value_type(column.type))
     except (pa.ArrowException, TypeError, ValueError):
@@ -99,7 +99,7 @@ def _level_faults(name: str, levels: Sequence[Any], column: pa.ChunkedArray) -> 
 
 
 def _weight_faults(name: str, column: pa.ChunkedArray) -> list[str]:
-    """A sample weight must be known, and not negative."""
+    """Weights that are null or negative."""
     values = floats(column)
     missing, negative = int(np.isnan(values).sum()), int((values < 0).sum())
     faults = [f"column {name!r}: a weight must not be null, {missing} rows are"] if missing else []

@@ -1,4 +1,4 @@
-"""Columns of any dataframe as Arrow, and Arrow back as a column of the same kind and type."""
+"""Convert columns of any dataframe to Arrow, and Arrow back to a column of the same library and type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Series = nw.Series[Any]
 
-# What pandas finds in a column of Python objects, where it is one type of value throughout.
+# Results of pandas' infer_dtype for columns of Python objects with one type of value.
 _UNIFORM = frozenset(
     {"string", "integer", "floating", "mixed-integer-float", "boolean", "decimal"}
     | {"date", "time", "timedelta", "datetime", "empty"}
@@ -30,10 +30,16 @@ def to_arrow(series: Series) -> pa.ChunkedArray:
     if isinstance(native, pa.ChunkedArray):
         return native
     if series.implementation.is_pandas_like() and _objects(native):
-        _refuse_mixed(native, series.name)
+        _check_one_type(native, series.name)
     try:
         return pa.chunked_array([series.to_arrow()])
-    except (pa.ArrowException, TypeError, ValueError, ArithmeticError, NotImplementedError):  # they quote cell values
+    except (
+        pa.ArrowException,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        NotImplementedError,
+    ):  # they quote values
         raise InputError(
             f"column {series.name!r}: its values cannot be read (type {_type_name(native)})",
             hint="make them all numbers, all text or all dates, or leave the column out",
@@ -41,7 +47,7 @@ def to_arrow(series: Series) -> pa.ChunkedArray:
 
 
 def column_type(series: Series) -> tuple[pa.DataType, tuple[Any, ...] | None]:
-    """The Arrow type of the column, and its levels in order where somebody ordered them."""
+    """The Arrow type of the column, and its levels if it is an ordered categorical."""
     import pyarrow as pa
 
     native = series.to_native()
@@ -54,7 +60,7 @@ def column_type(series: Series) -> tuple[pa.DataType, tuple[Any, ...] | None]:
 
 
 def from_arrow(values: pa.Array, like: Series) -> Series:
-    """`values` as a column of the kind, type and name of `like`."""
+    """`values` as a column of the library, type and name of `like`."""
     implementation = like.implementation
     if implementation.is_pyarrow():
         return _wrap(_arrow_column(values, like.to_native().type), like)
@@ -91,12 +97,12 @@ def gather(series: Series, rows: Any) -> Series:
 
 
 def _wrap(native: Any, like: Series) -> Series:
-    """Back in narwhals, under the name of `like`."""
+    """A native column as a narwhals series with the name of `like`."""
     return cast(Series, nw.from_native(native, series_only=True, allow_series=True).alias(like.name))
 
 
 def _type_name(native: Any) -> str:
-    """The type of a column; not its text, which lists the categories of a categorical one."""
+    """The name of a column's type; not `str(dtype)`, which lists the categories of a categorical."""
     dtype = getattr(native, "dtype", None)
     return dtype.name if isinstance(dtype, np.dtype) else type(dtype).__name__
 
@@ -106,12 +112,12 @@ def _objects(native: Any) -> bool:
     return bool(native.dtype == object)
 
 
-def _refuse_mixed(native: Any, name: str) -> None:
-    """Refuse a column of Python objects of several types (Arrow would fail with a cell value in its message)."""
+def _check_one_type(native: Any, name: str) -> None:
+    """Raise for a column of Python objects of several types (Arrow's own error message would quote a value)."""
     import pandas as pd
 
     found = pd.api.types.infer_dtype(native, skipna=True)
-    if found == "date" and native.dropna().map(type).nunique() > 1:  # a moment is a date too, and would be cut to one
+    if found == "date" and native.dropna().map(type).nunique() > 1:  # a datetime is also a date, and would be truncated
         found = "mixed"
     if found not in _UNIFORM:
         raise InputError(
@@ -138,6 +144,6 @@ def _pandas_column(values: pa.Array, like: Any) -> Any:
         return pd.Series(pd.Categorical(values.to_pylist(), dtype=dtype))
     if _objects(like):
         return pd.Series(values.to_pylist(), dtype=object)
-    if hasattr(dtype, "__from_arrow__"):  # nullable, Arrow-backed, string and zoned types know how
+    if hasattr(dtype, "__from_arrow__"):  # nullable, Arrow-backed, string and time zone types
         return pd.Series(dtype.__from_arrow__(values))
     return pd.Series(values.to_numpy(zero_copy_only=False)).astype(dtype)

@@ -1,7 +1,7 @@
-"""A made-up health registry of any size, for the demo, the tests and the benchmarks.
+"""A synthetic health registry of any size, for the demo, the tests and the benchmarks.
 
-Nobody in it exists.  The columns hang together as they do in a real one (age drives disease, disease and
-education drive cost), so that masking has something to lose.
+The columns are correlated as in a real registry (age drives disease, disease and education drive cost), so that a loss
+of utility by masking can be measured.
 
 column       type                    nulls  what it is
 -----------  ----------------------  -----  -----------------------------------------------------------------
@@ -74,7 +74,7 @@ k = 5
 
 
 def registry_recipe() -> str:
-    """A recipe (TOML) that suits the registry: what an intruder may know is quasi, diagnosis and cost are sensitive."""
+    """A recipe (TOML) for the registry: what an intruder may know is quasi, diagnosis and cost are sensitive."""
     return _RECIPE.replace("LEVELS", json.dumps(EDUCATION))
 
 
@@ -90,7 +90,7 @@ def make_registry(rows: int, seed: int = 0) -> pa.Table:
 
     Returns
     -------
-    A `pyarrow.Table` with the columns in the head of this module.
+    A `pyarrow.Table` with the columns listed in the module docstring.
     """
     import pyarrow as pa
 
@@ -111,7 +111,7 @@ def _plan(rows: int) -> list[tuple[int, int]]:
 
 
 def _batch(number: int, count: int, seed: int) -> pa.Table:
-    """Batch `number`, of `count` rows, from a stream of its own."""
+    """Batch `number`, of `count` rows, from its own random stream."""
     import pyarrow as pa
 
     rng = np.random.default_rng(np.random.SeedSequence(entropy=seed, spawn_key=(number,)))
@@ -123,7 +123,7 @@ def _batch(number: int, count: int, seed: int) -> pa.Table:
 
 
 def _people(rng: np.random.Generator, n: int) -> dict[str, Floats]:
-    """Who they are: age, sex, region, education, income."""
+    """Age, sex, region, education, income."""
     age = np.floor(18 + 82 * rng.beta(1.3, 1.9, n))
     male = rng.random(n) > 0.49 + 0.002 * (age - 50)
     sizes = np.linspace(2.5, 0.4, len(REGIONS)) ** 1.5
@@ -140,7 +140,7 @@ def _people(rng: np.random.Generator, n: int) -> dict[str, Floats]:
 
 
 def _body(rng: np.random.Generator, people: dict[str, Floats]) -> dict[str, Floats]:
-    """How they live, what the laboratory finds, what they have."""
+    """Smoking, body mass, laboratory values, diagnosis."""
     age, male, education = people["age"], people["male"], people["education"]
     n = len(age)
     smoker = rng.random(n) < _logistic(-1.1 - 0.3 * (education - 2) - 0.02 * (age - 45) + 0.3 * male)
@@ -190,7 +190,7 @@ def _diagnosis(
 
 
 def _care(rng: np.random.Generator, people: dict[str, Floats]) -> dict[str, Floats]:
-    """What care they got, when, and what it cost."""
+    """Visits, admission, cost."""
     age, male, smoker = people["age"], people["male"], people["smoker"]
     education, diagnosis = people["education"], people["diagnosis"]
     n = len(age)
@@ -217,7 +217,7 @@ def _logistic(x: Floats) -> Floats:
 
 
 def _identifiers(first: int, count: int) -> pa.Array:
-    """Unique 10-character identifiers whose order says nothing (multiplication modulo 10^9 by a number prime to 10)."""
+    """Unique 10-character identifiers in no informative order (multiplication modulo 10^9 by a number prime to 10)."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -10,23 +10,23 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Family: TypeAlias = Literal["number", "time", "text", "flag", "levels", "nothing", "other"]
-"""What a type holds: numbers, points or lengths of time, text, booleans, a fixed set of levels that are not text, only
-nulls, or what cannot be encoded."""
+"""What a type represents: numbers, times or durations, text, booleans, a fixed set of levels that are not text, only
+nulls, or values that cannot be encoded."""
 
 
 def value_type(type_: pa.DataType) -> pa.DataType:
-    """The type of the values: a dictionary's values, anything else itself."""
+    """The type of the values: of a dictionary type its value type, else the type itself."""
     import pyarrow as pa
 
     return type_.value_type if pa.types.is_dictionary(type_) else type_
 
 
 def family(type_: pa.DataType) -> Family:
-    """What the type holds."""
+    """The family of an Arrow type."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(type_):
-        # Whoever made categories of numbers did so on purpose; and a new number has no place among them.
+        # Numbers stored as categories are levels: a value that is not among them could not be stored.
         found = family(type_.value_type)
         return "levels" if found in ("number", "time", "flag") else found
     t, types = type_, pa.types

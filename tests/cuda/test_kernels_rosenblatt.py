@@ -17,7 +17,7 @@ from gpuanon.arrays import kernels
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.masking.operations.resample import resample
-from gpuanon.numerics.empirical import conditional_stretches, running_weights
+from gpuanon.numerics.empirical import conditional_ranges, running_weights
 from gpuanon.numerics.rosenblatt import conditional_cdfs
 from tests.cuda.fixtures import host
 from tests.cuda.support.fake_cupy import fake_cupy
@@ -191,8 +191,8 @@ def test_the_inverse_is_the_smallest_value_that_reaches_u(
     p = Partition.from_labels(labels)
     with fake_cupy() as cp:
         given_weights = None if weights is None else cp.asarray(weights)
-        low, high, order = map(host, conditional_stretches(cp.asarray(u), cp.asarray(X), on(cp, p), given_weights))
-        for ours, twins in zip((low, high, order), conditional_stretches(u, X, p, weights), strict=True):
+        low, high, order = map(host, conditional_ranges(cp.asarray(u), cp.asarray(X), on(cp, p), given_weights))
+        for ours, twins in zip((low, high, order), conditional_ranges(u, X, p, weights), strict=True):
             np.testing.assert_array_equal(ours, twins)
     np.testing.assert_array_equal(X[order[low]], naive_inverse(u, X, labels, weights))
     np.testing.assert_array_equal(X[order[high - 1]], X[order[low]])
@@ -204,8 +204,8 @@ def test_the_inverse_takes_every_type_of_column(cp: Any, dtype: type) -> None:
     X, u = rng.integers(0, 5, size=(70, 3)).astype(dtype), rng.uniform(size=(70, 3))
     u[:4] = [[0, 0, 0], [1, 1, 1], [0, 1, 0], [0.5, 0.5, 0.5]]
     p = Partition.from_labels(rng.integers(0, 3, 70))
-    device = conditional_stretches(cp.asarray(u), cp.asarray(X), on(cp, p))
-    for ours, twins in zip(device, conditional_stretches(u, X, p), strict=True):
+    device = conditional_ranges(cp.asarray(u), cp.asarray(X), on(cp, p))
+    for ours, twins in zip(device, conditional_ranges(u, X, p), strict=True):
         np.testing.assert_array_equal(host(ours), twins)
 
 
@@ -223,8 +223,8 @@ def test_weights_of_many_digits_give_what_numpy_gives_to_the_bit(cp: Any) -> Non
         for a, (x, _) in zip(labels, X, strict=True)
     ]
     u = np.column_stack([borders, rng.random(300)])
-    device = conditional_stretches(cp.asarray(u), cp.asarray(X), on(cp, p), cp.asarray(weights))
-    for ours, twins in zip(device, conditional_stretches(u, X, p, weights), strict=True):
+    device = conditional_ranges(cp.asarray(u), cp.asarray(X), on(cp, p), cp.asarray(weights))
+    for ours, twins in zip(device, conditional_ranges(u, X, p, weights), strict=True):
         np.testing.assert_array_equal(host(ours), twins)
     key = Key(bytes(range(32)))
     ours = resample(on(cp, p), key.draws(cp.arange(300)), cp.asarray(weights))
@@ -238,7 +238,7 @@ def test_nothing_is_copied_to_the_host(cp: Any) -> None:
     mixtures = [cp.asarray(array) for array in Mixtures((40, 24), (4, 9), 4, np.float64).arrays()]
     X, blocks = cp.asarray(np.random.default_rng(0).integers(0, 3, size=(64, 4)) * 1.0), on(cp, Partition.whole(64))
     cp.transfers.clear()
-    conditional_stretches(conditional_cdfs(*mixtures), X, blocks)
+    conditional_ranges(conditional_cdfs(*mixtures), X, blocks)
     assert cp.transfers.copies == []
 
 

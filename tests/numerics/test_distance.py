@@ -204,9 +204,9 @@ def test_distinct_rows_are_found_whatever_their_hashes(monkeypatch):
         (lambda X: nearest(X * np.nan, X), "finite"),
         (lambda X: nearest(X, X + np.inf), "finite"),
         (lambda X: nearest(X, X * 1e200), "smaller than 1e"),
-        (lambda X: nearest(X, X, Metric(weights=(1.0,))), "metric weights: one a column"),
+        (lambda X: nearest(X, X, Metric(weights=(1.0,))), "metric weights: one per column"),
         (lambda X: nearest(X, X, Metric(weights=(1.0, -1.0, 1.0))), "from 0 up"),
-        (lambda X: nearest(X, X, Metric("gower", None, (True,))), "metric categorical: one a column"),
+        (lambda X: nearest(X, X, Metric("gower", None, (True,))), "metric categorical: one per column"),
         (lambda X: paired(X, X[:2]), "Y: 5 rows are needed, got 2"),
     ],
 )

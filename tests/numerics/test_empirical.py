@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from gpuanon.arrays.partition import Partition
-from gpuanon.numerics.empirical import conditional_inverse, conditional_stretches, quantile_place, running_weights
+from gpuanon.numerics.empirical import conditional_inverse, conditional_ranges, quantile_place, running_weights
 
 
 def by_definition(u, X, labels, weights):
@@ -97,7 +97,7 @@ def test_uniform_u_draws_rows_in_proportion_to_their_weights():
 def test_stretches_hold_all_rows_equal_to_the_drawn_one():
     rng = np.random.default_rng(2)
     X = rng.integers(0, 2, (80, 3)).astype(float)
-    low, high, order = conditional_stretches(rng.random((80, 3)), X, Partition.whole(80))
+    low, high, order = conditional_ranges(rng.random((80, 3)), X, Partition.whole(80))
     for i in range(80):
         members = order[low[i] : high[i]]
         np.testing.assert_array_equal(np.sort(members), np.flatnonzero((X[members[0]] == X).all(axis=1)))

@@ -55,5 +55,5 @@ def test_a_blurred_leaf_stays_in_the_branch_that_the_others_point_to():
 
 
 def test_leaves_must_differ():
-    with pytest.raises(ParameterError, match="tells all leaves apart"):
+    with pytest.raises(ParameterError, match="different leaves in the first level"):
         path_matrix(np.array([[0, 0], [0, 1]]))

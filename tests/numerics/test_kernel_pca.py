@@ -136,7 +136,7 @@ def test_many_rows_project_as_one_by_one(monkeypatch):
     X = rng.normal(size=(300, 3))
     found = KernelPCA.fit(X, share=0.9)
     whole = found.project(X)
-    monkeypatch.setattr("gpuanon.numerics.kernel_pca._CELLS", 1000)
+    monkeypatch.setattr("gpuanon.numerics.kernel_pca._TILE", 1000)
     np.testing.assert_allclose(found.project(X), whole, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(found.project(X[5:6]), whole[5:6], rtol=1e-9, atol=1e-9)
 

@@ -1,4 +1,4 @@
-"""Files of every format, what is left in a folder, and what an error tells: for the tests of reading and writing."""
+"""Names of files of every format, the content of a folder, and error messages, for tests of reading and writing."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def left_behind(folder: Path) -> list[str]:
     return sorted(entry.name for entry in folder.iterdir())
 
 
-def told(call: Callable[[], object], kind: type[GpuanonError] = InputError) -> str:
-    """What the error of a call says; it must not carry another one, whose text may hold cells."""
+def error_message(call: Callable[[], object], kind: type[GpuanonError] = InputError) -> str:
+    """The message of a call's error, which must not chain another one, whose text may quote values."""
     with pytest.raises(kind) as caught:
         call()
     assert caught.value.__suppress_context__ or caught.value.__context__ is None

@@ -195,7 +195,7 @@ def test_columns_of_lists_are_kept_but_not_masked() -> None:
 @pytest.mark.parametrize(
     ("levels", "fault"),
     [
-        (["low", "low"], "stands twice"),
+        (["low", "low"], "occurs twice"),
         (["low"], "2 rows hold a value that is not named"),
         ([1, 2, 3], "3 rows hold a value that is not named"),
     ],

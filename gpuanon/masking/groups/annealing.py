@@ -1,4 +1,4 @@
-"""Annealed exchanges of rows between near groups: a kernel, and its twin on the host."""
+"""Annealed exchanges of rows between near groups: the kernel and the same algorithm in NumPy."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gpuanon.masking.groups.batched import Host
 from gpuanon.masking.groups.exchange import EuclideanTable, GowerTable, Table
 
 _WARP = 32
-_BATCH_ROWS = 1 << 15  # rows worked on at once in a large table: changes the speed, not the result
+_BATCH_ROWS = 1 << 15  # rows of a batch in a large table; changes the speed, not the result
 _NOISE = -np.log((np.arange(1 << 16) + 0.5) / (1 << 16))
-"""Quantiles of the exponential distribution: what Metropolis' rule allows, in units of the temperature."""
+"""Quantiles of the exponential distribution: the increase that Metropolis' rule accepts, in temperatures."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Some steps of the annealing: step s of the turn has the heat ``heat · max(0, 1 − (first + s) / every)``."""
+    """The steps of one turn: step s has the temperature ``heat · max(0, 1 − (first + s) / every)``."""
 
     turn: int
     steps: int
@@ -42,22 +42,23 @@ def anneal(
     k: int,
     schedule: Schedule,
 ) -> Array:
-    """Exchange rows between near groups, in place; return what the distortion changed by.
+    """Exchange rows between near groups, in place; return the change of the distortion.
 
-    In each step groups whose coin fell so ask their neighbour ``near[step % count]``; it takes the last that asks.
-    Of each such pair the best swap, or move while groups keep k rows, is carried out where it changes the distortion by
-    less than heat times an exponential random number, in units of the pair's distortion a row.  The random numbers are
-    a function of group, turn and step.
+    In each step a random half of the groups propose to their neighbour ``near[step % count]``, if it is in the other
+    half; of several proposals the neighbour accepts the last.  For each pair the best swap, or the best move that
+    leaves at least k rows, is carried out if it changes the distortion by less than the temperature times an
+    exponential random number, in units of the pair's distortion per row.  The random numbers are a function of group,
+    turn and step.
 
     Parameters
     ----------
-    rows : (n, d) int32 coordinates; with w slots a group, ``4 w²`` times the largest distance must be below 2^53
-    mismatch : (d,) int32 for Gower's distance, what two categories of a column are apart, −1 for numeric columns;
+    rows : (n, d) int32 coordinates; with w slots per group, ``4 w²`` times the largest distance must be below 2^53
+    mismatch : (d,) int32 for Gower's distance, the distance of two categories of a column, −1 for numeric columns;
         None for squared Euclidean distances
     members : (g, w) places in `rows` of each group's rows, of which ``sizes`` (g,) count
     near : (count, g) positions of near groups, see `neighbours`
-    cells : the groups that are near each other
-    k : rows that a group keeps
+    cells : sets of near groups; rows are exchanged inside a cell only
+    k : least rows in a group
     """
     run = _anneal_cuda if on_device(rows) else _anneal_numpy
     return run(rows, mismatch, members, sizes, near, cells, k, schedule)
@@ -78,7 +79,7 @@ def _anneal_numpy(
     k: int,
     schedule: Schedule,
 ) -> Host:
-    """Batches of cells, all pairs of a step at once."""
+    """Batches of cells; all pairs of a step are processed together."""
 
     def run(batch: Batch) -> float:
         at = batch.rows[batch.valid]
@@ -87,18 +88,18 @@ def _anneal_numpy(
         x, counts = rows.take(held, axis=0).astype(np.float64), sizes[lines]
         table: Table = EuclideanTable(x, counts, k) if mismatch is None else GowerTable(x, counts, k, mismatch)
         before = table.distortion.sum()
-        _meet(table, near[:, at] + (np.arange(len(at)) - at), random_words(lines, schedule.turn), schedule)
+        _anneal_pairs(table, near[:, at] + (np.arange(len(at)) - at), random_words(lines, schedule.turn), schedule)
         sizes[lines] = table.sizes
         members[lines] = held.reshape(-1)[table.members]
         return float(table.distortion.sum() - before)
 
     positions = Partition(np.arange(cells.n), cells.starts)
-    batch = min(_BATCH_ROWS, max(_BATCH_ROWS // 4, len(rows) // 8))  # small tables, too, have work for several threads
+    batch = min(_BATCH_ROWS, max(_BATCH_ROWS // 4, len(rows) // 8))  # small tables too are split over several threads
     return np.asarray(sum(each(run, even_batches(positions, elements=max(1, batch // k)))))
 
 
-def _meet(table: Table, near: Host, word: Host, schedule: Schedule) -> None:
-    """Let each group meet its neighbours `near` (count, g) again and again, in disjoint pairs, while it cools."""
+def _anneal_pairs(table: Table, near: Host, word: Host, schedule: Schedule) -> None:
+    """Visit disjoint pairs of groups and neighbours `near` (count, g), step by step, at falling temperature."""
     holder = np.empty(len(word), dtype=np.int64)
     for step in range(schedule.steps):
         coin = (word >> np.uint64(step % 64)) & np.uint64(1) == 1
@@ -108,15 +109,15 @@ def _meet(table: Table, near: Host, word: Host, schedule: Schedule) -> None:
 
 
 def disjoint_pairs(mate: Host, coin: Host, holder: Host) -> tuple[Host, Host]:
-    """Pairs (a, b), no group in two of them: groups with a `coin` ask their `mate` (g,), which takes one of them.
+    """Disjoint pairs (a, b): groups with a `coin` propose to their `mate` (g,), which accepts the last proposal.
 
     holder : (g,) scratch
     """
-    asking = np.flatnonzero(coin & ~coin[mate])
-    asked = mate[asking]
-    holder[asked] = asking  # of several that ask, the last stays
-    chosen = holder[asked] == asking
-    return asking[chosen], asked[chosen]
+    proposers = np.flatnonzero(coin & ~coin[mate])
+    mates = mate[proposers]
+    holder[mates] = proposers  # of several proposals the last one is kept
+    accepted = holder[mates] == proposers
+    return proposers[accepted], mates[accepted]
 
 
 def _anneal_cuda(
@@ -129,18 +130,18 @@ def _anneal_cuda(
     k: int,
     schedule: Schedule,
 ) -> Array:
-    """One cell a thread block, one warp a pair (``kernels/refine.cu``)."""
+    """One thread block per cell, one warp per pair (``kernels/refine.cu``)."""
     xp, d, (g, width) = namespace(rows), rows.shape[1], members.shape
     largest, stride = int(cells.sizes.max()), 2 * width + 1
-    of_groups = 8 * largest + 4 * (largest + largest % 2)
-    of_warp = 2 * stride + (d * stride + 1) // 2  # numbers of 8 bytes
-    warps = next((w for w in (8, 4, 2, 1) if of_groups + 8 * w * of_warp <= limits().shared), 0)
+    bytes_of_groups = 8 * largest + 4 * (largest + largest % 2)
+    words_of_warp = 2 * stride + (d * stride + 1) // 2  # of 8 bytes
+    warps = next((w for w in (8, 4, 2, 1) if bytes_of_groups + 8 * w * words_of_warp <= limits().shared), 0)
     in_shared, warps = warps > 0, warps or 8
-    scratch = None if in_shared else xp.empty((cells.parts, warps, of_warp), dtype=np.int64)
+    scratch = None if in_shared else xp.empty((cells.parts, warps, words_of_warp), dtype=np.int64)
     change = xp.empty((cells.parts, warps), dtype=np.float64)
     s = schedule
     table = (rows, d, mismatch, members, sizes, k, width, cells.order, cells.starts, near, g, len(near))
     steps = (s.turn, s.steps, s.first, s.every, s.heat, largest, scratch, change)
-    shared = of_groups + (8 * warps * of_warp if in_shared else 0)
+    shared = bytes_of_groups + (8 * warps * words_of_warp if in_shared else 0)
     launch("refine", "anneal", *table, *steps, over=cells.parts, each=1, threads=_WARP * warps, shared=shared)
     return change.sum()

@@ -1,7 +1,7 @@
-"""Greedy groupings on a GPU: one part of the partition a thread block (``kernels/kmember.cu``, ``kernels/mdav.cu``).
+"""Greedy groupings on a GPU, one thread block per part (``kernels/kmember.cu``, ``kernels/mdav.cu``).
 
-The twins of `kmember` and `mdav`: the same rules, the same ties, so the same groups.  Nothing is copied to the host but
-the size of the largest part.
+They follow the same rules as `kmember` and `mdav` on the host, ties included, so the groups are the same.  Only the
+size of the largest part is copied to the host.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from gpuanon.arrays.kernels import free_bytes, launch, limits, pieces_of_parts
 from gpuanon.arrays.partition import Partition, sort_within
 from gpuanon.numerics.distance import Metric
 
-_STATIC_SHARED = 1024  # at most, for the slots where the warps of a block meet
-_ROWS_A_THREAD = 4  # as many as the kernels work on at once
+_STATIC_SHARED = 1024  # at most, for the reductions over the warps of a thread block
+_ROWS_PER_THREAD = 4  # as in the kernels
 _MOST_THREADS = 512
 _WARP = 32
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a launch is laid out.
+    """Resources of a launch.
 
-    rows    : rows for which a block has shared memory
-    shared  : bytes of it
-    threads : threads of a block
+    rows    : rows that fit the shared memory of a thread block
+    shared  : bytes of shared memory
+    threads : threads of a thread block
     """
 
     rows: int
@@ -59,10 +59,10 @@ def _group(
     per_block: int,
     extra: Callable[[Array, Array, Metric], tuple[Array | None, ...]],
 ) -> Partition:
-    """Launch `kernel`, one block a part, and put the groups together, part after part.
+    """Launch `kernel`, one thread block per part, and number the groups part after part.
 
-    per_row, per_block : numbers that the kernel keeps of a row besides its columns, and of a part
-    extra              : columns, starts, metric → arguments that the kernel takes after the metric's
+    per_row, per_block : numbers that the kernel stores per row besides its columns, and per part
+    extra              : columns, starts, metric → arguments of the kernel after those of the metric
     """
     xp, d = namespace(X), X.shape[1]
     real = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
@@ -72,7 +72,7 @@ def _group(
     largest = int(within.sizes.max())
     layout = _layout(largest, d + per_row, per_block, real.itemsize)
     gower = gower_arrays(metric, d, real, xp)
-    # Of a row: its columns, their levels with values and counts, what the kernel keeps, its place and its label.
+    # Per row: its columns, their levels with values and counts, what the kernel stores, its place and its label.
     bytes_per_row = (3 * d + per_row) * real.itemsize + 3 * labels.itemsize
     for parts, rows in _pieces(within, bytes_per_row):
         order, m = within.order[rows], rows.stop - rows.start
@@ -88,7 +88,7 @@ def _group(
 
 
 def _pieces(within: Partition, bytes_per_row: int) -> Iterator[tuple[slice, slice]]:
-    """Stretches of parts, with their rows, that fit the free memory; all parts at once in the usual case."""
+    """Ranges of parts, with their rows, that fit the free memory; usually all parts at once."""
     if within.n * bytes_per_row < free_bytes() // 2:
         yield slice(0, within.parts), slice(0, within.n)
         return
@@ -98,7 +98,7 @@ def _pieces(within: Partition, bytes_per_row: int) -> Iterator[tuple[slice, slic
 
 
 def _columns(X: Array, order: Array, metric: Metric, real: np.dtype[Any]) -> Array:
-    """(d, m) the rows `order` column by column; the roots of Euclidean weights are in the columns."""
+    """(d, m) the rows `order` column by column; scaled by the roots of Euclidean weights."""
     columns = namespace(X).empty((X.shape[1], len(order)), dtype=real)
     for j in range(X.shape[1]):
         columns[j] = X[order, j]
@@ -108,7 +108,7 @@ def _columns(X: Array, order: Array, metric: Metric, real: np.dtype[Any]) -> Arr
 
 
 def gower_arrays(metric: Metric, d: int, real: np.dtype[Any], xp: ModuleType) -> tuple[Array | None, Array | None]:
-    """Shares and kinds of the columns for Gower's metric, set one by one: that needs no copy from the host."""
+    """Weights and kinds of the columns for Gower's metric, set one by one to avoid a copy from the host."""
     if metric.kind == "euclidean":
         return None, None
     weights = metric.weights or (1.0,) * d
@@ -120,22 +120,22 @@ def gower_arrays(metric: Metric, d: int, real: np.dtype[Any], xp: ModuleType) ->
 
 
 def _layout(largest: int, per_row: int, per_block: int, itemsize: int) -> Layout:
-    """Shared memory for the largest part, or for as many rows as it holds; larger parts stay in global memory."""
+    """Shared memory for the largest part, or for as many rows as fit; larger parts stay in global memory."""
     available = limits().shared - _STATIC_SHARED - per_block * itemsize
-    rows = min(largest, max(0, available // (per_row * itemsize) - 1))  # the columns lie an odd number of rows apart
-    threads = min(_MOST_THREADS, -(-largest // (_WARP * _ROWS_A_THREAD)) * _WARP)
+    rows = min(largest, max(0, available // (per_row * itemsize) - 1))  # the stride of a column is odd
+    threads = min(_MOST_THREADS, -(-largest // (_WARP * _ROWS_PER_THREAD)) * _WARP)
     return Layout(rows, ((rows + 1) * per_row + per_block) * itemsize, threads)
 
 
 def _pair_sums(columns: Array, starts: Array, metric: Metric) -> tuple[Array]:
-    """Room for one number a cluster: what joining rows are weighed against."""
+    """Scratch for the sum of pairwise distances of each cluster, with which joining rows are compared."""
     return (namespace(columns).empty(columns.shape[1], dtype=columns.dtype),)
 
 
 def _levels(columns: Array, starts: Array, metric: Metric) -> tuple[Array | None, ...]:
-    """Of each categorical column: each row's level (rank of its value in its part), the levels' values, zeros to count.
+    """For each categorical column: each row's level (rank of its value in its part), the levels' values, and zeros.
 
-    (d, m) each, or None when no column is categorical.
+    (d, m) each, or None if no column is categorical.  The kernel counts levels in the zeros.
     """
     categorical = metric.categorical or ()
     if metric.kind == "euclidean" or not any(categorical):

@@ -1,6 +1,6 @@
-"""Cuts on a GPU: every level of them is a sort and a stable partition of all rows.
+"""`blocks` and the median cuts on a GPU: every level of cuts is a sort and a stable partition of all rows.
 
-The twins of `blocks` and of the median cuts.  Nothing is copied to the host but counts, and whether a part is left.
+Only counts, and whether a part remains to be cut, are copied to the host.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpuanon.numerics.equal_rows import equal_rows, packed
 def blocks_cuda(X: Array, within: Partition, size: int, metric: Metric, multiple: int, sample: int) -> Partition:
     """Cut the parts of `within` into blocks of at most `size` rows; see `gpuanon.masking.groups.blocks`.
 
-    sample : rows of a part that choose its axis, at most
+    sample : most rows of a part by which its widest column is estimated
     """
     xp = namespace(X)
     level = within
@@ -28,7 +28,7 @@ def blocks_cuda(X: Array, within: Partition, size: int, metric: Metric, multiple
     while most > 1:
         left_leaves = leaves // 2
         left_units = units * left_leaves // leaves
-        cuts = left_units * multiple  # 0 for a part that is not cut
+        cuts = left_units * multiple  # 0: the part is not cut
         halves, split = _cut(X, level, cuts, _widest(X, level, metric, sample))
         units = xp.stack([left_units, units - left_units], axis=1)[split]
         leaves = xp.stack([left_leaves, leaves - left_leaves], axis=1)[split]
@@ -38,7 +38,7 @@ def blocks_cuda(X: Array, within: Partition, size: int, metric: Metric, multiple
 
 
 def widest_cuts_cuda(X: Array, within: Partition, k: int) -> Partition:
-    """Cut parts of more than 2k rows in two across their widest column; see `gpuanon.masking.groups.median_cuts`."""
+    """Cut parts of more than 2k rows in two along their widest column; see `gpuanon.masking.groups.median_cuts`."""
     xp = namespace(X)
     level = within
     still_open = level.sizes > 2 * k
@@ -52,7 +52,7 @@ def widest_cuts_cuda(X: Array, within: Partition, k: int) -> Partition:
 
 
 def all_cuts_cuda(X: Array, within: Partition, k: int) -> Partition:
-    """Cut parts of more than 2k rows across every column at once; see `gpuanon.masking.groups.median_cuts`."""
+    """Cut parts of more than 2k rows along every column at once; see `gpuanon.masking.groups.median_cuts`."""
     xp = namespace(X)
     level = within
     still_open = level.sizes > 2 * k
@@ -64,7 +64,7 @@ def all_cuts_cuda(X: Array, within: Partition, k: int) -> Partition:
             medians = 0.5 * (ordered[lower] + ordered[upper])
             above[:, j] = (X[:, j] > medians[labels]) & still_open[labels]
         finer = Partition.from_labels(equal_rows(packed(above), labels))
-        # A part with one pattern cannot be cut further: it is recognised by its unchanged size.
+        # A part with one pattern cannot be cut further; its size is unchanged.
         parents = labels[finer.order[finer.starts[:-1]]]
         still_open = (finer.sizes > 2 * k) & (finer.sizes < level.sizes[parents])
         level = finer
@@ -72,18 +72,18 @@ def all_cuts_cuda(X: Array, within: Partition, k: int) -> Partition:
 
 
 def _cut(X: Array, level: Partition, cuts: Array, columns: Array) -> tuple[Partition, Array]:
-    """Of each part p the ``cuts[p]`` lowest rows by column ``columns[p]`` to one side; either side keeps its order.
+    """Separate the ``cuts[p]`` lowest rows of each part p by column ``columns[p]``; both sides keep their order.
 
     Returns
     -------
-    The parts, a part without cut (0) whole; and (parts, 2) whether there is a lower and an upper side
+    The new parts (a part with cut 0 stays whole), and (parts, 2) whether a part has a lower and an upper side
     """
     xp = namespace(X)
     part = level.part_of_sorted()
     place = xp.arange(level.n, dtype=np.int64)
     start, cut = level.starts[part], cuts[part]
     lower = ranks_within(X[level.order, columns[part]], Partition(place, level.starts)) < cut
-    before = xp.cumsum(lower) - lower  # rows of the lower side before each place, in all parts
+    before = xp.cumsum(lower) - lower  # rows of lower sides before each place, over all parts
     before -= before[start]
     order = xp.empty_like(level.order)
     order[start + xp.where(lower, before, cut + (place - start) - before)] = level.order
@@ -93,7 +93,7 @@ def _cut(X: Array, level: Partition, cuts: Array, columns: Array) -> tuple[Parti
 
 
 def _widest(X: Array, level: Partition, metric: Metric, sample: int) -> Array:
-    """(parts,) the column of largest variance in each part, judged by rows spread evenly over it."""
+    """(parts,) the column of largest variance in each part, estimated from evenly spaced rows."""
     xp, sizes = namespace(X), level.sizes
     counts = xp.minimum(sample, padded_length(sizes))[:, None]
     offsets = xp.arange(int(counts.max()), dtype=np.int64)[None, :]

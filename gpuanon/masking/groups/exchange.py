@@ -1,13 +1,13 @@
-"""Tables of groups between which rows are exchanged, and the best exchange between any two of them: the host's part.
+"""Groups between which rows are exchanged, and the best exchange between two of them, on the host.
 
-Rows are whole numbers, small enough for every sum here to be exact in float64.  So the order of a sum does not matter,
-ties are ties, and the changes are those of the kernel (``kernels/refine.cu``) to the last bit.
+Rows are whole numbers, so small that every sum is exact in float64.  So the order of a sum does not matter, ties are
+exact, and the changes equal those of the kernel (``kernels/refine.cu``) to the last bit.
 
-Between the groups a and b three kinds of exchange are weighed, each with a code; w is the table's width:
+Three kinds of exchange between groups a and b are compared.  Each has a code; w is the width of the table:
 
-i · w + r  : slot i of a changes places with slot r of b
-w² + i     : slot i of a goes over to b
-w² + w + r : slot r of b goes over to a
+i · w + r  : swap slot i of a with slot r of b
+w² + i     : move slot i of a to b
+w² + w + r : move slot r of b to a
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy as np
 
 from gpuanon.masking.groups.batched import Host
 
-_CELLS = 1 << 21
-"""Weighed swaps held at once: what groups of thousands of rows need is bounded by this."""
+_SWAPS = 1 << 21
+"""Swaps compared at once: bounds the memory for groups of thousands of rows."""
 
 
 class Table:
     """Groups as lines of a table: the group a holds the rows ``members[a, :sizes[a]]``, at least `k` of them.
 
-    x          : (g, w, d) the rows' coordinates at the start; slots past a group's size hold anything
+    x          : (g, w, d) the rows' coordinates at the start; slots beyond a group's size are ignored
     members    : (g, w) numbers of rows, counted through x line by line
     sizes      : (g,) rows in each group
     distortion : (g,) of each group
@@ -37,7 +37,7 @@ class Table:
         self.distortion = np.empty(g)
 
     def load(self, lines: Host) -> None:
-        """Compute anew what is kept of the groups `lines`."""
+        """Recompute what is stored for the groups `lines`."""
         raise NotImplementedError
 
     def sums(self, a: Host, b: Host) -> tuple[Host, Host, Host, Host, Host]:
@@ -48,11 +48,11 @@ class Table:
         raise NotImplementedError
 
     def visit(self, a: Host, b: Host, heat: Host) -> None:
-        """Carry out the best exchange of each pair where it lowers the distortion, or raises it by little.
+        """Carry out the best exchange of each pair if it changes the distortion by less than `heat` allows.
 
-        No group may occur twice.  `heat` (p,) is what it may rise, in units of the pair's distortion a row.
+        No group may occur twice.  `heat` (p,) is the accepted increase, in units of the pair's distortion per row.
         """
-        step = max(1, _CELLS // self.width**2)
+        step = max(1, _SWAPS // self.width**2)
         for at in range(0, len(a), step):
             self._visit(a[at : at + step], b[at : at + step], heat[at : at + step])
 
@@ -66,8 +66,8 @@ class Table:
     def weigh(self, a: Host, b: Host) -> tuple[Host, Host]:
         """(p,) change of the distortion by the best exchange between a[p] and b[p], and (p,) the exchange's code.
 
-        Of swaps, of moves from a and of moves from b the least is found in whole numbers, ties going to the lowest
-        code; then these three are compared.
+        The best swap, the best move from a and the best move from b are found in whole numbers, ties going to the
+        lowest code; then these three are compared.
         """
         apart, in_a, to_b, in_b, to_a = self.sums(a, b)
         n_a, n_b = self.sizes[a][:, None].astype(np.float64), self.sizes[b][:, None].astype(np.float64)
@@ -103,7 +103,7 @@ class Table:
         return np.where((n > self.k) & (m < self.width), change, np.inf), slot
 
     def exchange(self, a: Host, b: Host, code: Host) -> None:
-        """Carry out one exchange for each pair of groups; no group occurs twice."""
+        """Carry out one exchange per pair of groups; no group occurs twice."""
         if self.width > self.k:
             moves = np.flatnonzero(code >= self.width**2)
             backward, slot = np.divmod(code[moves] - self.width**2, self.width)
@@ -119,12 +119,12 @@ class Table:
         self.members[a, i], self.members[b, r] = self.members[b, r], self.members[a, i]
 
     def _move(self, source: Host, slot: Host, target: Host) -> None:
-        """Let the row in `slot` of each source go over to the target; the source's last row fills the gap."""
+        """Move the row in `slot` of each source to the target; the source's last row fills the gap."""
         self.sizes[source] -= 1
         last = self.sizes[source]
         moving = self.members[source, slot]
         self.members[source, slot] = self.members[source, last]
-        # Slots past a group's size keep what fell out of use, so that no number is lost or doubled.
+        # Slots beyond a group's size keep unused numbers, so that `members` stays a permutation.
         self.members[source, last] = self.members[target, self.sizes[target]]
         self.members[target, self.sizes[target]] = moving
         self.sizes[target] += 1
@@ -139,12 +139,12 @@ class EuclideanTable(Table):
 
     With s_a, s_b the sums of the rows of two groups of k rows, swapping x_i and x_r changes k times their distortion by
     ``2 (s_b − s_a)·e − 2 |e|²``, ``e = x_r − x_i``.  With ``y_i = 2 x_i − s_a`` and ``u_i = (|s_a|² − |y_i|²) / 2``
-    this is ``u_i + u_r + y_i·y_r − s_a·s_b``: what each group keeps of itself, and one small product a pair.
+    this is ``u_i + u_r + y_i·y_r − s_a·s_b``: terms stored per group, and one small matrix product per pair.
 
     totals  : (g, d) sum of each group's rows
     squares : (g,) sum of their squares
     left    : (g, k, d + 2) y, u, 1 of the groups of k rows
-    right   : (g, d + 2, k) y, 1, u of them, turned: a product of two small matrices is slow when one is to be turned
+    right   : (g, d + 2, k) the transpose of y, 1, u: small matrix products are slow if they have to transpose
     """
 
     def __init__(self, x: Host, sizes: Host, k: int) -> None:
@@ -178,7 +178,7 @@ class EuclideanTable(Table):
         self.right[lines, d + 1] = u
 
     def _load_sums(self, lines: Host, sums: Host, sizes: Host | int) -> Host:
-        """Keep the sums (g, d + 1) of the groups' rows; return (g,) the square of the total."""
+        """Store the sums (g, d + 1) of the groups' rows; return (g,) the square of the total."""
         total = sums[:, :-1]
         square = np.einsum("gd,gd->g", total, total)
         self.totals[lines], self.squares[lines] = total, sums[:, -1]
@@ -225,7 +225,7 @@ class EuclideanTable(Table):
 class GowerTable(Table):
     """``Σ_{i<j} D(i, j) / n`` for Gower's D.  √D is a Euclidean distance, so this is a sum of squares too.
 
-    mismatch : (d,) what two categories of a column are apart; −1 for numeric columns
+    mismatch : (d,) distance of two categories of a column; −1 for numeric columns
     within   : (g, w) sum of each row's distances from the others of its group
     """
 

@@ -1,4 +1,4 @@
-"""What a late row adds to the distortion of each cluster of its part, for all parts of a batch."""
+"""Increase of the distortion of each cluster when a leftover row joins it, for all parts of a batch."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ class EuclideanRaises:
         self.Z = Z - Z[:, :1]
         clusters = int(labels.max()) + 1
         part, row = np.nonzero(labels >= 0)
-        cell = part * clusters + labels[part, row]
+        flat = part * clusters + labels[part, row]
         shape = (len(Z), clusters)
-        self.counts = np.bincount(cell, minlength=len(Z) * clusters).reshape(shape)
-        sums = [np.bincount(cell, column, len(Z) * clusters) for column in self.Z[part, row].T]
+        self.counts = np.bincount(flat, minlength=len(Z) * clusters).reshape(shape)
+        sums = [np.bincount(flat, column, len(Z) * clusters) for column in self.Z[part, row].T]
         self.totals = np.stack(sums, axis=1).reshape(*shape, Z.shape[2])
 
     def of(self, chosen: Host) -> Host:
-        """(b, clusters) what the row `chosen` (b,) of each part would add; infinite where there is no cluster."""
+        """(b, clusters) increase by the row `chosen` (b,) of each part; infinite where there is no cluster."""
         x = self.Z[np.arange(len(self.Z)), chosen]
-        # |C| x − Σ keeps whole numbers whole, so that ties stay ties.
+        # |C| x − Σ is exact for whole numbers, so that ties stay ties.
         apart = self.counts[:, :, None] * x[:, None, :] - self.totals
         return _ratio(np.einsum("bcd,bcd->bc", apart, apart), self.counts)
 
     def add(self, part: Host, row: Host, cluster: Host) -> None:
-        """Let the row join the cluster, in each of these parts."""
+        """Add the row to the cluster, in each of these parts."""
         self.counts[part, cluster] += 1
         self.totals[part, cluster] += self.Z[part, row]
 
@@ -47,30 +47,30 @@ class PairwiseRaises:
         self.labels = labels.copy()
         self.clusters = int(labels.max()) + 1
         part, row = np.nonzero(labels >= 0)
-        cell = part * self.clusters + labels[part, row]
+        flat = part * self.clusters + labels[part, row]
         shape = (len(Z), self.clusters)
-        self.counts = np.bincount(cell, minlength=len(Z) * self.clusters).reshape(shape)
-        # Every cluster has k members so far: rows sorted by cluster fall into lines of k.
-        by_cluster = np.argsort(cell, kind="stable").reshape(-1, k)
+        self.counts = np.bincount(flat, minlength=len(Z) * self.clusters).reshape(shape)
+        # Every cluster has k members so far: rows sorted by cluster form lines of k.
+        by_cluster = np.argsort(flat, kind="stable").reshape(-1, k)
         members = self.Z[:, part[by_cluster], row[by_cluster]]
         pairs = np.zeros(len(by_cluster), dtype=Z.dtype)
         for first in range(k - 1):
             pairs += gower(members[:, :, first + 1 :], members[:, :, first, None], metric).sum(axis=1)
         self.pairs = np.zeros(len(Z) * self.clusters, dtype=Z.dtype)
-        self.pairs[cell[by_cluster[:, 0]]] = pairs
+        self.pairs[flat[by_cluster[:, 0]]] = pairs
         self.pairs = self.pairs.reshape(shape)
 
     def of(self, chosen: Host) -> Host:
-        """(b, clusters) what the row `chosen` (b,) of each part would add; infinite where there is no cluster."""
+        """(b, clusters) increase by the row `chosen` (b,) of each part; infinite where there is no cluster."""
         x = self.Z[:, np.arange(self.Z.shape[1]), chosen]
         distance = gower(self.Z, x[:, :, None], self.metric)
         part, row = np.nonzero(self.labels >= 0)
-        cell = part * self.clusters + self.labels[part, row]
-        self.reach = np.bincount(cell, distance[part, row], self.counts.size).reshape(self.counts.shape)
+        flat = part * self.clusters + self.labels[part, row]
+        self.reach = np.bincount(flat, distance[part, row], self.counts.size).reshape(self.counts.shape)
         return _ratio(self.counts * self.reach - self.pairs, self.counts)
 
     def add(self, part: Host, row: Host, cluster: Host) -> None:
-        """Let the row join the cluster, in each of these parts."""
+        """Add the row to the cluster, in each of these parts."""
         self.pairs[part, cluster] += self.reach[part, cluster]
         self.counts[part, cluster] += 1
         self.labels[part, row] = cluster

@@ -34,10 +34,10 @@ _BATCH_ELEMENTS = 1 << 16
 
 
 def widest_cuts(X: Array, within: Partition, k: int) -> Partition:
-    """Cut parts of more than 2k rows in two at the median of the column with the widest range, again and again.
+    """Cut parts of more than 2k rows in two at the median of the column with the widest range, recursively.
 
-    Of a part of m rows the m // 2 lowest go to one side; of equal values the lower rows do.  Of equally wide columns
-    the first is cut.  A part whose rows are all equal is left whole: cutting it would change nothing.
+    The m // 2 lowest of m rows are one side; of equal values the lower rows belong to it.  Of equally wide columns the
+    first is cut.  A part whose rows are all equal is not cut.
 
     Guarantee : every group has at least k rows, and at most 2k unless its rows are all equal.
     Cost      : O(n (d + log n) log(n / k)), all parts of a level in lock step.
@@ -49,7 +49,7 @@ def widest_cuts(X: Array, within: Partition, k: int) -> Partition:
     open_parts = level.sizes > 2 * k
     while open_parts.any():
         finer = cut_in_two(X, level, level.sizes // 2, open_parts)
-        # Children come in the order of their parents, one for a part that stayed whole.
+        # Children are in the order of their parents; a part that was not cut has one child.
         halves = np.bincount(level.labels()[finer.order[finer.starts[:-1]]], minlength=level.parts)
         open_parts = np.repeat(halves > 1, halves) & (finer.sizes > 2 * k)
         level = finer
@@ -59,15 +59,15 @@ def widest_cuts(X: Array, within: Partition, k: int) -> Partition:
 def cut_in_two(
     X: Array, level: Partition, low: Array, chosen: np.ndarray[Any, Any], equal_rows_too: bool = False
 ) -> Partition:
-    """Cut the `chosen` parts (g,) across the column of widest range: the `low` (g,) lowest rows to one side.
+    """Cut the `chosen` parts (g,) along the column of widest range: the `low` (g,) lowest rows are one side.
 
-    Of equal values the lower rows go to the lower side; a part of equal rows is left whole unless `equal_rows_too`.
+    Of equal values the lower rows belong to the lower side; a part of equal rows is not cut unless `equal_rows_too`.
     """
     xp = namespace(X)
     upper = xp.zeros(level.n, dtype=np.int64)
 
     def cut(batch: Batch) -> None:
-        Z = gather(X, batch)  # padding repeats the first row, so it widens no range
+        Z = gather(X, batch)  # padding repeats the first row and does not change a range
         ranges = Z.max(axis=1) - Z.min(axis=1)
         values = xp.take_along_axis(Z, ranges.argmax(axis=1)[:, None, None], axis=2)[:, :, 0]
         order = xp.argsort(xp.where(batch.valid, values, np.inf), axis=1, kind="stable")
@@ -80,11 +80,11 @@ def cut_in_two(
 
 
 def all_cuts(X: Array, within: Partition, k: int) -> Partition:
-    """Cut parts of more than 2k rows at the median of *every* column at once, again and again (RHS [1]).
+    """Cut parts of more than 2k rows at the median of *every* column at once, recursively (RHS [1]).
 
-    A part falls into as many groups as it has different patterns of "above the median".  With d columns there can be
-    2^d: in high dimension nearly every record ends alone, which no parameter cures.  No size is promised; see
-    `MedianCuts`, which refuses such groups.
+    A part is divided into its different patterns of "above the median".  With d columns there can be 2^d patterns: in
+    high dimension nearly every record ends in a group by itself, whatever the parameters.  Group sizes are not
+    guaranteed; `MedianCuts` raises if one has fewer than k rows.
     """
     if on_device(X):
         return all_cuts_cuda(X, within, k)
@@ -104,7 +104,7 @@ def all_cuts(X: Array, within: Partition, k: int) -> Partition:
 
         each(mark, even_batches(level, np.flatnonzero(open_parts), _BATCH_ELEMENTS))
         finer = Partition.from_labels(equal_rows(packed(above), level.labels()))
-        # A part with one pattern cannot be cut further: it is recognised by its unchanged size.
+        # A part with one pattern cannot be cut further; its size is unchanged.
         parents = level.labels()[finer.order[finer.starts[:-1]]]
         open_parts = (finer.sizes > 2 * k) & (finer.sizes < level.sizes[parents])
         level = finer
@@ -149,7 +149,7 @@ class MedianCuts(Groups):
         return groups
 
     def _axes(self, X: Array, whole: Partition) -> Array:
-        """What is cut: principal components, or columns in units of their range."""
+        """The coordinates to cut: principal components, or columns in units of their range."""
         if self.on == "svd":
             axes = principal_axes(X, whole)
             return Affine(axes.V, before=axes.means)(X, whole)

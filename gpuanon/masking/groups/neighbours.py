@@ -1,4 +1,9 @@
-"""Which groups are near each other inside their cell."""
+"""The nearest groups of each group inside its cell.
+
+`gpuanon.numerics.distance.k_nearest` finds nearest rows in a whole table and breaks exact ties by the lowest index.
+Here all pairs of a few hundred groups are measured in every cell at once, in whole numbers, and distances that are
+about equal count as ties, so that one integer sort gives the same neighbours on host and device.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +17,27 @@ from gpuanon.arrays.threads import each
 from gpuanon.masking.groups.batched import Host
 
 _THREADS = 128
-_BATCH = 1 << 12  # groups worked on at once
+_BATCH = 1 << 12  # groups of a batch
 _INFINITE = 0x7F800000  # as a float's bits
 
 
 def exact_bits(columns: int) -> int:
-    """Bits that whole coordinates may have, besides their sign, so that all sums of squares below are exact."""
+    """Most bits of integer coordinates, besides their sign, for which all sums of squares are exact."""
     return min(29, int(51 - np.log2(columns)) // 2)
 
 
 def neighbours(places: Array, cells: Partition, count: int) -> Array:
     """(count, g) for each position in ``cells.order`` the positions of the nearest groups of its cell, nearest first.
 
-    A group's own position stands in its column where its cell has too few others.  Squared distances are exact, then
-    rounded to float32, of whose bits the last make room for the position: of groups that are about equally far (one
-    part in 2^15, for cells of 256 groups) the first in the cell counts as the nearest.
+    If its cell has too few other groups, a group's own position fills the list.  Squared distances are exact, then
+    rounded to float32, whose last bits are replaced by the position: of groups at about the same distance (to one part
+    in 2^15, for cells of 256 groups) the first in the cell is the nearest.
 
     Parameters
     ----------
-    places : (g, e) int32, where the groups lie: at most `exact_bits` and a sign
-    cells : the groups that are near each other
-    count : neighbours that are wanted
+    places : (g, e) int32 coordinates of the groups, of at most `exact_bits` bits and a sign
+    cells : sets of near groups
+    count : neighbours of each group
     """
     return (_neighbours_cuda if on_device(places) else _neighbours_numpy)(places, cells, count)
 
@@ -43,7 +48,7 @@ def _position_mask(cells: Partition) -> int:
 
 
 def _neighbours_numpy(places: Host, cells: Partition, count: int) -> Host:
-    """All distances inside padded cells, sorted."""
+    """Sort all distances inside padded cells."""
     mask = np.int32(_position_mask(cells))
     near = np.repeat(np.arange(cells.n)[None, :], count, axis=0)
 
@@ -61,7 +66,7 @@ def _neighbours_numpy(places: Host, cells: Partition, count: int) -> Host:
 def _keys(Z: Host, valid: Host, mask: Host) -> Host:
     """(b, length, length) distances between the rows of the padded cells `Z` (b, length, e), with positions in them.
 
-    A positive float orders like its bits: with the position in the lowest ones, a plain sort is an argsort.
+    Positive floats sort like their bits as integers.  With the position in the lowest bits, a sort is an argsort.
     """
     squares = np.einsum("bld,bld->bl", Z, Z)[:, :, None]
     ones = np.ones_like(squares)
@@ -76,7 +81,7 @@ def _keys(Z: Host, valid: Host, mask: Host) -> Host:
 
 
 def _neighbours_cuda(places: Array, cells: Partition, count: int) -> Array:
-    """One cell a thread block, one thread a group (``kernels/refine_neighbours.cu``)."""
+    """One thread block per cell, one thread per group (``kernels/refine_neighbours.cu``)."""
     xp, (g, e) = namespace(places), places.shape
     columns = xp.ascontiguousarray(places[cells.order].T)
     lists = 4 * _THREADS * count

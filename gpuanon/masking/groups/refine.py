@@ -1,14 +1,14 @@
-"""Refinement: rows change places between neighbouring groups, annealed, across the borders of blocks too.
+"""Refinement: simulated annealing that exchanges rows between near groups, across block borders too.
 
-Groups that were formed greedily, and inside blocks, lose much to the order of the greed and to the borders.  Here
-cells of some hundred near groups are cut anew at every turn, each time along other axes.  Inside a cell pairs of near
-groups meet in random order; the best exchange of rows between the two is carried out when it lowers their distortion,
-and while the table is warm also when it raises it by little (Metropolis' rule, the temperature in units of the pair's
-own distortion a row).  The last turn is cold.
+The greedy order and the block borders cost quality.  So at every turn the groups are cut into cells of some hundred
+near groups, each time along other axes.  Inside a cell pairs of near groups are visited in random order.  The best
+exchange of rows between two groups is carried out if it lowers their distortion, and at a positive temperature also if
+it raises it a little (Metropolis' rule; the unit of temperature is the pair's distortion per row).  The temperature of
+the last turn is zero.
 
-The random numbers are a fixed hash of the groups' numbers, no secret.  Rows are first rounded to whole numbers, about
+The random numbers are a fixed hash of the group numbers, not secret.  Rows are first rounded to whole numbers, about
 2^20 of them along the widest column, so that every sum is exact: equal tables get equal groups, whatever the device,
-the number of threads and the size of the batches, and rows that tie on one device tie on the other.
+the number of threads and the batch size, and ties are the same on every device.
 """
 
 from __future__ import annotations
@@ -34,33 +34,33 @@ _NEIGHBOURS = 4
 _STEPS = 30
 _FEWEST_TURNS, _MOST_TURNS = 10, 50
 _CELL = 256
-"""Groups in a cell: all pairs of them are measured."""
+"""Groups in a cell; the distances of all pairs are computed."""
 _COARSE = 1 << 13
 _TREES = 3
 _REFLECTIONS = 5
-_BATCH = 1 << 14  # groups whose rows the host brings together at once
+_BATCH = 1 << 14  # groups of a batch on the host
 
 
 def refine(X: Array, groups: Partition, k: int, metric: Metric = EUCLIDEAN, *, turns: int | None = None) -> Partition:
     """Exchange rows between neighbouring groups so that the distortion falls.
 
     The distortion of a group C is ``Σ_{i<j} D(i, j) / |C|``, the sum of squared errors when D is the squared Euclidean
-    distance.  Groups of 2k rows and more are split first (MDAV).  Rows change places, or go over from a group of more
-    than k rows to one of fewer than 2k − 1.
+    distance.  Groups of 2k rows or more are split first (MDAV).  Two groups swap rows, or a row moves from a group of
+    more than k rows to one of fewer than 2k − 1.
 
     Parameters
     ----------
     X : (n, d) array
     groups : groups of at least k rows
     k : least rows in a group
-    metric : how far rows are apart
-    turns : how often cells are cut anew; more turns cool more slowly and end lower.  By default 10 for large tables,
-        up to 50 for small ones
+    metric : distance between rows
+    turns : how often new cells are cut; more turns cool more slowly and end at a lower distortion.  By default 10 for
+        large tables, up to 50 for small ones
 
     Notes
     -----
     Guarantee : every group has k to 2k − 1 rows, and the distortion is not higher than before.
-    Cost      : O(n · turns · (d + k)), memory O(n · d); it ends after the given turns.
+    Cost      : O(n · turns · (d + k)), memory O(n · d); it always ends after the given turns.
 
     References
     ----------
@@ -79,7 +79,7 @@ def refine(X: Array, groups: Partition, k: int, metric: Metric = EUCLIDEAN, *, t
     trees: list[Partition] = []
     changed = 0.0
     for turn in range(turns):
-        with progress.stage(""), one_blas_thread():  # the turns are what is reported, not the batches of each
+        with progress.stage(""), one_blas_thread():  # progress is reported per turn, not per batch
             centres = _centres(places, members, sizes)
             cells = _cells(centres, turn, trees)
             whole = namespace(X).rint(centres * finer).astype(np.int32)
@@ -92,14 +92,14 @@ def refine(X: Array, groups: Partition, k: int, metric: Metric = EUCLIDEAN, *, t
 
 
 def _usual_turns(groups: int) -> int:
-    """Turns for so many groups: a small table can afford more of them, a tiny one has no use for them."""
+    """Default number of turns: more for small tables, few for tiny ones."""
     return min(int(np.clip(13 * np.sqrt(20_000 / groups), _FEWEST_TURNS, _MOST_TURNS)), 4 + groups // 3)
 
 
 def _table(groups: Partition, k: int) -> tuple[Array, Array]:
     """(g, w) places of each group's rows in the groups' order, and (g,) sizes.
 
-    Where all groups have k rows none can give one away; else one may grow, but not to 2k.
+    If all groups have k rows, rows are only swapped; else a group may grow to at most 2k − 1 rows.
     """
     xp = namespace(groups.order)
     largest = int(groups.sizes.max())
@@ -112,7 +112,7 @@ def _table(groups: Partition, k: int) -> tuple[Array, Array]:
 
 
 def _partition(groups: Partition, members: Array, sizes: Array) -> Partition:
-    """The table's groups, whose rows are places in the order of `groups`."""
+    """The groups of the table, whose members are places in the order of `groups`."""
     xp = namespace(members)
     filled = xp.arange(members.shape[1])[None, :] < sizes[:, None]
     line = xp.broadcast_to(xp.arange(groups.parts, dtype=np.int64)[:, None], members.shape)
@@ -122,7 +122,7 @@ def _partition(groups: Partition, members: Array, sizes: Array) -> Partition:
 
 
 def _centres(places: Array, members: Array, sizes: Array) -> Array:
-    """(g, e) mean places of the groups.  Sums of whole numbers: every device has the same."""
+    """(g, e) mean places of the groups, from exact sums of whole numbers: the same on every device."""
     xp, (g, w) = namespace(places), members.shape
     centres = xp.empty((g, places.shape[1]), dtype=np.float64)
 
@@ -138,23 +138,23 @@ def _centres(places: Array, members: Array, sizes: Array) -> Array:
 
 
 def _cells(centres: Array, turn: int, trees: list[Partition]) -> Partition:
-    """Cells of near groups that lie differently at every turn: median cuts across axes that its number turns.
+    """Cells of near groups: median cuts along axes that are rotated differently at every turn.
 
-    (A k-d tree would find all neighbours, but slowly beyond a few columns; cells miss some, at every turn others.)
-    The upper cuts cost as much as the lower ones: they are made for the first turns only, kept in `trees`, and used
-    again.
+    (A k-d tree would find all neighbours, but slowly beyond a few columns.  Cells miss some neighbours, different ones
+    at every turn.)  The upper cuts cost as much as the lower ones, so those of the first turns are stored in `trees`
+    and reused.
     """
     xp, (g, e) = namespace(centres), centres.shape
-    turned = xp.ascontiguousarray(centres.T)
+    rotated = xp.ascontiguousarray(centres.T)
     rng = np.random.default_rng(turn)
     for _ in range(_REFLECTIONS):
         mirror = rng.standard_normal(e)
         mirror /= np.sqrt((mirror * mirror).sum())
-        # Column by column with plain numbers: nothing is copied to the device, and every device rounds alike.
-        along = sum(column * float(share) for column, share in zip(turned, mirror, strict=True))
+        # Column by column with Python numbers: nothing is copied to the device, and every device rounds alike.
+        along = sum(column * float(share) for column, share in zip(rotated, mirror, strict=True))
         for j, share in enumerate(mirror):
-            turned[j] -= along * float(2 * share)
-    axes = xp.ascontiguousarray(turned.T.astype(np.float32))
+            rotated[j] -= along * float(2 * share)
+    axes = xp.ascontiguousarray(rotated.T.astype(np.float32))
     within = Partition.whole(g, like=centres)
     if g > _COARSE:
         if len(trees) < _TREES:
@@ -164,8 +164,9 @@ def _cells(centres: Array, turn: int, trees: list[Partition]) -> Partition:
 
 
 def _lower(X: Array, before: Partition, after: Partition, metric: Metric, changed: float) -> bool:
-    """Whether the distortion fell: not only that of whole numbers, and by more than the order of a sum can change."""
-    if metric.kind == "gower":  # a distance is rounded by 1 a column at most, the distortion by half as much a row
+    """Whether the distortion of the unrounded rows fell, by more than rounding can explain."""
+    if metric.kind == "gower":
+        # Rounding changes a distance by at most 1 per column, and the distortion by half as much per row.
         return changed < -float(len(X) * X.shape[1])
     X = weighted(X, metric).astype(np.float64, copy=False)
     return changed < 0 and _squares(X, after) < (1 - 1e-9) * _squares(X, before)

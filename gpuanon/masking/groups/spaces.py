@@ -1,7 +1,7 @@
-"""The rows of a batch of parts that no group has taken yet, and their distances, under each metric.
+"""The free rows of a batch of parts (those in no group yet), and their distances, under each metric.
 
-Greedy groupings (k-member, MDAV) are written once on these few verbs; every verb serves all parts of the batch
-in one go, and picks one row a part.  Ties go to the lowest row.
+The greedy groupings (k-member, MDAV, spanning tree) are written once on these methods.  Each method works on all parts
+of the batch at once and picks one row per part.  Ties go to the lowest row.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from gpuanon.numerics.distance import Metric
 
 
 class Free:
-    """What the metrics share: which rows are free, and arrays that shrink as rows are taken.
+    """State shared by the metrics: which rows are free, in arrays that shrink as rows are taken.
 
-    Coordinates lie column after column, (b, d, a), so that work on them runs along the rows.
+    Coordinates are stored column by column, (b, d, a), so that inner loops run along the rows.
     """
 
     coordinates: Host
@@ -27,39 +27,39 @@ class Free:
         self.left = valid.shape[1]  # rows still free, the same upper bound for all parts of the batch
 
     def at(self, index: Host) -> Host:
-        """(b, d) coordinates of one row a part."""
+        """(b, d) coordinates of one row per part."""
         return self.coordinates[self.batch, :, index]
 
     def take(self, index: Host) -> Host:
-        """Take one row a part; return its position in the padded part."""
+        """Take one row per part; return its position in the padded part."""
         self.taken[self.batch, index] = True
         return self.position[self.batch, index]
 
     def shrink(self, taken: int) -> None:
-        """Note that every part took `taken` rows; drop them once they are a quarter of the arrays."""
+        """Record that every part took `taken` rows; drop taken rows once they are a quarter of the arrays."""
         self.left = max(1, self.left - taken)
         if self.left > 0.75 * self.taken.shape[1]:
             return
-        # Stable: the free rows come first and keep their order, so the first of equals stays the lowest row.
+        # Stable: free rows come first and keep their order, so the first of equal rows is still the lowest.
         keep = np.argsort(self.taken, axis=1, kind="stable")[:, : self.left]
         self.position = np.take_along_axis(self.position, keep, axis=1)
         self.taken = np.take_along_axis(self.taken, keep, axis=1)
         self.coordinates = np.take_along_axis(self.coordinates, keep[:, None, :], axis=2)
 
     def distances(self, point: Host) -> Host:
-        """(b, a) what orders the rows by their distance from `point` (b, d); infinite for taken rows."""
+        """(b, a) values that increase with the distance from `point` (b, d); infinite for taken rows."""
         raise NotImplementedError
 
     def begin(self, index: Host) -> Host:
-        """Take one row a part as the first of a new cluster; return its position."""
+        """Take one row per part as the first of a new cluster; return its position."""
         raise NotImplementedError
 
     def join(self, index: Host) -> Host:
-        """Take one row a part into the cluster in hand; return its position."""
+        """Add one row per part to the current cluster; return its position."""
         raise NotImplementedError
 
     def cheapest(self) -> Host:
-        """(b,) index of the free row that raises the distortion of the cluster in hand least."""
+        """(b,) index of the free row that raises the distortion of the current cluster least."""
         raise NotImplementedError
 
     def furthest(self, point: Host) -> Host:
@@ -85,14 +85,14 @@ class Free:
 
 
 class EuclideanFree(Free):
-    """Squared Euclidean distances, as products: ``|x|² − 2 x·p`` orders the rows x by their distance from p.
+    """Squared Euclidean distances, as products: ``|x|² − 2 x·p`` increases with the distance of x from p.
 
     The last coordinate is ``|x|²``, made infinite for taken rows, so that they are never nearest.
     """
 
     def __init__(self, Z: Host, valid: Host) -> None:
         super().__init__(valid)
-        # From the part's lowest row: nearby numbers cancel less, and whole numbers stay whole.
+        # Relative to the part's lowest row: small numbers cancel less, and whole numbers stay whole.
         self.Z = Z = Z - Z[:, :1]
         squares = np.einsum("bld,bld->bl", Z, Z)
         squares[~valid] = np.inf
@@ -108,7 +108,7 @@ class EuclideanFree(Free):
         return super().take(index)
 
     def distances(self, point: Host) -> Host:
-        return self._weigh(point, 1)
+        return self._scaled_distances(point, 1)
 
     def begin(self, index: Host) -> Host:
         self.total, self.count = self.at(index), 1
@@ -121,10 +121,10 @@ class EuclideanFree(Free):
 
     def cheapest(self) -> Host:
         # Adding x to the cluster C raises its distortion by |C| / (|C| + 1) · |x − mean(C)|².
-        return self._weigh(self.total, self.count).argmin(axis=1)
+        return self._scaled_distances(self.total, self.count).argmin(axis=1)
 
     def furthest_from_mean(self) -> Host:
-        return self._last(self._weigh(self.free_total, self.free_count))
+        return self._last(self._scaled_distances(self.free_total, self.free_count))
 
     def take_nearest(self, centre: Host, k: int) -> Host:
         position = super().take_nearest(centre, k)
@@ -133,10 +133,10 @@ class EuclideanFree(Free):
         self.free_count -= k
         return position
 
-    def _weigh(self, total: Host, count: Host | int) -> Host:
-        """(b, a) ``count · |x|² − 2 x·total``: orders the rows by their distance from ``total / count``.
+    def _scaled_distances(self, total: Host, count: Host | int) -> Host:
+        """(b, a) ``count · |x|² − 2 x·total``, which increases with the distance from ``total / count``.
 
-        Without the division, for whole numbers stay exact and ties stay ties.
+        Without the division, so that whole numbers stay exact and ties stay ties.
         """
         factors = np.empty((len(total), 1, total.shape[1] + 1), dtype=total.dtype)
         np.multiply(total, -2, out=factors[:, 0, :-1])
@@ -180,7 +180,7 @@ class GowerFree(Free):
 
 
 def gower(left: Host, right: Host, metric: Metric) -> Host:
-    """Gower distances of rows that lie column after column: (d, ...) and (d, ...) that fit each other."""
+    """Gower distances of rows stored column by column: (d, ...) and (d, ...), broadcast against each other."""
     columns = len(left)
     categorical = metric.categorical or (False,) * columns
     weights = metric.weights or (1.0,) * columns
@@ -201,8 +201,8 @@ def gower_centres(Z: Host, members: Host, metric: Metric) -> Host:
     centres = np.einsum("bad,ba->bd", Z, members) / counts[:, None]
     for column in np.flatnonzero(metric.categorical or ()):
         levels, codes = np.unique(Z[:, :, column], return_inverse=True)
-        cells = np.arange(len(Z))[:, None] * len(levels) + codes.reshape(members.shape)
-        frequency = np.bincount(cells[members], minlength=len(Z) * len(levels)).reshape(len(Z), len(levels))
+        flat = np.arange(len(Z))[:, None] * len(levels) + codes.reshape(members.shape)
+        frequency = np.bincount(flat[members], minlength=len(Z) * len(levels)).reshape(len(Z), len(levels))
         centres[:, column] = levels[frequency.argmax(axis=1)]
     return centres
 

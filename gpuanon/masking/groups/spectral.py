@@ -1,4 +1,4 @@
-"""Spectral clusters: groups of rows that lie together on the surface of the data, of a wanted size.
+"""Spectral clusters: groups of rows that are near on the data manifold, of about a given size.
 
 References
 ----------
@@ -33,22 +33,23 @@ from gpuanon.numerics.svd import principal_axes
 Host = np.ndarray[Any, Any]
 
 SMALLEST, LARGEST = 0.75, 1.5
-"""Sizes of a group, in targets: far smaller ones leak, a group of two is released as it is."""
+"""Sizes of a group, in targets: much smaller groups disclose; a group of two is released nearly unchanged."""
 
 _AFFINITIES = 1 << 22
 _STARTS = 4
 
 
 def spectral_clusters(X: Array, within: Partition, target: int, draws: Draws, sigma: float | None = None) -> Partition:
-    """Refine `within` by spectral clustering into about size / `target` clusters a part.
+    """Refine `within` by spectral clustering into about size / `target` clusters per part.
 
     Every group has between 0.75 and 1.5 times `target` rows (a part of fewer than 1.5 times `target` rows is one
-    group): k-means gives what it gives, then a cluster that is too small joins the one whose centre is nearest,
-    the smallest first, and one that is too large is cut into equal pieces across its first principal component.
+    group).  The cluster sizes of k-means are corrected afterwards: a cluster that is too small joins the one with the
+    nearest centre, the smallest first, and one that is too large is cut into equal pieces along its first principal
+    component.
 
     sigma : scale of the affinity (eq. 5.1 of [1]); by default, for each part, the median distance of two rows
 
-    Cost : O(n · S · (d + n_clusters)) for parts of S rows; memory O(S²) a thread to 8192 rows a part, O(S) beyond.
+    Cost : O(n · S · (d + n_clusters)) for parts of S rows; memory O(S²) per thread up to S = 8192, O(S) beyond.
     """
     xp = namespace(X)
     labels = xp.zeros(within.n, dtype=np.int64)
@@ -68,7 +69,7 @@ def spectral_clusters(X: Array, within: Partition, target: int, draws: Draws, si
 
 
 def _wanted(sizes: Host, target: int) -> Host:
-    """Clusters to look for in parts of these sizes."""
+    """Number of clusters for parts of these sizes."""
     return np.maximum(1, np.rint(sizes / target).astype(np.int64))
 
 
@@ -90,7 +91,7 @@ def _clusters(Z: Array, rows: Array, q: int, target: int, draws: Draws, sigma: f
 
 
 def _join_small(Y: Array, labels: Array, q: int, smallest: float) -> Array:
-    """Let the smallest cluster of a part join the nearest, while it has fewer than `smallest` rows."""
+    """Merge the smallest cluster of a part with the nearest one while it has fewer than `smallest` rows."""
     xp = namespace(Y)
     part = xp.arange(len(Y))
     member = (labels[:, :, None] == xp.arange(q)).astype(Y.dtype)
@@ -117,7 +118,7 @@ def _join_small(Y: Array, labels: Array, q: int, smallest: float) -> Array:
 
 
 def _cut_large(X: Array, groups: Partition, target: int) -> Partition:
-    """Cut groups of more than 1.5 targets into equal pieces across their first principal components."""
+    """Cut groups of more than 1.5 targets into equal pieces along their first principal components."""
     xp = namespace(X)
     sizes = to_host(groups.sizes)
     pieces = np.where(sizes > LARGEST * target, _wanted(sizes, target), 1)
@@ -134,7 +135,7 @@ def _cut_large(X: Array, groups: Partition, target: int) -> Partition:
 class Spectral(Groups):
     """Spectral clusters of 0.75 to 1.5 times the target (Lasko 2007, ch. 5), in blocks where rows are many.
 
-    `target = "auto"` is resolved by whoever holds a reference sample, before the groups are formed.
+    `target = "auto"` is resolved with a reference sample before the groups are formed.
     """
 
     use: Literal["spectral"] = "spectral"
@@ -144,7 +145,7 @@ class Spectral(Groups):
 
     def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
         if metric.kind != "euclidean":
-            raise ParameterError(f"metric: spectral groups know Euclidean distances only, got {metric.kind!r}")
+            raise ParameterError(f"metric: spectral groups support Euclidean distances only, got {metric.kind!r}")
         X = weighted(X, metric)
         parts = Partition.whole(len(X), X)
         if self.block and len(X) > self.block:

@@ -1,4 +1,4 @@
-"""Groups of 2k rows and more, split."""
+"""Split groups of 2k rows or more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuanon.numerics.distance import EUCLIDEAN, Metric
 
 
 def split_large(X: Array, groups: Partition, k: int, metric: Metric = EUCLIDEAN) -> Partition:
-    """Split every group of 2k rows and more into groups of k to 2k − 1 by MDAV; that never raises the distortion."""
+    """Split every group of 2k rows or more into groups of k to 2k − 1 by MDAV; that never raises the distortion."""
     xp = namespace(X)
     large = groups.sizes >= 2 * k
     if not bool(large.any()):

@@ -1,4 +1,4 @@
-"""Rows as whole numbers, so small that sums of their distances are exact, on every device and in every order."""
+"""Rows rounded to whole numbers, so small that sums of their distances are exact on every device, in any order."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from gpuanon.masking.groups.annealing import random_words
 from gpuanon.numerics.distance import Metric
 
 _BATCH = 1 << 16
-_LEAST = -900  # exponent below which a range counts as this one
-_AXES = 4  # of the space in which the categories of a column lie
+_LEAST = -900  # smaller exponents of a range are replaced by this one
+_AXES = 4  # coordinates that represent the categories of one column
 
 
 def whole_numbers(X: Array, order: Array, metric: Metric, width: int) -> tuple[Array, Array | None, int]:
     """Round the rows so that ``4 · width²`` times any distance is below 2^53.
 
-    The scale, the same for all columns, is a power of two: whole numbers and binary fractions keep their ties.
+    The scale is a power of two and the same for all columns, so that ties of whole numbers and binary fractions stay.
 
     Returns
     -------
-    rows : (n, d) int32, the rows `order` of `X`: their distances go with the metric's, weights being in the columns;
-        category codes stay as they are
-    mismatch : (d,) int32 what two categories of a column are apart, −1 for numeric columns; None for the Euclidean
+    rows : (n, d) int32, the rows `order` of `X`: up to rounding, their distances are proportional to the metric's;
+        weights are multiplied into the columns, category codes are unchanged
+    mismatch : (d,) int32 distance of two categories of a column, −1 for numeric columns; None for the Euclidean
         metric
-    bits : of the largest number, besides the sign
+    bits : bits of the largest number, besides the sign
     """
     xp, d = namespace(X), X.shape[1]
     euclidean = metric.kind == "euclidean"
@@ -57,9 +57,9 @@ def whole_numbers(X: Array, order: Array, metric: Metric, width: int) -> tuple[A
 def _low_and_scale(
     X: Array, weights: list[float], categorical: tuple[bool, ...], euclidean: bool, bits: int
 ) -> tuple[Array, Array]:
-    """(d,) the least of each column, and () the power of two that brings the largest distance just below 2^bits.
+    """(d,) the minimum of each column, and () the power of two that scales the largest distance to just below 2^bits.
 
-    Of the squared Euclidean metric, that along any one column just below 4^bits.
+    For the squared Euclidean metric, the largest distance along any one column to just below 4^bits.
     """
     xp = namespace(X)
     low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
@@ -72,9 +72,9 @@ def _low_and_scale(
 
 
 def places_of(rows: Array, mismatch: Array | None, metric: Metric) -> Array:
-    """(n, e) int32 rows as places whose Euclidean distances go with the metric's: categories become random directions.
+    """(n, e) int32 places whose Euclidean distances approximate the metric's: a category becomes a random vector.
 
-    No coordinate is larger than those of `rows` may be.
+    Coordinates are no larger than those of `rows` may be.
     """
     if mismatch is None or metric.categorical is None or not any(metric.categorical):
         return rows
@@ -83,7 +83,7 @@ def places_of(rows: Array, mismatch: Array | None, metric: Metric) -> Array:
         if not categorical:
             columns.append(rows[:, j])
             continue
-        spread = mismatch[j] * float(np.sqrt(6 / _AXES))  # uniform numbers, so that two categories are about 1 apart
+        spread = mismatch[j] * float(np.sqrt(6 / _AXES))  # uniform numbers: two categories are at a distance of about 1
         for axis in range(_AXES):
             word = random_words(rows[:, j].astype(np.int64), j * _AXES + axis)
             share = (word >> np.uint64(11)).astype(np.float64) * 2.0**-53 - 0.5

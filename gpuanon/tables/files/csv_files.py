@@ -1,4 +1,4 @@
-"""Tables from CSV: separators and types are found, cells that are not there are nulls."""
+"""Read CSV files: separators and types are inferred, empty values are nulls."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def _options(path: Path, text: Collection[str], types: dict[str, pa.DataType] | None = None) -> dict[str, Any]:
-    """How to read this CSV.
+    """Options of the CSV reader.
 
-    An empty cell is null, as is NA or NaN without quotes; a quoted one is text, so that what pyarrow, R and
-    pandas write comes back.
+    An empty value is null, as is an unquoted NA or NaN; a quoted one is text.  So files of pyarrow, R and pandas are
+    read back unchanged.
     """
     import pyarrow as pa
     import pyarrow.csv as csv
@@ -37,7 +37,7 @@ def _options(path: Path, text: Collection[str], types: dict[str, pa.DataType] | 
 
 
 def _head(path: Path) -> str:
-    """The first line, without what stands in quotes."""
+    """The first line, without quoted text."""
     import pyarrow as pa
 
     with pa.input_stream(str(path), compression="gzip" if path.name.lower().endswith(".gz") else None) as stream:
@@ -53,7 +53,7 @@ def read_csv(path: Path, text: Collection[str]) -> pa.Table:
 
 
 def _checked(table: pa.Table) -> pa.Table:
-    """What is not text in UTF-8 would become bytes, which nothing can mask."""
+    """The table, unless a column is not UTF-8: pyarrow would read it as bytes, which cannot be masked."""
     import pyarrow as pa
 
     odd = [
@@ -65,7 +65,7 @@ def _checked(table: pa.Table) -> pa.Table:
 
 
 def open_csv(path: Path, text: Collection[str]) -> tuple[pa.Schema, int, Callable[[int], Iterator[pa.RecordBatch]]]:
-    """Schema, rows and batches of a CSV: a first pass widens the types until the whole file fits them."""
+    """Schema, rows and batches of a CSV: a first pass widens the types until they fit the whole file."""
     import pyarrow as pa
     import pyarrow.csv as csv
 
@@ -95,7 +95,7 @@ def open_csv(path: Path, text: Collection[str]) -> tuple[pa.Schema, int, Callabl
 
 
 def _wider(type_: pa.DataType) -> pa.DataType:
-    """The next type that holds more: nulls, whole numbers, numbers, text."""
+    """The next wider type: null, int64, float64, string."""
     import pyarrow as pa
 
     if pa.types.is_null(type_):

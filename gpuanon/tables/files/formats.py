@@ -1,4 +1,4 @@
-"""Which file holds what, by its name."""
+"""The format of a file, by its name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SUFFIXES: dict[str, Format] = {".parquet": "parquet", ".csv": "csv", ".csv.gz":
 
 
 def format_of(path: Path) -> Format | None:
-    """The format that the name says: by suffix; a folder, or a name without a suffix, holds Parquet parts."""
+    """The format by suffix; a folder, or a name without suffix, means Parquet parts.  None for an unknown suffix."""
     name = path.name.lower()
     for suffix, form in _SUFFIXES.items():
         if name.endswith(suffix) and len(name) > len(suffix):
@@ -21,5 +21,5 @@ def format_of(path: Path) -> Format | None:
 
 
 def suffix_of(path: Path) -> str:
-    """The suffix, for a message."""
+    """The suffix, for messages."""
     return "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix

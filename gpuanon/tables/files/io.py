@@ -1,4 +1,4 @@
-"""Tables in files: Parquet, CSV, Arrow."""
+"""Read and write tables as Parquet, CSV and Arrow files."""
 
 from gpuanon.tables.files.reading import Source, open, read
 from gpuanon.tables.files.writing import Writing, check_output, write

@@ -1,6 +1,6 @@
-"""Tables from files, whole or batch by batch, through pyarrow.
+"""Read tables from files, whole or in batches, through pyarrow.
 
-A broken file is reported without a word of its content: pyarrow's own messages hold cell values.
+Errors never quote the content of a file; pyarrow's own messages contain values.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 @dataclass(frozen=True)
 class Source:
-    """A file or a folder that was opened: what it holds is known, its rows are not read yet.
+    """An opened file or folder: its schema is known, its rows are not read yet.
 
     schema : names and types of the columns
-    rows   : number of rows; None when only reading tells
+    rows   : number of rows; None if it is known only after reading
     """
 
     path: Path
@@ -38,13 +38,13 @@ class Source:
     _batches: Callable[[int], Iterator[pa.RecordBatch]] = field(repr=False)
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[Table]:
-        """The rows in order, at most `rows` at a time; nothing for an empty table."""
+        """The rows in order, at most `rows` at a time; no batch for an empty table."""
         import pyarrow as pa
 
-        with _told(self.path):
+        with _translate_read_errors(self.path):
             for batch in self._batches(rows):
                 if batch.num_rows:
-                    yield Table.of(_bare(pa.Table.from_batches([batch])))
+                    yield Table.of(_without_pandas_index(pa.Table.from_batches([batch])))
 
 
 def open(path: str | Path, text: Collection[str] = ()) -> Source:
@@ -55,8 +55,8 @@ def open(path: str | Path, text: Collection[str] = ()) -> Source:
     path : see `read`
     text : see `read`
     """
-    path, form = _existing(Path(path))
-    with _told(path):
+    path, form = _path_and_format(Path(path))
+    with _translate_read_errors(path):
         if form == "parts":
             return _open_parts(path)
         if form == "parquet":
@@ -77,8 +77,8 @@ def read(path: str | Path, text: Collection[str] = ()) -> Table:
     ------
     InputError : the file is missing, of another kind, truncated or corrupt
     """
-    path, form = _existing(Path(path))
-    with _told(path):
+    path, form = _path_and_format(Path(path))
+    with _translate_read_errors(path):
         if form in ("csv", "csv.gz"):
             return Table.of(read_csv(path, text))
         import pyarrow as pa
@@ -86,45 +86,49 @@ def read(path: str | Path, text: Collection[str] = ()) -> Table:
         if form == "arrow":
             whole = _arrow_reader(path).read_all()
             whole.validate(full=True)
-            return Table.of(_bare(whole))
+            return Table.of(_without_pandas_index(whole))
         parts = _parts(path) if form == "parts" else [path]
-        return Table.of(_bare(pa.concat_tables([_parquet(part).read() for part in _alike(parts)])))
+        return Table.of(
+            _without_pandas_index(pa.concat_tables([_parquet(part).read() for part in _with_equal_schemas(parts)]))
+        )
 
 
 def parquet_files(path: str | Path) -> list[Path]:
     """The files of a Parquet table: itself, or those of a folder in the order of their names."""
-    path, form = _existing(Path(path))
+    path, form = _path_and_format(Path(path))
     return _parts(path) if form == "parts" else [path]
 
 
-def read_stretch(
+def read_row_range(
     path: Path, groups: Sequence[int], skip: int, rows: int, columns: Collection[str] | None = None
 ) -> pa.Table:
-    """Some rows of a Parquet file, as Arrow, without a look at the others.
+    """Consecutive rows of a Parquet file, as Arrow; other row groups are not read.
 
     Parameters
     ----------
     groups  : row groups, in their order
-    skip    : rows of these groups that come before
+    skip    : rows of these groups before the first one to read
     rows    : number of rows
     columns : names; None for all
     """
     import pyarrow as pa
 
-    with _told(path), _parquet(path) as file:
+    with _translate_read_errors(path), _parquet(path) as file:
         held = sum(file.metadata.row_group(group).num_rows for group in groups)
         names = None if columns is None else [name for name in file.schema_arrow.names if name in columns]
         if (skip, rows) == (0, held):
             found = file.read_row_groups(list(groups), columns=names)
         else:
-            found = pa.Table.from_batches(_stretch(file, groups, skip, rows, names))
+            found = pa.Table.from_batches(_rows_inside(file, groups, skip, rows, names))
         if found.num_rows != rows:
             raise InputError(f"{path}: holds other rows than it did when the run began")
-        return Table.of(_bare(found if names is None else found.select(names))).to_arrow()
+        return Table.of(_without_pandas_index(found if names is None else found.select(names))).to_arrow()
 
 
-def _stretch(file: Any, groups: Sequence[int], skip: int, rows: int, names: list[str] | None) -> list[pa.RecordBatch]:
-    """The batches of a stretch inside row groups: what lies before it is decoded and let go."""
+def _rows_inside(
+    file: Any, groups: Sequence[int], skip: int, rows: int, names: list[str] | None
+) -> list[pa.RecordBatch]:
+    """Batches of consecutive rows inside row groups; the rows before them are decoded and dropped."""
     batches, at, end = [], 0, skip + rows
     for batch in file.iter_batches(min(BATCH_ROWS, 1 << 16), row_groups=list(groups), columns=names):
         begin, until = max(skip - at, 0), min(end - at, batch.num_rows)
@@ -136,8 +140,8 @@ def _stretch(file: Any, groups: Sequence[int], skip: int, rows: int, names: list
     return batches
 
 
-def _existing(path: Path) -> tuple[Path, str]:
-    """The path and its format; it must exist and be of a kind that can be read."""
+def _path_and_format(path: Path) -> tuple[Path, str]:
+    """The path and its format; raises if it does not exist or cannot be read as a table."""
     form = format_of(path)
     if not path.exists():
         raise InputError(f"{path}: no such file or folder", hint=f"a table is {ALLOWED}")
@@ -148,8 +152,8 @@ def _existing(path: Path) -> tuple[Path, str]:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Say what is wrong with a file in words that hold nothing of its content."""
+def _translate_read_errors(path: Path) -> Iterator[None]:
+    """Raise errors of the block as `InputError` with a message that quotes nothing of the file's content."""
     import pyarrow as pa
 
     try:
@@ -166,30 +170,30 @@ def _told(path: Path) -> Iterator[None]:
 
 
 def _diagnosis(path: Path, said: str) -> tuple[str, str | None]:
-    """What pyarrow's message means, without the cell values in it."""
-    cells = re.search(r"Expected (\d+) columns, got (\d+)", said)
-    if cells:
-        return f"a row has {cells[2]} cells, the head has {cells[1]}", "quote cells that hold the separator"
+    """Message and hint for an error of pyarrow, without the values that its text contains."""
+    counts = re.search(r"Expected (\d+) columns, got (\d+)", said)
+    if counts:
+        return f"a row has {counts[2]} values, the header has {counts[1]}", "quote values that contain the separator"
     kind = re.search(r"CSV conversion error to (\w+)", said)
     if kind:
-        return f"a cell is not of its column's type, {kind[1]}", "name the column as text, or use Parquet"
+        return f"a value is not of its column's type, {kind[1]}", "name the column as text, or use Parquet"
     if "Empty CSV" in said:
         return "the file is empty", None
     if "straddling" in said:
         return "a row is too long, or a quote is never closed", None
     form = format_of(path)
     return f"is not a whole {form if form != 'parts' else 'parquet'} file: truncated, corrupt or of another kind", (
-        "make the file anew; a copy that broke off looks like this"
+        "create the file again; an incomplete copy looks like this"
     )
 
 
-def _bare(table: pa.Table) -> pa.Table:
-    """Without the index that pandas hides in a Parquet file: row order is a link back."""
+def _without_pandas_index(table: pa.Table) -> pa.Table:
+    """The table without the index columns of pandas: they would link a release to its original rows."""
     return table.drop_columns([name for name in table.column_names if _PANDAS_INDEX.fullmatch(name)])
 
 
 def _parquet(path: Path) -> Any:
-    """A Parquet file, checksums verified where it has them."""
+    """Open a Parquet file; its checksums, if any, are verified."""
     import pyarrow.parquet as pq
 
     return pq.ParquetFile(path, page_checksum_verification=True)
@@ -203,13 +207,13 @@ def _parts(folder: Path) -> list[Path]:
     return parts
 
 
-def _alike(parts: list[Path]) -> list[Path]:
-    """The parts, which must have the same columns."""
+def _with_equal_schemas(parts: list[Path]) -> list[Path]:
+    """The parts; raises if their schemas differ."""
     import pyarrow.parquet as pq
 
     first: pa.Schema | None = None
     for part in parts:
-        with _told(part):
+        with _translate_read_errors(part):
             schema = pq.read_schema(part).remove_metadata()
         first = schema if first is None else first
         if not schema.equals(first):
@@ -218,30 +222,30 @@ def _alike(parts: list[Path]) -> list[Path]:
 
 
 def _open_parquet(path: Path) -> Source:
-    """One Parquet file, by row group."""
+    """Open one Parquet file."""
     file = _parquet(path)
     return Source(
         path,
-        _bare(file.schema_arrow.empty_table()).schema,
+        _without_pandas_index(file.schema_arrow.empty_table()).schema,
         file.metadata.num_rows,
         lambda rows: file.iter_batches(rows),
     )
 
 
 def _open_parts(folder: Path) -> Source:
-    """A folder of Parquet files, one after the other."""
-    sources = [_open_parquet(part) for part in _alike(_parts(folder))]
+    """Open a folder of Parquet files, to be read one after the other."""
+    sources = [_open_parquet(part) for part in _with_equal_schemas(_parts(folder))]
 
     def batches(rows: int) -> Iterator[pa.RecordBatch]:
         for source in sources:
-            with _told(source.path):
+            with _translate_read_errors(source.path):
                 yield from source._batches(rows)
 
     return Source(folder, sources[0].schema, sum(source.rows or 0 for source in sources), batches)
 
 
 def _arrow_reader(path: Path) -> Any:
-    """An Arrow file, or a stream under the same suffix."""
+    """Open an Arrow file, or an Arrow stream with the same suffix."""
     import pyarrow as pa
 
     try:
@@ -251,7 +255,7 @@ def _arrow_reader(path: Path) -> Any:
 
 
 def _open_arrow(path: Path) -> Source:
-    """An Arrow file, by its own batches."""
+    """Open an Arrow file, to be read in its own batches."""
     reader = _arrow_reader(path)
     schema = reader.schema
 
@@ -265,4 +269,4 @@ def _open_arrow(path: Path) -> Source:
             batch.validate(full=True)
             yield from pa.Table.from_batches([batch]).to_batches(max_chunksize=rows)
 
-    return Source(path, _bare(schema.empty_table()).schema, None, batches)
+    return Source(path, _without_pandas_index(schema.empty_table()).schema, None, batches)

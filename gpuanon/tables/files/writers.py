@@ -18,25 +18,25 @@ _PARQUET: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
 
 @contextmanager
 def parts_writer(folder: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
-    """The function that writes the next part; a table without rows is one part without rows."""
+    """A function that writes the next part; a table without rows becomes one part without rows."""
     import pyarrow.parquet as pq
 
     written = 0
 
-    def put(rows: pa.Table) -> None:
+    def write_part(rows: pa.Table) -> None:
         nonlocal written
         path = folder / f"part-{written:05d}.parquet"
         pq.write_table(rows, path, row_group_size=ROW_GROUP, **_PARQUET)
         written += 1
 
-    yield put
+    yield write_part
     if not written:
-        put(schema.empty_table())
+        write_part(schema.empty_table())
 
 
 @contextmanager
 def file_writer(form: Format, file: IO[Any], schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
-    """The function that appends rows to an open file of this format."""
+    """A function that appends rows to an open file of this format."""
     import pyarrow as pa
     import pyarrow.csv as csv
     import pyarrow.parquet as pq

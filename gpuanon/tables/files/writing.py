@@ -1,8 +1,8 @@
-"""Files that appear whole or not at all, several together as far as a file system allows.
+"""Atomic writing of one or several files, as far as the file system allows.
 
-Everything is written to hidden files ``.gpuanon-….partial`` beside its place, flushed to the disk and, when all of it
-is there, moved into place in one go, tables last.  An error or an interrupt on the way removes every trace; a process
-that is killed leaves at most such hidden files, never a part of an output under its name.
+Every output is written to a hidden file ``.gpuanon-….partial`` in the same folder and flushed to disk.  When all are
+complete, they are renamed, tables last.  An error or an interrupt before that removes the hidden files.  A killed
+process leaves at most hidden files, never an incomplete output under its own name.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ _HIDDEN = ".partial"
 
 
 def write(table: Table, path: str | Path, *, force: bool = False) -> None:
-    """Write one table; the suffix says the format (see `Writing.table`)."""
+    """Write one table; the suffix selects the format (see `Writing.table`)."""
     with Writing(force=force) as out:
         out.table(path, table)
 
 
 def check_output(path: str | Path, *, force: bool = False, inputs: Iterable[Path] = (), table: bool = True) -> None:
-    """Refuse a place that cannot be written to, before any work is done.
+    """Raise if an output cannot be written, before any work is done.
 
     Parameters
     ----------
-    path   : where the output is to go
+    path   : path of the output
     force  : whether an existing output may be replaced
-    inputs : what must never be replaced, whatever `force` says
-    table  : whether a table goes there, so that the suffix matters
+    inputs : files that must never be replaced, even with `force`
+    table  : whether the output is a table, whose suffix is checked
     """
     path = Path(path)
     if table:
         _format(path)
-    _refuse_existing(path, force)
+    _check_replaceable(path, force)
     for source in inputs:
         if path.exists() and Path(source).exists() and path.samefile(source):
             raise OutputError(f"{path}: is the input, which is never replaced", hint="choose another name")
-    with _told(path):
+    with _translate_os_errors(path):
         probe = _hidden(path)
         os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         probe.unlink()
@@ -61,7 +61,7 @@ def check_output(path: str | Path, *, force: bool = False, inputs: Iterable[Path
 
 @dataclass(frozen=True)
 class _Staged:
-    """Something written to a hidden place, waiting for its own."""
+    """An output under its hidden name, and its final name."""
 
     hidden: Path
     final: Path
@@ -69,7 +69,7 @@ class _Staged:
 
 
 class Writing:
-    """Outputs that appear together when the block ends well, and not at all otherwise.
+    """Outputs that are put in place together if the block succeeds, and removed otherwise.
 
     >>> with Writing(force=False) as out:                    # doctest: +SKIP
     ...     out.table("release.parquet", table)
@@ -87,7 +87,7 @@ class Writing:
         self.stream(path, arrow.schema)(arrow)
 
     def stream(self, path: str | Path, schema: pa.Schema) -> Stream:
-        """Write a table piece by piece: gives the function that takes the next rows."""
+        """Write a table in pieces: returns a callable that appends rows."""
         path = Path(path)
         form = _format(path)
         if form == "parts":
@@ -110,7 +110,7 @@ class Writing:
         """A hidden folder for Parquet parts, which several processes may fill until the block ends."""
         path = Path(path)
         hidden = self._stage(path, table=True)
-        with _told(path):
+        with _translate_os_errors(path):
             hidden.mkdir()
         return hidden
 
@@ -121,19 +121,19 @@ class Writing:
     def content(self, path: str | Path, content: bytes, *, private: bool = False) -> None:
         """Write bytes; only their owner can read private ones."""
         path = Path(path)
-        with _told(path), self._file(path, private=private) as file:
+        with _translate_os_errors(path), self._file(path, private=private) as file:
             file.write(content)
 
     def _stage(self, path: Path, *, table: bool) -> Path:
-        """A hidden name for an output that may be written."""
-        _refuse_existing(path, self._force)
+        """Register an output; return its hidden name."""
+        _check_replaceable(path, self._force)
         self._staged.append(_Staged(_hidden(path), path, table))
         return self._staged[-1].hidden
 
     def _file(self, path: Path, *, table: bool = False, private: bool = False) -> IO[bytes]:
-        """A new hidden file."""
+        """Register an output file, and open it under its hidden name."""
         hidden = self._stage(path, table=table)
-        with _told(path):
+        with _translate_os_errors(path):
             return os.fdopen(os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666), "wb")
 
     def __enter__(self) -> Writing:
@@ -147,7 +147,7 @@ class Writing:
                 stream.close(well=kind is None)
             if kind is None:
                 for staged in self._staged:
-                    with _told(staged.final):
+                    with _translate_os_errors(staged.final):
                         _flush(staged.hidden)
                 interruption.check()
                 _commit(sorted(self._staged, key=lambda staged: staged.table), self._force)
@@ -157,13 +157,13 @@ class Writing:
 
 
 class Stream:
-    """Takes the rows of a table piece by piece."""
+    """A callable that appends rows to a table."""
 
     def __init__(self, path: Path, writer: AbstractContextManager[Callable[[pa.Table], None]], file: IO[bytes] | None):
         self.path, self._file = path, file
         self._closing = ExitStack()
         try:
-            with _told(path):
+            with _translate_os_errors(path):
                 self._put = self._closing.enter_context(writer)
         except BaseException:
             self.close(well=False)
@@ -171,36 +171,36 @@ class Stream:
 
     def __call__(self, rows: pa.Table | Table) -> None:
         """Append these rows."""
-        with _told(self.path):
+        with _translate_os_errors(self.path):
             self._put(rows.to_arrow() if isinstance(rows, Table) else rows)
 
     def close(self, *, well: bool) -> None:
-        """Write what is left; after an error elsewhere only let go of the file."""
+        """Finish writing; after an error elsewhere (not `well`) only close the file."""
         try:
-            with _told(self.path):
+            with _translate_os_errors(self.path):
                 self._closing.close()
         except OutputError:
             if well:
                 raise
         finally:
             if self._file is not None:
-                with suppress(OSError):  # what could not be flushed was reported by the writer or by fsync
+                with suppress(OSError):  # a failed flush was already reported by the writer or by fsync
                     self._file.close()
 
 
 def _commit(staged: list[_Staged], force: bool) -> None:
-    """Move everything into place; if one move fails, undo those before."""
+    """Rename all outputs; if one fails, undo the others."""
     backups: list[tuple[Path, Path]] = []
     placed: list[tuple[Path, int]] = []
     try:
         for item in staged:
-            _refuse_existing(item.final, force)
-            with _told(item.final):
+            _check_replaceable(item.final, force)
+            with _translate_os_errors(item.final):
                 if item.final.exists():
                     backups.append((_hidden(item.final), item.final))
-                    _keep(item.final, backups[-1][0])
+                    _back_up(item.final, backups[-1][0])
                 placed.append((item.final, item.hidden.stat().st_ino))
-                _place(item.hidden, item.final, force)
+                _rename(item.hidden, item.final, force)
         for folder in {item.final.absolute().parent for item in staged}:
             _flush(folder)
     except BaseException:
@@ -216,16 +216,16 @@ def _commit(staged: list[_Staged], force: bool) -> None:
             _remove(backup)
 
 
-def _keep(final: Path, backup: Path) -> None:
-    """Keep what is there under a hidden name too; folders, and files without hard links, move there."""
+def _back_up(final: Path, backup: Path) -> None:
+    """Link an existing output to a hidden name; folders, and files that cannot be linked, are renamed."""
     try:
         os.link(final, backup)
     except OSError:
         os.rename(final, backup)
 
 
-def _place(hidden: Path, final: Path, force: bool) -> None:
-    """Give the hidden thing its name; without force, never over something that came in the meantime."""
+def _rename(hidden: Path, final: Path, force: bool) -> None:
+    """Give an output its final name; without force, raise if that name has been created meanwhile."""
     if force or hidden.is_dir():
         os.replace(hidden, final)
         return
@@ -234,7 +234,7 @@ def _place(hidden: Path, final: Path, force: bool) -> None:
     except FileExistsError:
         raise
     except OSError:  # a file system without hard links
-        _refuse_existing(final, force)
+        _check_replaceable(final, force)
         os.rename(hidden, final)
 
 
@@ -244,15 +244,15 @@ def _hidden(path: Path) -> Path:
 
 
 def _format(path: Path) -> Format:
-    """The format to write."""
+    """The format to write; raises for an unknown suffix."""
     form = format_of(path)
     if form is None:
         raise OutputError(f"{path}: suffix {suffix_of(path)!r} is not one of {ALLOWED}")
     return form
 
 
-def _refuse_existing(path: Path, force: bool) -> None:
-    """Without force nothing is replaced; with it, only files and folders that hold nothing but Parquet parts."""
+def _check_replaceable(path: Path, force: bool) -> None:
+    """Raise if the path exists and may not be replaced; with force, files and folders of Parquet parts may be."""
     if not os.path.lexists(path):
         return
     if not force:
@@ -265,20 +265,20 @@ def _refuse_existing(path: Path, force: bool) -> None:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Say why a file could not be written."""
+def _translate_os_errors(path: Path) -> Iterator[None]:
+    """Raise errors of the block as `OutputError` with the reason and a hint."""
     import pyarrow as pa
 
     try:
         yield
     except pa.ArrowException:
         raise OutputError(
-            f"{path}: a column's type has no form in this kind of file", hint=".parquet and .arrow hold every type"
+            f"{path}: a column's type cannot be stored in this format", hint=".parquet and .arrow store every type"
         ) from None
     except OSError as error:
         number = error.errno or 0
         if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            hint: str | None = "make room; nothing was written"
+            hint: str | None = "free disk space; nothing was written"
         elif number in (errno.ENOENT, errno.ENOTDIR):
             hint = f"make the folder first: {path.absolute().parent}"
         else:
@@ -289,7 +289,7 @@ def _told(path: Path) -> Iterator[None]:
 
 
 def _flush(path: Path) -> None:
-    """Have a file, or a folder with its files, on the disk."""
+    """Flush a file, or a folder with its files, to disk."""
     for part in path.iterdir() if path.is_dir() and path.suffix == _HIDDEN else ():
         _flush(part)
     number = os.open(path, os.O_RDONLY)
@@ -300,7 +300,7 @@ def _flush(path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a file or folder, if it is there."""
+    """Remove a file or folder, if it exists."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -1,4 +1,4 @@
-"""Files: tables come back as they were, broken ones are told without their content, outputs are whole or not there."""
+"""Files: tables are read back unchanged, errors do not quote their content, outputs are complete or absent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpuanon.errors import InputError, OutputError
 from gpuanon.tables.files import io
 from gpuanon.tables.registry import make_registry
 from gpuanon.tables.table import Table
-from tests.support.files import FORMATS, told
+from tests.support.files import FORMATS, error_message
 from tests.support.frames import KINDS, arrow_tables, as_kind, example_table, same
 
 # Round trips
@@ -169,15 +169,15 @@ def test_types_are_widened_when_a_later_row_needs_it(tmp_path: Path, monkeypatch
     ("text", "said"),
     [
         ("", "is empty"),
-        ("a,b\n1,2\njane doe\n", "a row has 1 cells, the head has 2"),
-        ("a,b\n1,2\n3,4,jane doe\n", "a row has 3 cells, the head has 2"),
+        ("a,b\n1,2\njane doe\n", "a row has 1 values, the header has 2"),
+        ("a,b\n1,2\n3,4,jane doe\n", "a row has 3 values, the header has 2"),
         ("a,a\n1,2\n", "found twice: 'a'"),
         ("name\nj\xe4ne doe\n".encode("latin1"), "not UTF-8 text in 'name'"),
     ],
 )
 def test_a_broken_csv_is_told_without_a_cell(tmp_path: Path, text: str | bytes, said: str) -> None:
     path = csv(tmp_path, text)
-    message = told(lambda: io.read(path))
+    message = error_message(lambda: io.read(path))
     assert str(path) in message
     assert said in message
     assert "jane" not in message
@@ -186,7 +186,7 @@ def test_a_broken_csv_is_told_without_a_cell(tmp_path: Path, text: str | bytes, 
 
 def test_a_broken_row_is_told_without_a_cell_in_batches_too(tmp_path: Path) -> None:
     path = csv(tmp_path, "a,b\n1,2\njane doe\n")
-    assert "jane" not in told(lambda: list(io.open(path).batches()))
+    assert "jane" not in error_message(lambda: list(io.open(path).batches()))
 
 
 # Files that are not there or not whole
@@ -195,31 +195,33 @@ def test_a_broken_row_is_told_without_a_cell_in_batches_too(tmp_path: Path) -> N
 @pytest.mark.parametrize("use", [io.read, io.open])
 def test_a_missing_file(tmp_path: Path, use: Callable) -> None:
     for name in FORMATS:
-        assert "no such file or folder" in told(lambda name=name: use(tmp_path / name))
+        assert "no such file or folder" in error_message(lambda name=name: use(tmp_path / name))
 
 
 @pytest.mark.parametrize("use", [io.read, io.open])
 def test_a_wrong_suffix(tmp_path: Path, use: Callable) -> None:
     for name in ("t.xlsx", "t.csv.zip", "t.parquet.bak"):
         (tmp_path / name).touch()
-        assert "is not one of .parquet, .csv" in told(lambda name=name: use(tmp_path / name))
-    assert "is not one of" in told(lambda: io.write(Table.of(pa.table({"a": [1]})), tmp_path / "t.xlsx"), OutputError)
+        assert "is not one of .parquet, .csv" in error_message(lambda name=name: use(tmp_path / name))
+    assert "is not one of" in error_message(
+        lambda: io.write(Table.of(pa.table({"a": [1]})), tmp_path / "t.xlsx"), OutputError
+    )
 
 
 def test_folders_that_are_no_tables(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    assert "holds no .parquet file" in told(lambda: io.read(tmp_path / "empty"))
+    assert "holds no .parquet file" in error_message(lambda: io.read(tmp_path / "empty"))
     (tmp_path / "folder.csv").mkdir()
-    assert "folder" in told(lambda: io.read(tmp_path / "folder.csv"))
+    assert "folder" in error_message(lambda: io.read(tmp_path / "folder.csv"))
     (tmp_path / "file").touch()
-    assert "is not one of" in told(lambda: io.read(tmp_path / "file"))
+    assert "is not one of" in error_message(lambda: io.read(tmp_path / "file"))
 
 
 def test_parts_with_other_columns(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"x": ["1"]}), tmp_path / "b.parquet")
     for use in (io.read, io.open):
-        assert "b.parquet: has other columns or types than a.parquet" in told(lambda use=use: use(tmp_path))
+        assert "b.parquet: has other columns or types than a.parquet" in error_message(lambda use=use: use(tmp_path))
 
 
 def consume(path: Path) -> None:
@@ -235,7 +237,7 @@ def test_a_truncated_file(tmp_path: Path, name: str, share: float, use: Callable
     io.write(Table.of(make_registry(2000)), path)
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])
-    message = told(lambda: use(path))
+    message = error_message(lambda: use(path))
     assert "truncated, corrupt or of another kind" in message or "is empty" in message
 
 
@@ -248,7 +250,7 @@ def test_a_truncated_part_is_named(tmp_path: Path, use: Callable) -> None:
         put(make_registry(100, seed=1))
     second = folder / "part-00001.parquet"
     second.write_bytes(second.read_bytes()[:-20])
-    assert "part-00001.parquet" in told(lambda: use(folder))
+    assert "part-00001.parquet" in error_message(lambda: use(folder))
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.arrow"])
@@ -266,7 +268,7 @@ def test_garbage_in_the_middle_of_a_file_is_refused_or_harmless(tmp_path: Path, 
             back = io.read(path)
         except InputError as error:
             refused += "truncated, corrupt" in str(error)
-        else:  # Parquet has checksums; Arrow has none, and other values in the right places are not to be told
+        else:  # Parquet has checksums; Arrow has none, and other values in the right places are not to be error_message
             assert name == "t.arrow" or back.to_native().equals(table)
             assert back.to_native().schema == table.schema
     assert refused >= (20 if name == "t.parquet" else 1)
@@ -274,10 +276,10 @@ def test_garbage_in_the_middle_of_a_file_is_refused_or_harmless(tmp_path: Path, 
 
 def test_a_text_file_named_parquet(tmp_path: Path) -> None:
     (tmp_path / "t.parquet").write_text("jane,doe\n1,2\n" * 100)
-    assert "jane" not in told(lambda: io.read(tmp_path / "t.parquet"))
+    assert "jane" not in error_message(lambda: io.read(tmp_path / "t.parquet"))
 
 
 def test_a_truncated_gzip_made_elsewhere(tmp_path: Path) -> None:
     content = gzip.compress(b"a,b\n" + b"1,2\n" * 10_000)
     (tmp_path / "t.csv.gz").write_bytes(content[:-30])
-    assert "truncated" in told(lambda: io.read(tmp_path / "t.csv.gz"))
+    assert "truncated" in error_message(lambda: io.read(tmp_path / "t.csv.gz"))

@@ -20,7 +20,7 @@ from gpuanon.errors import OutputError
 from gpuanon.tables.files import io, writing
 from gpuanon.tables.registry import make_registry
 from gpuanon.tables.table import Table
-from tests.support.files import FORMATS, left_behind, told
+from tests.support.files import FORMATS, error_message, left_behind
 from tests.support.frames import same
 
 
@@ -29,8 +29,8 @@ def test_nothing_is_replaced_without_force(tmp_path: Path) -> None:
     for name in FORMATS:
         io.write(table, tmp_path / name)
         before = left_behind(tmp_path)
-        assert "exists already" in told(lambda name=name: io.write(table, tmp_path / name), OutputError)
-        assert "exists already" in told(lambda name=name: io.check_output(tmp_path / name), OutputError)
+        assert "exists already" in error_message(lambda name=name: io.write(table, tmp_path / name), OutputError)
+        assert "exists already" in error_message(lambda name=name: io.check_output(tmp_path / name), OutputError)
         io.write(Table.of(pa.table({"x": [2]})), tmp_path / name, force=True)
         assert io.read(tmp_path / name).to_native()["x"].to_pylist() == [2]
         assert left_behind(tmp_path) == before
@@ -46,7 +46,7 @@ def test_what_appears_in_the_meantime_is_not_replaced(tmp_path: Path) -> None:
             (tmp_path / name).mkdir() if name == "parts" else (tmp_path / name).write_text("mine")
 
     for name in ("t.parquet", "parts"):
-        assert "exists already" in told(lambda name=name: late(name), OutputError)
+        assert "exists already" in error_message(lambda name=name: late(name), OutputError)
         assert left_behind(tmp_path) == [name]
         (tmp_path / name).rmdir() if name == "parts" else (tmp_path / name).unlink()
 
@@ -55,7 +55,7 @@ def test_a_folder_that_holds_more_than_parts_is_never_replaced(tmp_path: Path) -
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "thesis.tex").write_text("years of work")
     table = Table.of(pa.table({"x": [1]}))
-    assert "not replaced" in told(lambda: io.write(table, tmp_path / "home", force=True), OutputError)
+    assert "not replaced" in error_message(lambda: io.write(table, tmp_path / "home", force=True), OutputError)
     assert (tmp_path / "home" / "thesis.tex").read_text() == "years of work"
 
 
@@ -64,24 +64,24 @@ def test_the_input_is_never_replaced(tmp_path: Path) -> None:
     io.write(Table.of(pa.table({"x": [1]})), path)
     os.symlink(path, tmp_path / "same.parquet")
     for name in ("t.parquet", "same.parquet"):
-        assert "is the input" in told(
+        assert "is the input" in error_message(
             lambda name=name: io.check_output(tmp_path / name, force=True, inputs=[path]), OutputError
         )
 
 
 def test_special_files_are_not_replaced() -> None:
-    assert "is not a file" in told(lambda: io.check_output("/dev/null", force=True, table=False), OutputError)
+    assert "is not a file" in error_message(lambda: io.check_output("/dev/null", force=True, table=False), OutputError)
 
 
 def test_files_appear_together_tables_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
-    place = writing._place
+    place = writing._rename
 
     def watched(hidden: Path, final: Path, force: bool) -> None:
         order.append(final.name)
         place(hidden, final, force)
 
-    monkeypatch.setattr(writing, "_place", watched)
+    monkeypatch.setattr(writing, "_rename", watched)
     with io.Writing() as out:
         out.table(tmp_path / "t.parquet", Table.of(pa.table({"x": [1]})))
         out.text(tmp_path / "manifest.json", "{}")
@@ -102,7 +102,7 @@ def test_a_failure_among_the_moves_undoes_those_before(
     if force:
         for name in names:
             (tmp_path / name).write_text(f"old {name}")
-    place, calls = writing._place, []
+    place, calls = writing._rename, []
 
     def failing(hidden: Path, final: Path, force: bool) -> None:
         calls.append(final)
@@ -110,7 +110,7 @@ def test_a_failure_among_the_moves_undoes_those_before(
             raise error
         place(hidden, final, force)
 
-    monkeypatch.setattr(writing, "_place", failing)
+    monkeypatch.setattr(writing, "_rename", failing)
 
     def write() -> None:
         with io.Writing(force=force) as out:
@@ -146,7 +146,7 @@ def test_places_that_cannot_be_written_to(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").touch()
     for folder in (tmp_path / "missing", tmp_path / "file", Path("/proc/self")):
         for use in (lambda f=folder: io.write(table, f / name), lambda f=folder: io.check_output(f / name)):
-            assert "cannot be written" in told(use, OutputError)
+            assert "cannot be written" in error_message(use, OutputError)
     assert left_behind(tmp_path) == ["file"]
 
 
@@ -154,14 +154,14 @@ def test_places_that_cannot_be_written_to(tmp_path: Path, name: str) -> None:
 def test_a_folder_without_permission(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     try:
-        assert "Permission denied" in told(lambda: io.check_output(tmp_path / "t.parquet"), OutputError)
+        assert "Permission denied" in error_message(lambda: io.check_output(tmp_path / "t.parquet"), OutputError)
     finally:
         tmp_path.chmod(0o700)
 
 
 def test_a_type_that_has_no_form_in_a_csv(tmp_path: Path) -> None:
     table = Table.of(pa.table({"x": [[1, 2]]}))
-    assert "has no form" in told(lambda: io.write(table, tmp_path / "t.csv"), OutputError)
+    assert "cannot be stored" in error_message(lambda: io.write(table, tmp_path / "t.csv"), OutputError)
     assert left_behind(tmp_path) == []
 
 

@@ -11,12 +11,12 @@ from gpuanon.masking.methods.microaggregation import Microaggregation
 from gpuanon.recipe import Recipe
 
 TOML = """
+nulls = "category"
 [columns]
 patient = { role = "identifier" }
 age     = { role = "quasi" }
 cost    = { role = "sensitive", transform = "log1p" }
 
-nulls = "category"
 
 [[mask]]
 method = "microaggregation"
@@ -47,6 +47,22 @@ def test_toml_yaml_json_and_a_mapping_give_the_same_recipe(tmp_path):
     assert expected.mask == (Microaggregation(k=10),)
     for suffix in ("toml", "json", "yaml"):
         assert Recipe.load(tmp_path / f"r.{suffix}") == expected, suffix
+
+
+def test_a_null_policy_among_the_columns_is_a_fault():
+    with pytest.raises(RecipeError, match=r"columns.nulls: .*got 'refuse'"):
+        Recipe.load(DATA | {"columns": {**DATA["columns"], "nulls": "refuse"}})
+
+
+def test_a_hierarchy_is_found_beside_the_recipe_and_must_be_there(tmp_path):
+    (tmp_path / "age.csv").write_text("1,*\n2,*\n")
+    (tmp_path / "r.toml").write_text(
+        '[columns]\nage = { role = "quasi", hierarchy = "age.csv" }\n[[mask]]\nmethod = "suppress"\nk = 3\n'
+    )
+    assert Recipe.load(tmp_path / "r.toml").columns["age"].hierarchy == tmp_path / "age.csv"
+    (tmp_path / "age.csv").unlink()
+    with pytest.raises(RecipeError, match=r"columns.age.hierarchy: there is no file age.csv"):
+        Recipe.load(tmp_path / "r.toml")
 
 
 def test_a_column_may_be_called_nulls():

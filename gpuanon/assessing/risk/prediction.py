@@ -132,7 +132,7 @@ def prediction_uncertainty(
 def _measured(
     name: str, original: Array, release: Array, k: int, standardise: bool, prediction: Prediction | None
 ) -> Measured:
-    """One of the three distributions as a figure; `prediction` spares the search when it is already there."""
+    """One of the three distributions as a figure; a `prediction` that was computed before saves the search."""
     if prediction is None:
         if standardise:
             original, release = standardised(original, release)

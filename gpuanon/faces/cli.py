@@ -295,6 +295,9 @@ def _print_assessment(result: Assessment) -> None:
                 continue
             worst = "" if figure.worst is None else f"{figure.worst[0]} {figure.worst[1]:.4g}"
             beside = [f"{one.label} {one.value:.4g}" for one in figure.beside if one.value is not None]
+            if figure.interval is not None:
+                ends = figure.interval
+                beside.insert(0, f"{ends.level:.0%} interval {ends.low:.4g} to {ends.high:.4g}")
             reading = "; ".join([measure.summary, *beside])
             table.add_row(measure.name, f"{figure.value:.4g}", escape(worst), escape(f"{arrow} {reading}"))
             if figure.note is not None:

@@ -168,6 +168,8 @@ def _computed(measures: Sequence[Measure], source_of: Callable[[Measure], Compar
                 figure = one.compute(source.host if one.host_only else source)
             except GpuanonError as error:
                 failed[one.name] = str(error)
+            except MemoryError:
+                failed[one.name] = "does not fit in memory"
             else:
                 if isfinite(figure.value):
                     measured[one.name] = replace(figure, note=join(source.note, figure.note))

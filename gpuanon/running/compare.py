@@ -116,7 +116,7 @@ def compare(
     RecipeError, InputError
         When a recipe does not fit the table.
     """
-    table, key, chosen_backend = Table.of(data), as_key(rng), choose(backend)
+    table, key, where = Table.of(data), as_key(rng), choose(backend)
     sample = None if reference is None else Table.of(reference)
     names = tuple(measures)
     check_names(names)
@@ -126,11 +126,11 @@ def compare(
     trials = []
     for name, chosen, recipe in points:
         try:
-            release = protect(table, recipe, rng=key, backend=chosen_backend.name, reference=sample)
+            release = protect(table, recipe, rng=key, backend=where.name, reference=sample)
         except (GuaranteeError, ParameterError) as error:
             trials.append(Trial(name, chosen, refused=str(error)))
             continue
-        found = compute(Comparison(table, release.table, schema, release.link, sample, chosen_backend), names)
+        found = compute(Comparison(table, release.table, schema, release.link, sample, where), names)
         values = {measure: figure.value for measure, figure in found.measured.items()}
         trials.append(Trial(name, chosen, values, failed=found.failed))
     decides = next((by_name()[name] for name in names if by_name()[name].family == "utility"), None)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpuanon
+from gpuanon.assessing.figures import Beside, By, Interval, Measured
 from gpuanon.assessing.measures import MEASURES, by_name
 from gpuanon.assessing.streams import Pieces
 from gpuanon.errors import BackendError, InputError, ParameterError
+from gpuanon.faces.cli import _print_assessment, _print_trials
 from gpuanon.recipe import Recipe
-from gpuanon.running.assess import assess, measure
+from gpuanon.running.assess import Assessment, assess, measure
 from gpuanon.running.files import assess_files
 from gpuanon.tables.class_counts import class_sizes, row_bits
 from gpuanon.tables.schema import Schema
@@ -159,6 +163,42 @@ def test_too_small_a_sample_and_unknown_measures_are_refused(both, schema):
         in_pieces(both, schema, EXACT, size=99)
     with pytest.raises(ParameterError, match="k_anonimity"):
         in_pieces(both, schema, ("k_anonimity",))
+
+
+def test_the_terminal_shows_the_worst_and_what_stands_beside_from_the_figure_alone(capsys):
+    figure = Measured(
+        0.25,
+        note="a note",
+        parts=(By("column", {"age": 0.1, "[bold]income": 0.9}),),
+        interval=Interval(0.2, 0.3),
+        beside=(Beside("any_name", "some baseline has", 0.75), Beside("none", "nothing has", None)),
+    )
+    _print_assessment(Assessment({"means": figure}, {"ks": "a reason"}))
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    for text in (
+        "0.25",
+        "[bold]income",
+        "0.9",
+        "95% interval 0.2 to 0.3",
+        "some baseline has 0.75",
+        "a reason",
+        "a note",
+    ):
+        assert text in shown
+    assert "nothing has" not in shown
+    source = inspect.getsource(_print_assessment) + inspect.getsource(_print_trials)
+    assert not [name for name in by_name() if f'"{name}"' in source]
+
+
+def test_what_does_not_fit_in_memory_fails_alone(both, monkeypatch):
+    def too_large(comparison):
+        raise MemoryError
+
+    large = replace(by_name()["ks"], compute=too_large)
+    monkeypatch.setattr("gpuanon.running.assess.by_name", lambda: by_name() | {"ks": large})
+    found = assess(*both, recipe("microaggregation"), measures=("ks", "k_anonymity"))
+    assert found.failed == {"ks": "does not fit in memory"}
+    assert "k_anonymity" in found.measured
 
 
 def test_cupy_without_a_device_fails(both):

@@ -4,7 +4,7 @@ Smaller groups keep more of the data and protect less (5.2.3 of [1]).  The choic
 whose own sampling error would otherwise be paid by whoever checks the release against another sample: a target that
 only just passes against one reference may fail against the next.  So the standard is met only when the one-sided
 distance *plus the reference's own sampling error* is within the limit.  That error is measured: halves of the
-reference are held against each other, and their distance is √2 times that of samples of the whole size.
+reference are compared with each other, and their distance is √2 times that of samples of the whole size.
 
 References
 ----------

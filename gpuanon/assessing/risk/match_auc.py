@@ -81,7 +81,7 @@ def match_auc(
 ) -> Measured:
     """AUC with which the prediction measures tell right matches from wrong ones; the value is the largest of the three.
 
-    Not defined, and refused as such, when there are no wrong (or no right) matches: nothing is to be told apart.
+    Not defined, and refused as such, when there are no wrong (or no right) matches.
     """
     if standardise:
         original, release = standardised(original, release)

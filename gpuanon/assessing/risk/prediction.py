@@ -17,11 +17,12 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array, like, namespace, to_host
-from gpuanon.assessing.figures import Distribution, Figure, Measured
+from gpuanon.assessing.figures import Distribution, Figure, Interval, Measured
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance import k_nearest
 from gpuanon.numerics.sampling import sample_rows, share_error
@@ -132,18 +133,28 @@ def prediction_uncertainty(
 def _measured(
     name: str, original: Array, release: Array, k: int, standardise: bool, prediction: Prediction | None
 ) -> Measured:
-    """One of the three distributions as a figure; `prediction` spares the search when it is already there."""
+    """One of the three distributions as a figure; a `prediction` that was computed before saves the search."""
     if prediction is None:
         if standardise:
             original, release = standardised(original, release)
         prediction = predict(original, release, k)
-    part = Distribution.over("original records", to_host(getattr(prediction, name)))
+    values = to_host(getattr(prediction, name))
+    part = Distribution.over("original records", values)
     details: dict[str, Figure] = {"k": k, "records": len(prediction.rows)}
     details["exact_matches"] = int((prediction.distance == 0).sum())
     if name == "ambiguity":
         details["tied_copies"] = prediction.copies
     note = _note(name, prediction, details)
-    return Measured(part.quantiles["median"], details, note, parts=(part,))
+    return Measured(part.quantiles["median"], details, note, parts=(part,), interval=_interval(values, prediction))
+
+
+def _interval(values: np.ndarray[Any, Any], prediction: Prediction) -> Interval | None:
+    """Of the median of all records, where a sample was taken: quantiles as far from 1/2 as shares may be wrong."""
+    error = prediction.share_error
+    if not error:
+        return None
+    low, high = np.quantile(values, [max(0.0, 0.5 - error), min(1.0, 0.5 + error)])
+    return Interval(float(low), float(high))
 
 
 def _note(name: str, prediction: Prediction, details: dict[str, Figure]) -> str | None:

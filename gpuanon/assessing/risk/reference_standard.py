@@ -144,7 +144,7 @@ def split_reference(draws: Draws, share: float = 0.5) -> tuple[Array, Array]:
 def _same_size(
     n: int, release: Array, reference: Array, link: Array | None
 ) -> tuple[Array | None, Array, Array, str | None]:
-    """Make release and reference equally large: the nearest of more records is nearer, whoever they are.
+    """Make release and reference equally large: among more records the nearest one is nearer by chance.
 
     Returns the original rows to look at (None: no restriction), both tables, and what must be said.
     """

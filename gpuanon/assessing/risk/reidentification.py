@@ -145,7 +145,7 @@ def _nearest_classes(X: Floats, of_x: Floats, Y: Floats, of_y: Floats, released:
 
 
 def _many_valued(rows: Floats) -> int:
-    """Number of columns with more than a few values, by a look at some thousand rows."""
+    """Number of columns with more than a few values, judged by some thousand rows."""
     some = rows[:: max(1, len(rows) // 4096)]
     return sum(len(np.unique(column)) > _FEW_VALUES for column in some.T)
 

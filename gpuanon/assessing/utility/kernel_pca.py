@@ -26,7 +26,7 @@ Floats = np.ndarray[Any, Any]
 
 DEPENDENT = (
     "original and release are dependent samples: these are distances, not tests; an independent sample of the "
-    "population is the yardstick"
+    "population gives the distances to compare with"
 )
 
 
@@ -69,7 +69,7 @@ class Projected:
     distances: Floats
 
     def labels(self) -> list[str]:
-        """One text a component for the pair plot: eigenvalue, cumulative share of variance, distance."""
+        """One text per component for the pair plot: eigenvalue, cumulative share of variance, distance."""
         c = self.components
         return [
             f"λ {value:.3g}\ncum {share:.2f}\nKS {distance:.3f}"
@@ -94,7 +94,7 @@ def kernel_pca(
     Parameters
     ----------
     original, release : encoded matrices with the same columns, (n, d) and (m, d)
-    reference : an independent sample of the same population: its distances are the yardstick
+    reference : an independent sample of the same population: its distances are reported beside
     kernel, degree, sigma : ``(xᵀy + 1)^degree``, or ``exp(−‖x − y‖² / 2σ²)``; None takes the median distance
     share, most : components up to this share of the variance, `most` of them at the most
     landmarks : rows that stand for all, beyond 3000 rows
@@ -114,9 +114,9 @@ def kernel_pca(
         details["landmarks"] = len(components.model.landmarks)
         notes.append(f"components by {len(components.model.landmarks)} landmark rows (Nyström)")
     if reference is not None:
-        yardstick = projected(components, reference).distances
-        beside.append(Beside("reference", "the reference sample has", float(yardstick.mean())))
-        details["reference_by_component"] = _by_component(yardstick)
+        expected = projected(components, reference).distances
+        beside.append(Beside("reference", "the reference sample has", float(expected.mean())))
+        details["reference_by_component"] = _by_component(expected)
     part = By("component", _by_component(found.distances))
     return Measured(float(found.distances.mean()), details, "; ".join(notes), parts=(part,), beside=tuple(beside))
 

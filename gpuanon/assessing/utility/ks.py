@@ -42,7 +42,7 @@ def ks(
     Parameters
     ----------
     original, release : (n, d) and (m, d)
-    reference : an independent sample of the same population; its distances are the yardstick
+    reference : an independent sample of the same population; its distances are reported beside
     permutations : how often to exchange, in a random half of the pairs, a record and its release: the share of
         exchanges whose largest distance reaches the observed one is a valid p-value for dependent samples, of the
         hypothesis that a record and its release are interchangeable
@@ -57,9 +57,9 @@ def ks(
     critical = ks_critical(len(original), len(release))
     beside = [Beside("critical_if_independent", "5 % of fresh samples exceed", critical)]
     if reference is not None:
-        yardstick = ks_distances(original, reference)
-        beside.append(Beside("reference", "the reference sample has", float(yardstick.max())))
-        details["reference_by_column"] = dict(fold(yardstick, labels))
+        expected = ks_distances(original, reference)
+        beside.append(Beside("reference", "the reference sample has", float(expected.max())))
+        details["reference_by_column"] = dict(fold(expected, labels))
     note = DEPENDENT
     if permutations:
         before, after, _ = paired(original, release, link)

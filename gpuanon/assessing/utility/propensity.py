@@ -1,7 +1,7 @@
 """Propensity scores: can a model tell released records from original ones?
 
 Both tables are stacked, a model predicts which a record comes from, and its predictions (the propensity scores) are
-looked at.  If they stay close to the share c of released records, the release is hard to tell apart: good utility.
+looked at.  If they stay close to the share c of released records, the release is hard to distinguish: good utility.
 The model is a logistic regression on main effects, or a classification tree.
 
 References

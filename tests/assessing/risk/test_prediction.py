@@ -99,6 +99,9 @@ def test_beyond_the_limit_a_sample_is_taken_and_its_error_stated() -> None:
     measured = prediction_distance(A, B, prediction=sample)
     assert measured.details["share_error"] == sample.share_error
     assert "random sample of 333 of 3000" in str(measured.note)
+    assert measured.interval is not None
+    assert measured.interval.low < np.median(everything.distance) < measured.interval.high
+    assert prediction_distance(A, B, prediction=everything).interval is None
 
 
 def test_details_are_ready_for_json_and_hold_the_distribution() -> None:

@@ -46,7 +46,7 @@ MUTATIONS = (
     Mutation(
         "tile overwritten while it is read",
         "distance",
-        "            __syncthreads();  // everybody has read what is overwritten now\n",
+        "            __syncthreads();  // all threads have read the tiles that are overwritten now\n",
         "",
         "nearest rows",
     ),

@@ -11,7 +11,7 @@ from gpuanon.errors import BackendError, ParameterError
 from gpuanon.numerics.distance import (
     EUCLIDEAN,
     Metric,
-    _stretch,
+    _run_length,
     distances,
     furthest,
     k_nearest,
@@ -90,7 +90,7 @@ def test_few_rows_are_searched_in_stretches_that_are_merged() -> None:
     with fake_cupy(multiprocessors=200) as cp:
         x, y = cp.asarray(X), cp.asarray(Y)
         found = [*nearest(x, y), nearest_with_ties(x, y)[1], *furthest(x, y), *k_nearest(x, y, 9)]
-        assert _stretch(3, 600) == 300
+        assert _run_length(3, 600) == 300
         device = [array.get() for array in found]
     host = [*nearest(X, Y), nearest_with_ties(X, Y)[1], *furthest(X, Y), *k_nearest(X, Y, 9)]
     for one, other in zip(device, host, strict=True):

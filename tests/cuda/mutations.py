@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Mutation:
-    """Replace `old` by `new` in ``kernels/<file>.cu`` (its includes filled in).
+    """Replace `old` by `new` in ``kernels/<file>.cu`` (with its includes expanded).
 
     noticed_by : name of a device check or of a huge problem
     which      : which of the places where `old` stands, from 0; it stands at `times` places
@@ -190,7 +190,7 @@ MUTATIONS = (
     # -- segments ----------------------------------------------------------------------------------------
     Mutation("one row of lanes left out", "segment", "k < abreast; ++k", "k + 1 < abreast; ++k", "sums of parts"),
     Mutation(
-        "stretches that do not exist",
+        "runs that do not exist",
         "segment",
         "    if (stretch >= stretches) return;  // the whole warp\n",
         "",

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from gpuanon.arrays import segments
-from gpuanon.arrays.batches import even_batches, padded_length
 from gpuanon.arrays.partition import (
     Partition,
     ranks_within,
@@ -57,7 +56,6 @@ def test_the_whole_table_is_one_part_and_no_rows_are_none():
         assert segment_covariances(np.empty((0, 3)), nothing).shape == (0, 3, 3)
         assert segment_minima(np.empty((0, 3)), nothing).shape == (0, 3)
         assert sort_within(np.empty(0), nothing).shape == (0,)
-        assert not list(even_batches(nothing))
     no_columns = Partition.from_labels(np.array([0, 0, 1]))
     assert segment_sums(np.empty((3, 0)), no_columns).shape == (2, 0)
     assert segment_covariances(np.empty((3, 0)), no_columns).shape == (2, 0, 0)
@@ -196,18 +194,3 @@ def test_shuffling_gives_every_permutation_equally_often():
     counts = np.unique(source @ [9, 3, 1], return_counts=True)[1]
     assert len(counts) == 6
     assert ((counts - n / 18) ** 2 / (n / 18)).sum() < 20.5  # χ² of 5 degrees of freedom, p = 0.001
-
-
-@given(labels, st.integers(1, 80))
-@example(ALL_ONE, 1)
-@example(ALL_APART, 3)
-def test_batches_hold_every_row_once_and_respect_their_size(given_labels, elements):
-    p = Partition.from_labels(given_labels)
-    seen = []
-    for batch in even_batches(p, elements=elements):
-        assert batch.rows.size <= max(elements, padded_length(p.sizes).max())
-        for part, rows, valid in zip(batch.parts, batch.rows, batch.valid, strict=True):
-            assert np.array_equal(rows[valid], members(p)[part])
-            assert (rows[~valid] == rows[0]).all()
-            seen.append(part)
-    assert sorted(seen) == list(range(p.parts))

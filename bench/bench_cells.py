@@ -1,8 +1,8 @@
-"""What the borders of cells cost: information loss of the same table masked whole, and in cells of several sizes.
+"""The effect of cell borders: information loss of a table masked as a whole, and in cells of several sizes.
 
     python bench/bench_cells.py --rows 400000 --columns 8 --cells 100000 50000 25000
 
-Loss is 100 · SSE / SST over the masked columns; a column that is not masked carries the row numbers, so that every
+Loss is 100 · SSE / SST over the masked columns; an unmasked column holds the row numbers, so that every
 released row is compared with its own original.
 """
 
@@ -33,7 +33,7 @@ def loss(X: np.ndarray, release: pa.Table) -> float:
 
 
 def main() -> None:
-    """Measure as the command line says."""
+    """Run the measurements of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=400_000)
     parser.add_argument("--columns", type=int, default=8)

@@ -2,10 +2,10 @@
 
     python bench/bench_distribution_preserving.py [--rows 1000000] [--k 10] [--repeat 3] [--through arrays|protect]
 
-Prints one JSON object a size: rows a second of clustering and release together, the seconds of each stage (best run),
-the largest resident memory of the process, and the reidentification rate with the seconds it took.  Sizes double up to
-``--rows``, so that the last column of the table on stderr shows whether the cost is linear.  Each size runs in a
-process of its own, or the memory of one would be counted for the next.
+Prints one JSON object per size: rows per second of clustering and release, the seconds of each stage (best run), the
+largest resident memory of the process, and the reidentification rate with its seconds.  Sizes double up to
+``--rows``, so that the last column of the table on stderr shows whether the cost is linear.  Each size runs in its
+own process, so that its memory is measured separately.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Time, memory and information loss of the groupings, each case in a process of its own.
+"""Time, memory and information loss of the groupings, each case in its own process.
 
     python bench/bench_groups.py [--out FILE.json] [--case NAME …] [--repeat 3]
 
@@ -9,7 +9,7 @@ wide       the same at 1 000 000 × 5, k = 10: the clusters of distribution-pres
 quality    20 000 × 8, k = 5: loss and time of whole-table MDAV and k-member against blocks and refinement
 census     the Census reference file (GPUANON_DATA): loss before and after refinement
 
-A figure is the best of the repeats: other work on the machine only ever adds time.
+A figure is the best of the repeats: other work on the machine only adds time.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python bench/bench_measures.py [--prediction 100000] [--kernel 1000000] [--others 1000000] [--repeat 1] [--json]
 
-The tables are made up: correlated columns, 28 of them, and a release that is the original with swapped principal
-components.  Quality stands beside speed: the prediction measures are exact (every pair looked at), and the kernel-PCA
-distances by landmarks are compared with the exact ones on 3000 rows.
+The tables are synthetic: 28 correlated columns, and a release with swapped principal components.  Quality is reported
+with speed: the prediction measures are exact (over all pairs), and the kernel-PCA distances by landmarks are compared
+with the exact ones on 3000 rows.
 """
 
 from __future__ import annotations

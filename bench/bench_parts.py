@@ -1,10 +1,10 @@
-"""Masking in parts on Dask workers with a memory limit: rows a second, memory, bytes moved, against in memory.
+"""Masking in parts on Dask workers with a memory limit: speed, memory and bytes, compared with a run in memory.
 
     python bench/bench_parts.py --rows 1000000 4000000 --memory 3GB
     python bench/bench_parts.py --rows 6000000 --memory 700MB --method resample --no-memory-engine
 
-For every size and method one line of JSON is appended to ``--out``: seconds of every stage, bytes that it wrote, the
-largest resident memory of a worker, processor seconds, and seconds a row of the engine for a table in memory (on at
+For every size and method one line of JSON is appended to ``--out``: seconds and written bytes of every stage, the
+largest resident memory of a worker, processor seconds, and seconds per row of the engine in memory (on at
 most ``--in-memory-rows`` rows, files to files, with as many threads as there are workers).  ``--columns 400
 --masked 4`` makes a wide table: much larger than the workers' memory without many rows.
 """
@@ -59,7 +59,7 @@ def make_parts(folder: Path, rows: int, columns: int) -> int:
 
 
 def recipe(method: str, columns: int = 10) -> Recipe:
-    """So many columns quasi-identifiers, one mask."""
+    """A recipe with this number of quasi-identifiers and one mask."""
     return Recipe.load({"columns": {f"x{j}": {"role": "quasi"} for j in range(columns)}, "mask": [METHODS[method]]})
 
 
@@ -198,7 +198,7 @@ def stage_figures(found: dict[str, str]) -> dict[str, float]:
 
 
 def in_memory(source: Path, method: str, rows: int) -> tuple[float, float]:
-    """Seconds and processor seconds a row of the engine for a table in memory, files to files, on `rows` rows."""
+    """Seconds and processor seconds per row of the engine for a table in memory, files to files, on `rows` rows."""
     folder = source.with_name("in-memory")
     folder.mkdir(exist_ok=True)
     files = sorted(source.glob("*.parquet"))[: max(1, rows // PART_ROWS)]
@@ -214,7 +214,7 @@ def in_memory(source: Path, method: str, rows: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Measure as the command line says."""
+    """Run the measurements of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000])
     parser.add_argument("--method", nargs="+", choices=list(METHODS), default=list(METHODS))

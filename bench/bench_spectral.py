@@ -1,10 +1,10 @@
-"""Seconds of the spectral methods at scale, with how much of the data they keep beside them.
+"""Seconds of the spectral methods at scale, with their utility.
 
     python bench/bench_spectral.py [--rows 1000000] [--only TEXT] [--repeat 1] [--steps 3] [--json]
 
-A made-up table of 28 columns (18 skewed and correlated, ten indicators of three categories).  `pica` and the clustered
-methods are also run on halves of the rows, `--steps` times, to show that they are linear.  Quality: largest change of a
-correlation, and the mean KS distance of the columns.
+A synthetic table of 28 columns (18 skewed and correlated, ten indicators of three categories).  `pica` and the
+clustered methods are also run on halves of the rows, `--steps` times, to show that their cost is linear.  Quality:
+largest change of a correlation, and the mean KS distance of the columns.
 """
 
 from __future__ import annotations

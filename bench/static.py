@@ -1,8 +1,8 @@
-"""Static bounds: what each kernel needs on each architecture, and the time below which it cannot run.
+"""Static bounds: resources of each kernel on each architecture, and a lower bound of its time.
 
-Nothing here is a measurement of a GPU.  ``python bench/static.py`` compiles every kernel, interprets a piece of a
-problem for each, measures the NumPy twin of k-member for comparison, and writes the table into ``bench/README.md``;
-``--no-numpy`` leaves the measurement out, ``--json FILE`` keeps all numbers.
+Nothing here is a measurement of a GPU.  ``python bench/static.py`` compiles every kernel, interprets a part of a
+problem for each, measures k-member in NumPy for comparison, and writes the table into ``bench/README.md``;
+``--no-numpy`` omits the measurement, ``--json FILE`` stores all numbers.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _record(
 
 
 def numpy_kmember() -> dict[str, Any]:
-    """The twin of k-member on all cores, on the problem of its bound; the best of two runs."""
+    """k-member in NumPy on all cores, on the problem of its bound; the best of two runs."""
     from gpuanon.arrays.partition import Partition
     from gpuanon.masking.groups.blocks import blocks
     from gpuanon.masking.groups.kmember import kmember
@@ -152,14 +152,14 @@ def _rendered_twin(records: list[dict[str, Any]], twin: dict[str, Any]) -> str:
     bound = next(r for r in records if r["kernel"] == "kmember/kmember" and r["type"] == "float")["seconds"][80]
     return (
         f"k-member on 1 M × 10 rows, k = 5, blocks of {BLOCK}, float32: at least {1000 * bound:.2g} ms on an "
-        f"{A100.name} (a bound, not a measurement); its NumPy twin took {twin['seconds']:.1f} s on {twin['cores']} "
-        f"cores in the same run.  The bound is {twin['seconds'] / bound:,.0f} times below; what a device really takes, "
-        "nobody has measured."
+        f"{A100.name} (a bound, not a measurement); NumPy took {twin['seconds']:.1f} s on {twin['cores']} "
+        f"cores in the same run.  The bound is {twin['seconds'] / bound:,.0f} times below; the time on a device "
+        "has not been measured."
     )
 
 
 def write(section: str) -> None:
-    """Put the section in its place in the README."""
+    """Replace the section in the README."""
     text = README.read_text()
     before, after = text.split(BEGIN)[0], text.split(END)[1]
     README.write_text(before + section + after)

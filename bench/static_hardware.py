@@ -1,4 +1,4 @@
-"""Devices by their data sheets, and what fits on a multiprocessor at once (NVIDIA's occupancy rules)."""
+"""Data sheets of devices, and the occupancy of a multiprocessor (NVIDIA's rules)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the inner loops of a kernel are made of: from the machine code where nvdisasm is there, from PTX otherwise."""
+"""Instructions of the inner loops of a kernel: from machine code if nvdisasm is installed, else from PTX."""
 
 from __future__ import annotations
 

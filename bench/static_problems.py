@@ -1,8 +1,8 @@
-"""One problem for every kernel: a small piece of it is interpreted, and its instructions are counted.
+"""One problem per kernel: a small part of it is interpreted, and its instructions are counted.
 
-The counts are multiplied by how many such pieces the whole problem has.  Integer and address arithmetic and branches
-are left out, because the assembler merges and removes much of them: what remains is less than a device executes, so
-the time it needs at least is a lower bound.
+The counts are multiplied by the number of such parts in the problem.  Integer and address arithmetic and branches
+are left out, because the assembler merges and removes much of them: a device executes more, so the
+time of the rest is a lower bound.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ PROBLEMS = (
 
 @dataclass(frozen=True)
 class Work:
-    """What a whole problem makes a device execute, at least, for one kernel.
+    """A lower bound of what a device executes for one problem and kernel.
 
     issued : instructions of warps, by class
     longest: instructions of the busiest warp of a block
@@ -227,7 +227,7 @@ class Work:
         return times[name], name
 
     def cycles(self, device: Device, registers: int) -> dict[str, float]:
-        """Cycles that each unit needs at least, the work spread evenly over all multiprocessors."""
+        """Least cycles of each unit, with the work spread evenly over all multiprocessors."""
         warp = 32 / device.multiprocessors
         units = {"fp32": device.fp32, "fp64": device.fp64, "special": device.special, "exchange": device.exchange}
         limits = {name: self.issued[name] * warp / lanes for name, lanes in units.items()}
@@ -239,7 +239,7 @@ class Work:
 
 
 def measure(problem: Problem, dtype: Any) -> dict[str, Work]:
-    """Interpret a piece of the problem, and scale what was counted."""
+    """Interpret a part of the problem, and scale the counts."""
     with fake_cupy() as cp:
         problem.piece(lambda host: cp.asarray(host.astype(dtype) if host.dtype.kind == "f" else host))
         launches = [(name, launch) for name, launch in cp.launches if name in problem.kernels]

@@ -1,9 +1,9 @@
 // Distances between the rows of X (n, d) and of Y (m, d), the reduction over Y fused.
 //
-// FORMULA chooses the distance: 0 squared Euclidean, 1 the same weighted, 2 Gower.  `weights` has one value a column
-// (null for 0); Gower's add up to 1, and those of categorical columns are negative.
-// blockIdx.y walks over stretches of `stretch` rows of Y, so that few rows of X fill the device too; each stretch has its
-// own row of results, which the caller merges in ascending order.
+// FORMULA selects the distance: 0 squared Euclidean, 1 weighted squared Euclidean, 2 Gower.  `weights` has one value per
+// column (null for 0); Gower's sum to 1, and those of categorical columns are negative.
+// blockIdx.y numbers the runs of `stretch` rows of Y, so that few rows of X fill the device too.  Each run has its own row
+// of results, which the caller merges in ascending order.
 //
 // variants: FORMULA=0 FORMULA=1 FORMULA=2
 #include "pairs.cuh"
@@ -19,9 +19,9 @@
 #define DISTANCE Gower{weights}
 #endif
 
-constexpr int ROWS = 128;      // rows of X a block
-constexpr int LIST_ROWS = 64;  // the same where a list is kept for each row
-constexpr int BLOCKS = 3;      // blocks a multiprocessor: leaves a thread 168 registers
+constexpr int ROWS = 128;      // rows of X per thread block
+constexpr int LIST_ROWS = 64;  // the same for kernels with a list per row
+constexpr int BLOCKS = 3;      // thread blocks per multiprocessor: allows 168 registers per thread
 
 // Smallest value, the lowest row that has it, and how many have it.
 struct Nearest {
@@ -57,7 +57,7 @@ struct Furthest {
     }
 };
 
-// The k smallest values in order, lowest rows first among equals.  The list of a thread is a column of shared memory.
+// The k smallest values in order; ties: lowest rows first.  The list of a thread is a column of shared memory.
 struct Smallest {
     int k, held = 0;
     real* values;
@@ -82,7 +82,7 @@ struct Smallest {
     }
 };
 
-// Sum of the values: a STEP in `real`, the steps in double.
+// Sum of the values: each STEP is summed in `real`, the steps in double.
 struct Sum {
     double total = 0;
     __device__ __forceinline__ void stage(long long, long long) {}
@@ -95,7 +95,7 @@ struct Sum {
     }
 };
 
-// Every value.  Here a thread owns a row of Y, so that a warp writes neighbours: out[x][y].
+// All values.  Here a thread owns a row of Y, so that a warp writes consecutive words: out[x][y].
 struct Store {
     real* out;
     long long row, rows;
@@ -108,8 +108,8 @@ struct Store {
     }
 };
 
-// Write the block's lists row by row, so that neighbouring threads write neighbours.  A stretch shorter than k leaves
-// the last places at infinity and row −1.
+// Write the lists of the thread block row by row, so that consecutive threads write consecutive words.  A run shorter than
+// k leaves infinity and row −1 in the last places.
 __device__ __forceinline__ void write_lists(const real* values, const long long* rows, long long first, long long n,
                                             int k, long long offset, long long held, real* __restrict__ distance,
                                             long long* __restrict__ index)
@@ -160,7 +160,7 @@ __device__ __forceinline__ real pair_value(const real* __restrict__ X, const rea
     __shared__ __align__(16) real xs[CHUNK * x_width(rows)]; \
     __shared__ __align__(16) real ys[CHUNK * Y_WIDTH]
 
-// The rows of Y that this block walks over.
+// The rows of Y of this thread block.
 struct Stretch {
     long long begin, end;
     __device__ __forceinline__ Stretch(long long m, long long stretch)
@@ -225,7 +225,7 @@ row_sums(const real* __restrict__ X, const real* __restrict__ Y, const real* __r
     if (row < n) sums[blockIdx.y * n + row] = sum.total;
 }
 
-// The whole matrix (n, m).  Threads own rows of Y, and the block walks over rows of X: see Store.
+// The whole matrix (n, m).  Threads own rows of Y, and the thread block loops over rows of X: see Store.
 extern "C" __global__ void __launch_bounds__(ROWS, BLOCKS)
 matrix(const real* __restrict__ X, const real* __restrict__ Y, const real* __restrict__ weights, long long n,
        long long m, int d, long long stretch, real* __restrict__ out)

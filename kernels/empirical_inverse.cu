@@ -1,20 +1,20 @@
-// Inverse empirical conditional distribution functions (Wei et al. 2018, eq. 7–9), one thread a record.
-// The rows of a part are sorted lexicographically, so those that agree with the values found so far are one stretch,
-// inside it the next column is ascending, and its quantile is a place in the stretch.
-// Accesses are searches, at places that the data choose: a warp's lanes meet only in the first steps of each.
+// Inverse empirical conditional distribution functions (Wei et al. 2018, eq. 7–9), one thread per record.
+// The rows of a part are sorted lexicographically, so those that agree with the values found so far are a range
+// in which the next column ascends, and its quantile is a place in the range.
+// Memory accesses are binary searches at data-dependent places: the lanes of a warp coincide only in the first steps.
 #ifndef REAL
 #define REAL float
 #endif
 typedef REAL real;
 
-// A product rounded by itself, as in NumPy: at the border of two values its last bit decides.
+// A product rounded by itself, as in NumPy: its last bit decides between two values.
 #ifdef __CUDA_ARCH__
 __device__ __forceinline__ double times(double a, double b) { return __dmul_rn(a, b); }
 #else
 __device__ __forceinline__ double times(double a, double b) { return a * b; }
 #endif
 
-// First place of low .. high − 1 at which the share of the stretch, up to and with it, reaches u.
+// First place of low .. high − 1 at which the share of the range up to this place reaches u.
 __device__ __forceinline__ long long quantile_place(double u, long long low, long long high,
                                                     const long long* __restrict__ running) {
     long long place;
@@ -35,7 +35,7 @@ __device__ __forceinline__ long long quantile_place(double u, long long low, lon
     return place < low ? low : place >= high ? high - 1 : place;
 }
 
-// First place of low .. high − 1 whose value is at least (or, if AFTER, more than) v; high when there is none.
+// First place of low .. high − 1 whose value is at least (or, if AFTER, more than) v; high if there is none.
 template <bool AFTER>
 __device__ __forceinline__ long long first_place(const real* __restrict__ column, long long low, long long high, real v) {
     while (low < high) {
@@ -48,8 +48,8 @@ __device__ __forceinline__ long long first_place(const real* __restrict__ column
     return low;
 }
 
-// u       : (d, m) in [0, 1], a record a column
-// sorted  : (d, n) rows, part after part, each part sorted lexicographically
+// u       : (d, m) in [0, 1], one record per column
+// sorted  : (d, n) rows sorted by part, each part sorted lexicographically
 // parts   : (m) the part of each record;  starts : (parts + 1) offsets of the parts
 // running : (n + 1) running sum of the sorted rows' weights in whole units, below 2^53 in a part; null for equal weights
 // low, high : (m) the sorted rows that equal each record's new values are low .. high − 1

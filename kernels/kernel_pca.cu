@@ -1,5 +1,5 @@
-// K(X, Y) W, the kernel matrix never stored: the projection of rows X (n, d) on components with weights W (m, q) of the
-// rows Y (m, d).  A block owns ROWS rows of X and COLUMNS components.
+// K(X, Y) W without storing the kernel matrix: the projection of rows X (n, d) on components with weights W (m, q) of the
+// rows Y (m, d).  A thread block owns ROWS rows of X and COLUMNS components.
 #include "products.cuh"
 
 struct Power {  // (x·y + constant)^degree

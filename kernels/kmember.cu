@@ -1,16 +1,16 @@
-// Greedy k-member clustering (Byun et al. 2007), one part of a partition a thread block.
+// Greedy k-member clustering (Byun et al. 2007), one thread block per part of a partition.
 // The free row furthest from the last seed is the next seed; k − 1 times the free row with the least sum of distances
-// from the cluster's members joins it.  The sums run on: a step costs one distance a row, that from the newest member.
+// from the cluster's members joins it.  The sums are updated: a step costs one distance per row, from the newest member.
 #include "parts.cuh"
 
-// A part and what is kept of its rows.  A row that a cluster has taken has far < 0.
+// A part, and what is stored per row.  A row that a cluster has taken has far < 0.
 struct Part {
     const real* x;  // (d, stride)
     long long stride;
     int d, size;
     real* far;          // distance from the last seed
-    real* sum;          // sum of the distances from the members of the cluster in hand
-    real* pairs;        // Σ_{i<j} D(i, j) of each cluster, once rows are left over
+    real* sum;          // sum of the distances from the members of the current cluster
+    real* pairs;        // Σ_{i<j} D(i, j) of each cluster, used for leftover rows
     long long* labels;  // cluster of each row, −1 for none
     long long first;    // number of the part's first cluster
 };
@@ -21,7 +21,7 @@ __device__ __forceinline__ void take(const Part& part, int row, int cluster) {
     part.labels[row] = part.first + cluster;
 }
 
-// Add the distances from `member` to the sums, and choose the free row with the least.  A seed begins them anew.
+// Add the distances from `member` to the sums, and choose the free row with the least sum.  A seed resets them.
 template <bool GOWER>
 __device__ __forceinline__ int nearest_to_cluster(const Part& part, int member, bool seed, const Metric& metric,
                                                   Meeting& meeting) {
@@ -69,7 +69,7 @@ __device__ __forceinline__ real distance(const Part& part, int row, int other, c
     return sum;
 }
 
-// Sum over a cluster's members, in ascending order, of what `sum` holds of them.
+// Sum of `sum` over the members of a cluster, in ascending order.
 __device__ __forceinline__ real total(const Part& part, int cluster, int& members) {
     real total = real(0);
     members = 0;
@@ -98,7 +98,7 @@ __device__ __forceinline__ void sum_pairs(const Part& part, int clusters, const 
 }
 
 // The fewer than k rows that remain join, in ascending order, the cluster whose distortion Σ_{i<j} D(i, j) / |C| they
-// raise least; the oldest of equals.  Sums run in the order of the NumPy twin's, so that ties are the same ties.
+// raise least; ties: the oldest.  Sums are in the order of the NumPy implementation, so that ties are the same.
 template <bool GOWER>
 __device__ __forceinline__ void place_leftovers(const Part& part, int k, const Metric& metric, Meeting& meeting) {
     const int clusters = part.size / k;
@@ -143,12 +143,12 @@ __device__ __forceinline__ void cluster_part(const Part& part, int k, const Metr
     if (part.size % k) place_leftovers<GOWER>(part, k, metric, meeting);
 }
 
-// x        : (d, n) rows, part after part;  starts : (parts + 1) offsets of the parts
+// x        : (d, n) rows sorted by part;  starts : (parts + 1) offsets of the parts
 // first    : (parts) number of each part's first cluster;  k : at most the size of each part
 // weights  : (d) shares of the columns, or null for the Euclidean metric;  categorical : (d)
-// pairs    : (n), of which a part uses one number a cluster
-// room     : rows for which there is shared memory: d + 2 numbers for each, and for one more
-// scratch  : (2, n), for parts with more rows than that; may be null when there is none
+// pairs    : (n), of which a part uses one number per cluster
+// room     : rows that fit shared memory, with d + 2 numbers each, and one more
+// scratch  : (2, n), for parts with more rows than that; may be null if there is none
 // labels   : (n) cluster of each row
 extern "C" __global__ void __launch_bounds__(512, 1)
 kmember(const real* __restrict__ x, const long long* __restrict__ starts, const long long* __restrict__ first, int d, int k,

@@ -1,14 +1,14 @@
-// MDAV, Maximum Distance to Average Vector (Domingo-Ferrer and Torra 2005), one part of a partition a thread block.
-// While 3k rows are free: r is the one furthest from their mean, s the one furthest from r; r and its k − 1 nearest make
-// a group, then s and its k − 1 nearest of the rest.  When 2k to 3k − 1 are free, only r's group.  The rest is the last.
+// MDAV, Maximum Distance to Average Vector (Domingo-Ferrer and Torra 2005), one thread block per part.
+// While 3k rows are free: r is the one furthest from their mean, s the one furthest from r; r and its k − 1 nearest form
+// a group, then s and its k − 1 nearest of the rest.  With 2k to 3k − 1 free, only r's group.  The rest is the last group.
 #include "parts.cuh"
 
-// A part and what is kept of its rows.  A row that a group has taken has gap < 0.
+// A part, and what is stored per row.  A row that a group has taken has gap < 0.
 struct Part {
     const real* x;  // (d, stride)
     long long stride;
     int d, size;
-    real* gap;          // distance from the centre of the group in hand
+    real* gap;          // distance from the centre of the current group
     long long* labels;  // group of each row
     long long first;    // number of the part's first group
     real* total;        // (d) sums of the free rows
@@ -24,7 +24,7 @@ struct Levels {
     long long n;
 };
 
-// Take a row into a group.  Sums and counts of column j belong to thread j until the next barrier.
+// Add a row to a group.  Sums and counts of column j belong to thread j until the next barrier.
 template <bool GOWER>
 __device__ __forceinline__ void take(const Part& part, int row, int group, const Levels& levels, const Metric& metric) {
     if (owns(row)) {
@@ -37,7 +37,7 @@ __device__ __forceinline__ void take(const Part& part, int row, int group, const
     }
 }
 
-// Set the centre of the free rows, for Gower's metric: means, and modes of categorical columns (of equals the lowest).
+// Set the centre of the free rows, for Gower's metric: means, and modes of categorical columns (ties: the lowest).
 __device__ __forceinline__ void find_centre(const Part& part, int left, const Levels& levels, const Metric& metric,
                                             Meeting& meeting) {
     for (int j = 0; j < part.d; ++j) {
@@ -92,7 +92,7 @@ __device__ __forceinline__ void measure_from(const Part& part, int row, const Me
     }
 }
 
-// The free row with the least or the largest distance from the centre of the group in hand.
+// The free row with the least or the largest distance from the centre of the current group.
 template <bool LARGEST>
 __device__ __forceinline__ int choose(const Part& part, Meeting& meeting) {
     Choice best = nothing_yet<LARGEST>();
@@ -109,7 +109,7 @@ __device__ __forceinline__ void take_nearest(const Part& part, int centre, int k
     for (int member = 1; member < k; ++member) take<GOWER>(part, choose<false>(part, meeting), group, levels, metric);
 }
 
-// Sums of the columns, a warp each, and numbers of rows of each level.
+// Sums of the columns, one warp per column, and number of rows of each level.
 template <bool GOWER>
 __device__ __forceinline__ void count_rows(const Part& part, const Levels& levels, const Metric& metric) {
     const int lane = threadIdx.x % WARP, warps = blockDim.x / WARP;
@@ -130,7 +130,7 @@ __device__ __forceinline__ void group_part(const Part& part, int k, const Levels
                                            Meeting& meeting) {
     for (int row = threadIdx.x; row < part.size; row += blockDim.x) {
         part.gap[row] = real(0);
-        part.labels[row] = part.first + part.size / k - 1;  // of what no other group takes
+        part.labels[row] = part.first + part.size / k - 1;  // of the rows that no other group takes
     }
     count_rows<GOWER>(part, levels, metric);
     int left = part.size;
@@ -146,12 +146,12 @@ __device__ __forceinline__ void group_part(const Part& part, int k, const Levels
     }
 }
 
-// x        : (d, n) rows, part after part;  starts : (parts + 1) offsets of the parts
+// x        : (d, n) rows sorted by part;  starts : (parts + 1) offsets of the parts
 // first    : (parts) number of each part's first group;  k : at most the size of each part
 // weights  : (d) shares of the columns, or null for the Euclidean metric;  categorical : (d)
-// levels, level_values, counts : (d, n) as in Levels, counts 0 at the start; may be null when no column is categorical
-// room     : rows for which there is shared memory: d + 1 numbers for each, and for one more; 2 d for the block
-// scratch  : (n), for parts with more rows than that; may be null when there is none
+// levels, level_values, counts : (d, n) as in Levels, counts 0 at the start; may be null if no column is categorical
+// room     : rows that fit shared memory, with d + 1 numbers each, and one more; 2 d for the thread block
+// scratch  : (n), for parts with more rows than that; may be null if there is none
 // labels   : (n) group of each row
 extern "C" __global__ void __launch_bounds__(512, 1)
 mdav(const real* __restrict__ x, const long long* __restrict__ starts, const long long* __restrict__ first, int d, int k,

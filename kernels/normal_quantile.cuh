@@ -1,8 +1,8 @@
-// The normal quantile function (Wichura 1988, AS 241, PPND16), operation for operation that of
+// The normal quantile function (Wichura 1988, AS 241, PPND16), the same operations as in
 // gpuanon/arrays/normal_quantile.py: every sum, product, quotient and root is rounded by itself, and the logarithm is a
-// series of our own, so that host and device draw the same bits.
+// series of our own, so that host and device give the same bits.
 
-#ifdef __CUDA_ARCH__  // or the compiler fuses a product with the sum that follows
+#ifdef __CUDA_ARCH__  // else the compiler fuses a product with the following sum
 __device__ __forceinline__ double rounded_product(double a, double b) { return __dmul_rn(a, b); }
 __device__ __forceinline__ double rounded_sum(double a, double b) { return __dadd_rn(a, b); }
 #else

@@ -1,8 +1,8 @@
 // Pairs of rows: one tile loop, a formula for a pair, and a reduction over pairs.
 //
-// A thread owns one row x of X.  The block walks over the rows of Y, STEP at a time, CHUNK columns at a time; both
-// pieces lie in shared memory, X transposed so that a warp reads 32 neighbouring words, Y so that all threads read
-// the same words (a broadcast).  After each STEP the reduction gets the STEP values of its row.
+// A thread owns one row x of X.  The thread block loops over the rows of Y, STEP at a time, CHUNK columns at a
+// time; both tiles are in shared memory, X transposed so that a warp reads 32 consecutive words, Y so that all threads
+// read the same words (a broadcast).  After each STEP the reduction gets the STEP values of its row.
 //
 // A value is summed in a fixed order, on three levels, so that rounding hardly grows with the number of columns: GROUP
 // columns, the groups of a chunk, the chunks.  Every kernel that uses the same formula therefore gets the same bits for the
@@ -12,22 +12,22 @@
 #endif
 typedef REAL real;
 
-#ifndef DYN_SHARED  // a host build brings its own
+#ifndef DYN_SHARED  // a host build defines its own
 #define DYN_SHARED(T, name)                                      \
     extern __shared__ __align__(16) unsigned char dynamic_shared[]; \
     T* name = reinterpret_cast<T*>(dynamic_shared)
 #endif
 
-constexpr int STEP = sizeof(real) == 4 ? 16 : 8;  // as many as the registers hold
+constexpr int STEP = sizeof(real) == 4 ? 16 : 8;  // as many as fit the registers
 constexpr int CHUNK = 16;
 constexpr int GROUP = 4;
-// Paddings: stores of a chunk go down the columns, and must not meet in one bank (X) or more than two in one (Y, whose
-// rows also have to stay aligned to 16 bytes).
+// Paddings against bank conflicts: stores of a chunk go down the columns, at most one per bank (X), or two (Y, whose rows
+// must also stay aligned to 16 bytes).
 constexpr int Y_WIDTH = STEP + 16 / int(sizeof(real));
 __host__ __device__ constexpr int x_width(int threads) { return threads + (sizeof(real) == 4 ? 2 : 1); }
 
 // ------------------------------------------------------------------------------------------------- formulas
-// column(k, d) reads what a formula knows of column k of d; add() adds one column's share to a value.
+// column(k, d) reads the parameters of column k of d; add() adds the term of one column to a value.
 
 struct Euclidean {  // Σ (x − y)²
     __device__ __forceinline__ real column(int, int) const { return real(1); }
@@ -48,7 +48,7 @@ struct Weighted {  // Σ w (x − y)²
     }
 };
 
-struct Gower {  // Σ w |x − y|, and w [x ≠ y] for categorical columns, whose weight is handed over negative
+struct Gower {  // Σ w |x − y|, and w [x ≠ y] for categorical columns, whose weight is passed as a negative number
     const real* weights;
     __device__ __forceinline__ real column(int k, int d) const { return k < d ? weights[k] : real(0); }
     __device__ __forceinline__ real add(real value, real x, real y, real w) const
@@ -78,8 +78,8 @@ __device__ __forceinline__ void stage(const real* __restrict__ A, long long firs
     }
 }
 
-// Walk over the rows [y_begin, y_end) of Y for the rows x_first + threadIdx.x of X.
-// reduction.stage(y) may copy what belongs to the STEP rows from y on; reduction.take(y, count, values) gets them.
+// Loop over the rows [y_begin, y_end) of Y for the rows x_first + threadIdx.x of X.
+// reduction.stage(y) may copy data of the STEP rows from y on; reduction.take(y, count, values) gets them.
 template <int THREADS, class Formula, class Reduction>
 __device__ __forceinline__ void sweep(const real* __restrict__ X, long long x_first, long long x_end,
                                       const real* __restrict__ Y, long long y_begin, long long y_end, int d, real* xs,
@@ -90,7 +90,7 @@ __device__ __forceinline__ void sweep(const real* __restrict__ X, long long x_fi
 #pragma unroll
         for (int s = 0; s < STEP; ++s) total[s] = real(0);
         for (int k0 = 0; k0 < d; k0 += CHUNK) {
-            __syncthreads();  // everybody has read what is overwritten now
+            __syncthreads();  // all threads have read the tiles that are overwritten now
             if (d > CHUNK || y == y_begin)
                 stage<THREADS, x_width(THREADS), THREADS>(X, x_first, x_end, d, k0, xs);
             stage<STEP, Y_WIDTH, THREADS>(Y, y, y_end, d, k0, ys);

@@ -1,27 +1,27 @@
-// What the kernels that give each part of a partition to one thread block share: the metric between two rows, and
-// the block-wide choice of one row.  Rows lie column by column, so that neighbouring threads, which own neighbouring
-// rows, read neighbouring words.  Thread t owns the rows t, t + blockDim.x, … of its part: only it writes what is
-// kept of them, so that one barrier a choice is enough.
+// Code shared by the kernels with one thread block per part of a partition: the metric between two rows, and the choice
+// of one row by the thread block.  Rows are stored column by column, so that consecutive threads, which own consecutive
+// rows, read consecutive words.  Thread t owns the rows t, t + blockDim.x, … of its part: only it writes their state, so
+// that one barrier per choice is enough.
 #ifndef REAL
 #define REAL float
 #endif
 typedef REAL real;
 
-#ifndef DYN_SHARED  // a host build brings its own
+#ifndef DYN_SHARED  // a host build defines its own
 #define DYN_SHARED(type, name)                                       \
     extern __shared__ __align__(16) unsigned char dynamic_shared_[]; \
     type* name = reinterpret_cast<type*>(dynamic_shared_)
 #endif
 
 constexpr int WARP = 32;
-constexpr int SLOTS = 2 * WARP;  // two sets that take turns, one slot a warp
+constexpr int SLOTS = 2 * WARP;  // two alternating sets, one slot per warp
 constexpr unsigned ALL_LANES = 0xffffffffu;
 constexpr int NO_ROW = 0x7fffffff;
-constexpr int AT_ONCE = 4;  // rows of a thread whose distances are summed side by side: one load of a point serves them
+constexpr int AT_ONCE = 4;  // rows of a thread that are processed together: they share the loads of a point
 #define INFINITE (real(1) / real(0))
 
-// A product rounded by itself, as in NumPy.  Fused with the sum that follows, it would be closer to the exact value,
-// but rows that tie there would not tie here, and groups of categorical rows would depend on the device.
+// A product rounded by itself, as in NumPy.  Fused with the following sum it would be more accurate, but rows that
+// tie on the host would not tie here, and groups of categorical rows would depend on the device.
 #ifdef __CUDA_ARCH__
 __device__ __forceinline__ float times(float a, float b) { return __fmul_rn(a, b); }
 __device__ __forceinline__ double times(double a, double b) { return __dmul_rn(a, b); }
@@ -29,14 +29,14 @@ __device__ __forceinline__ double times(double a, double b) { return __dmul_rn(a
 __device__ __forceinline__ real times(real a, real b) { return a * b; }
 #endif
 
-// How far rows are apart.  Euclidean: Σ_j (x_j − y_j)², any weights being in the columns already; weights is null.
+// The distance of two rows.  Euclidean: Σ_j (x_j − y_j)² of columns that are scaled by their weights; weights is null.
 // Gower: Σ_j w_j g_j with g_j = |x_j − y_j|, or [x_j ≠ y_j] where categorical.
 struct Metric {
     const real* weights;
     const unsigned char* categorical;
 };
 
-// What column j, in which two rows differ by e, adds to their distance.
+// The term of column j, in which two rows differ by e, of their distance.
 
 template <bool GOWER>
 __device__ __forceinline__ real column_distance(real e, int j, const Metric& metric) {
@@ -54,7 +54,7 @@ __device__ __forceinline__ void distances(const real* x, long long stride, int d
     int rows[AT_ONCE];
 #pragma unroll
     for (int r = 0; r < AT_ONCE; ++r) {
-        rows[r] = first + r * apart < size ? first + r * apart : first;  // past the end: any row, nobody asks for it
+        rows[r] = first + r * apart < size ? first + r * apart : first;  // beyond the end: any row, not used
         sums[r] = real(0);
     }
     for (int j = 0; j < d; ++j, x += stride, point += point_stride) {
@@ -64,7 +64,7 @@ __device__ __forceinline__ void distances(const real* x, long long stride, int d
     }
 }
 
-// A row, and the value for which it may be chosen.
+// A row, and the value by which it is chosen.
 struct Choice {
     real value;
     int row;
@@ -84,7 +84,7 @@ __device__ __forceinline__ Choice nothing_yet() {
     return {LARGEST ? -INFINITE : INFINITE, NO_ROW};
 }
 
-// The best choice of a warp, known to all its lanes.
+// The best choice of a warp, in all its lanes.
 template <bool LARGEST>
 __device__ __forceinline__ Choice best_of_warp(Choice mine) {
     for (int apart = WARP / 2; apart > 0; apart /= 2) {
@@ -95,15 +95,15 @@ __device__ __forceinline__ Choice best_of_warp(Choice mine) {
     return mine;
 }
 
-// Where the warps of a block meet: SLOTS values and rows in shared memory, and how often they have met.
+// Reduction over the warps of a thread block: SLOTS values and rows in shared memory, and the number of reductions.
 struct Meeting {
     real* values;
     int* rows;
     int turn;
 };
 
-// The best choice of a block, known to all its threads.  A slot is written again only two meetings later, after the
-// barrier of the one between: one barrier is enough.  It also makes what was written before it visible to the block.
+// The best choice of a thread block, in all its threads.  A slot is rewritten only two reductions later, after the barrier
+// of the one between: one barrier is enough.  It also makes earlier writes visible to the thread block.
 template <bool LARGEST>
 __device__ __forceinline__ Choice best_of_block(Choice mine, Meeting& meeting) {
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
@@ -114,7 +114,7 @@ __device__ __forceinline__ Choice best_of_block(Choice mine, Meeting& meeting) {
         meeting.rows[set + warp] = mine.row;
     }
     __syncthreads();
-    const int slot = set + (lane < warps ? lane : 0);  // a slot that is considered twice changes nothing
+    const int slot = set + (lane < warps ? lane : 0);  // comparing a slot twice changes nothing
     mine.value = meeting.values[slot];
     mine.row = meeting.rows[slot];
     return best_of_warp<LARGEST>(mine);
@@ -122,10 +122,10 @@ __device__ __forceinline__ Choice best_of_block(Choice mine, Meeting& meeting) {
 
 __device__ __forceinline__ bool owns(int row) { return row % (int)blockDim.x == (int)threadIdx.x; }
 
-// Distance between the columns of a part in shared memory: odd, so that the columns of one row lie in different banks.
+// Stride of the columns of a part in shared memory: odd, so that the columns of one row are in different banks.
 __device__ __forceinline__ int staged_stride(int size) { return size | 1; }
 
-// Copy a part's rows from (d, n) into (d, staged_stride).
+// Copy the rows of a part from (d, n) into (d, staged_stride).
 template <typename Number>
 __device__ __forceinline__ void stage(const Number* x, long long n, int d, int size, Number* copy) {
     for (int j = 0; j < d; ++j)

@@ -1,16 +1,16 @@
-// Σ_j f(x_i, y_j) v_j for a block of vectors v: what a matrix-free product with a kernel matrix needs of `sweep`.
+// Σ_j f(x_i, y_j) v_j for several vectors v: the reduction of `sweep` for a matrix-free product with a kernel matrix.
 #include "pairs.cuh"
 
-constexpr int ROWS = 128;                            // rows of X a block
-constexpr int BLOCKS = 3;                            // blocks a multiprocessor: leaves a thread 168 registers
-constexpr int COLUMNS = sizeof(real) == 4 ? 16 : 8;  // vectors a block
-constexpr int LEVEL = 16;                            // steps that are summed in `real` before they join the total
+constexpr int ROWS = 128;                            // rows of X per thread block
+constexpr int BLOCKS = 3;                            // thread blocks per multiprocessor: allows 168 registers per thread
+constexpr int COLUMNS = sizeof(real) == 4 ? 16 : 8;  // vectors per thread block
+constexpr int LEVEL = 16;                            // steps that are summed in `real` before they are added to the total
 
-// The product of one row.  `map` turns a value of the formula into the kernel's value for rows i and j.
+// The product of one row.  `map` gives the kernel value of rows i and j from the value of the formula.
 template <class Map>
 struct Product {
     const real* V;  // (rows of Y, q)
-    int q, first;   // the block's first vector
+    int q, first;   // first vector of the thread block
     real* vs;       // STEP × COLUMNS in shared memory
     Map map;
     real sums[COLUMNS];
@@ -51,7 +51,7 @@ struct Product {
             sums[c] = real(0);
         }
     }
-    // Each thread writes its own row: once a sweep, so the strided access does not count.
+    // Each thread writes its own row: once per sweep, so the strided access is negligible.
     __device__ __forceinline__ void write(real* __restrict__ out)
     {
         flush();

@@ -1,8 +1,8 @@
 // Random numbers as a function of (key, stream, record): Philox 4x32-10 (Salmon et al. 2011).
 //
-// Counter of a record's w-th word: (record's low half, its high half, w / 4, the stream's tweak).  One thread a number: the
-// four words of a counter are computed anew for each of them, which costs less than writing with gaps would.
-// No parameter is a `real`: a draw is the same whatever the table's type.
+// Counter of a record's w-th word: (record's low half, its high half, w / 4, the stream's tweak).  One thread per number:
+// the four words of a counter are recomputed for each number, which costs less than strided writes.
+// No parameter is a `real`: a draw does not depend on the type of the table.
 #include "normal_quantile.cuh"
 
 struct Words {

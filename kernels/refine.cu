@@ -1,12 +1,12 @@
-// Refinement: rows are exchanged between neighbouring groups, one cell of near groups a thread block.
-// In every step groups whose coin fell so ask a neighbour, a neighbour takes the last that asks, and one warp a pair finds
-// the best exchange and carries it out where it is wanted: no group is in two pairs, so the gains add up.
+// Refinement: rows are exchanged between near groups, one thread block per cell of near groups.
+// In every step a random half of the groups propose to a neighbour, which accepts the last proposal, and one warp per pair
+// finds the best exchange and carries it out if it is accepted: no group is in two pairs, so the gains add up.
 // The distortion of a group of n rows is f = Σ_{i<j} D(i, j) / n: its sum of squared errors when D is the squared
 // Euclidean distance.  With in_i the sum of a row's distances from its own group and to_i from the other one,
 //     swapping i of a and r of b changes f_a + f_b by  to_i/n_b − in_i/n_a + to_r/n_a − in_r/n_b − (1/n_a + 1/n_b) D(i, r),
 //     moving i from a to b by                          (f_a − in_i)/(n_a − 1) + (to_i − f_b)/(n_b + 1).
-// Rows are whole numbers, and so are D and its sums: they are exact, swaps and moves are ordered without rounding, and what
-// is divided in the end is rounded as NumPy rounds it.  So the groups are those of the host, whatever ties.
+// Rows are whole numbers, and so are D and its sums: they are exact, swaps and moves are compared without rounding, and the
+// final division rounds as in NumPy.  So the groups equal those of the host, ties included.
 #include "parts.cuh"
 
 // Two groups: the rows of a, then those of b, column by column, and the sums of their distances.
@@ -18,7 +18,7 @@ struct Pair {
     __device__ __forceinline__ int size() const { return n_a + n_b; }
 };
 
-// Squared Euclidean, or with mismatch Gower's: what two categories of a column are apart, −1 for a numeric column.
+// Squared Euclidean, or Gower's if mismatch is given: the distance of two categories of a column, −1 for a numeric column.
 template <bool GOWER>
 __device__ __forceinline__ long long distance(const Pair& pair, int s, int other, const int* mismatch) {
     long long sum = 0;
@@ -37,7 +37,7 @@ __device__ __forceinline__ long long warp_sum(long long value) {
     return value;
 }
 
-// Set in and to; give back the distortions of both groups.
+// Set in and to; return the distortions of both groups.
 template <bool GOWER>
 __device__ __forceinline__ void sum_distances(const Pair& pair, const int* mismatch, double& f_a, double& f_b) {
     const int lane = threadIdx.x % WARP;
@@ -57,7 +57,7 @@ __device__ __forceinline__ void sum_distances(const Pair& pair, const int* misma
     __syncwarp();
 }
 
-// An exchange and what orders it among its like, in whole numbers; ties go to the lower code.
+// An exchange and its rank among exchanges of its kind, in whole numbers; ties go to the lower code.
 struct Least {
     long long value;
     int code;
@@ -69,7 +69,7 @@ struct Least {
         }
     }
 
-    // Of the whole warp, known to all its lanes.
+    // The best of the warp, in all its lanes.
     __device__ __forceinline__ void meet() {
         for (int apart = WARP / 2; apart > 0; apart /= 2) {
             const long long other = __shfl_xor_sync(ALL_LANES, value, apart);
@@ -79,7 +79,7 @@ struct Least {
 };
 constexpr Least NOTHING_YET = {0x7fffffffffffffffll, NO_ROW};
 
-// What an exchange changes, and its code: i · width + r for a swap, width² + i for a move from a, width² + width + r from b.
+// Change by an exchange, and its code: i · width + r for a swap, width² + i for a move from a, width² + width + r from b.
 struct Exchange {
     double change;
     int code;
@@ -129,7 +129,7 @@ __device__ __forceinline__ void carry_out(int code, int width, long long* rows_a
     }
 }
 
-// Bring the rows of both groups together, column by column.
+// Gather the rows of both groups, column by column.
 __device__ __forceinline__ void gather(const int* __restrict__ x, int d, const long long* rows_a, const long long* rows_b,
                                        int n_a, int size, int stride, int* copy) {
     for (int t = threadIdx.x % WARP; t < size * d; t += WARP) {
@@ -151,7 +151,7 @@ __device__ __forceinline__ Exchange best_exchange(const Pair& pair, int k, int w
     return best;
 }
 
-// 64 random bits of a group at a turn (SplitMix64).
+// 64 pseudo-random bits of a group in a turn (SplitMix64); the same as `random_words` in annealing.py.
 __device__ __forceinline__ unsigned long long random_word(long long group, int turn) {
     unsigned long long word = (((unsigned long long)group << 16) + turn + 1) * 0x9E3779B97F4A7C15ull;
     word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -166,21 +166,21 @@ __device__ __forceinline__ double patience(unsigned long long word, int step) {
     return -log(((double)((word * (2 * step + 1)) >> 48) + 0.5) / 65536.0);
 }
 
-// What a launch works on.
+// The arguments of a launch.
 struct Task {
     const int* x;                // (n, d)
-    int d, k, width;             // groups keep k rows and have at most width
+    int d, k, width;             // groups have k to width rows
     const int* mismatch;         // (d), or null
-    long long *members, *sizes;  // (groups, width) places of each group's rows in x, and (groups) how many of them count
+    long long *members, *sizes;  // (groups, width) places of each group's rows in x, and (groups) their number
 
-    // Numbers of 8 bytes that the work on a pair needs.  Columns lie an odd number of rows apart: those of one row are
-    // in different banks.
+    // 8-byte words that a pair needs.  The stride of a column is odd, so that the columns of one row are in different
+    // banks.
     __device__ __forceinline__ int stride() const { return 2 * width + 1; }
     __device__ __forceinline__ int room() const { return 2 * stride() + (d * stride() + 1) / 2; }
 };
 
-// Groups a and b: find the best exchange, with room for their rows and sums, and carry it out if it changes the distortion
-// by less than heat, in units of the two groups' distortion a row.  Lane 0 gives back what it changed.
+// Groups a and b: find the best exchange, with scratch for their rows and sums, and carry it out if it changes the
+// distortion by less than heat, in units of the two groups' distortion per row.  Lane 0 returns the change.
 __device__ __forceinline__ double visit(const Task& task, long long a, long long b, double heat, long long* room) {
     long long *rows_a = task.members + a * task.width, *rows_b = task.members + b * task.width;
     const int n_a = (int)task.sizes[a], n_b = (int)task.sizes[b], stride = task.stride();
@@ -198,18 +198,18 @@ __device__ __forceinline__ double visit(const Task& task, long long a, long long
 
 // x, d, mismatch, members, sizes, k, width : as above
 // order, starts : (groups) and (cells + 1): the groups of each cell
-// near      : (count, groups) places in order of groups near to that at each place, of the same cell
-// steps     : how many; step s has the heat heat · max(0, 1 − (first + s) / all)
-// largest   : groups in the largest cell.  The shared memory holds 12 bytes for each, up to a multiple of 8, then the room
-//             of each warp; where it is too small this lies in scratch, (cells, warps, room), else null
-// change    : (cells, warps) what the exchanges changed
+// near      : (count, groups) for each place in order, the places of near groups of the same cell
+// steps     : number of steps; step s has the temperature heat · max(0, 1 − (first + s) / all)
+// largest   : groups in the largest cell.  Shared memory holds 12 bytes for each, rounded up to a multiple of 8, then the
+//             words of each warp; if it is too small these are in scratch, (cells, warps, words), else null
+// change    : (cells, warps) change of the distortion
 extern "C" __global__ void __launch_bounds__(256, 1)
 anneal(const int* __restrict__ x, int d, const int* __restrict__ mismatch, long long* members, long long* sizes, int k,
        int width, const long long* __restrict__ order, const long long* __restrict__ starts,
        const long long* __restrict__ near, long long groups, int count, int turn, int steps, int first, int all, double heat,
        int largest, long long* scratch, double* __restrict__ change) {
     DYN_SHARED(unsigned long long, words);  // random bits of each group
-    int* asked_by = reinterpret_cast<int*>(words + largest);  // the group that each group takes, or −1
+    int* asked_by = reinterpret_cast<int*>(words + largest);  // the group whose proposal each group accepts, or −1
     long long* rooms = reinterpret_cast<long long*>(asked_by + (largest + largest % 2));
     const Task task = {x, d, k, width, mismatch, members, sizes};
     const int warp = threadIdx.x / WARP, warps = blockDim.x / WARP;

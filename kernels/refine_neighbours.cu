@@ -1,11 +1,11 @@
-// Which groups are near each other: for each of them the nearest inside its cell.
-// One cell of a partition of the groups a thread block, one thread a group.
+// The nearest groups of each group inside its cell.
+// One thread block per cell, one thread per group.
 #include "parts.cuh"
 
 constexpr int NOBODY = 0x7fffffff;
 
-// The nearest so far, in shared memory, entry after entry: neighbouring threads use neighbouring words.  An entry is a
-// squared distance rounded to float, which orders like its bits, with the group's place in the lowest of them.
+// The nearest so far, in shared memory, entry by entry: consecutive threads use consecutive words.  An entry is a
+// squared distance rounded to float, which sorts like its bits, with the group's place in the lowest bits.
 struct Nearest {
     int* keys;
     int count, mask;
@@ -21,7 +21,7 @@ struct Nearest {
     }
 };
 
-// Offer a group all others of its cell, whose columns begin at x, `stride` apart.
+// Compare a group with all others of its cell, whose columns start at x, `stride` apart.
 __device__ __forceinline__ void search_cell(const int* x, long long stride, int d, int size, int own, Nearest& nearest) {
     for (int other = 0; other < size; ++other) {
         long long sum = 0;
@@ -33,7 +33,7 @@ __device__ __forceinline__ void search_cell(const int* x, long long stride, int 
     }
 }
 
-// All groups of a cell, one thread each.  near : from the cell's first place on
+// All groups of a cell, one thread each.  near : from the first place of the cell on
 __device__ __forceinline__ void search(const int* x, long long stride, int d, int size, long long start, long long groups,
                                        Nearest& nearest, long long* __restrict__ near) {
     for (int own = threadIdx.x; own < size; own += blockDim.x) {
@@ -46,12 +46,12 @@ __device__ __forceinline__ void search(const int* x, long long stride, int d, in
     }
 }
 
-// centres : (d, groups) whole numbers, cell after cell;  starts : (cells + 1) offsets of the cells
+// centres : (d, groups) whole numbers, sorted by cell;  starts : (cells + 1) offsets of the cells
 // mask    : bits that hold a place in a cell
-// room    : groups of a cell for which there is shared memory, d numbers for each, and for one more, after the lists:
-//           count entries a thread
-// near    : (count, groups) places of the groups nearest to that at each place, nearest first, and of equals the first
-//           one; its own place where there are too few others
+// room    : groups of a cell that fit shared memory, with d numbers each, and one more, after the lists of count
+//           entries per thread
+// near    : (count, groups) for each place the places of its nearest groups, nearest first; ties: the first one;
+//           its own place if there are too few others
 extern "C" __global__ void __launch_bounds__(128, 1)
 neighbours(const int* __restrict__ centres, const long long* __restrict__ starts, long long groups, int d, int count,
            int mask, int room, long long* __restrict__ near) {

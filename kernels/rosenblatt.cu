@@ -1,14 +1,14 @@
-// Rosenblatt's transformation of samples of Gaussian mixtures, one mixture a part:
+// Rosenblatt's transformation of samples of Gaussian mixtures, one mixture per part:
 //     u_j = F_j(x_j | x_<j) = Σ_l p(l | x_<j) Φ(z_lj),   p(l | x_<=j) ∝ p(l | x_<j) W_l,jj exp(−z_lj²/2),
 // where z_l = W_l (x − mean_l), W_l the inverse of the Cholesky factor of component l's covariance.
-// One thread a sample, one tile of samples of one part a block.  Each component is visited once: every column keeps the
-// largest log-weight so far, the sum of the weights relative to it, and the weighted sum of Φ.
+// One thread per sample, one thread block per tile of samples of one part.  Each component is visited once: a column keeps
+// the largest log-weight so far, the sum of the weights relative to it, and the weighted sum of Φ.
 #ifndef REAL
 #define REAL float
 #endif
 typedef REAL real;
 
-#ifndef DYN_SHARED  // a host build brings its own
+#ifndef DYN_SHARED  // a host build defines its own
 #define DYN_SHARED(type, name)                                       \
     extern __shared__ __align__(16) unsigned char dynamic_shared_[]; \
     type* name = reinterpret_cast<type*>(dynamic_shared_)
@@ -19,7 +19,7 @@ struct Mixture {
     const real *means, *whitening, *log_diagonal, *log_weights;
 };
 
-// What a thread keeps of each column, `apart` words from column to column.
+// State of a thread per column, with a stride of `apart` words.
 struct State {
     double *centred, *peak, *total, *below;  // x − mean; largest log-weight; Σ w / e^peak; Σ w Φ / e^peak
     long long apart;
@@ -38,8 +38,8 @@ __device__ __forceinline__ long long part_of(long long tile, const long long* __
     return low;
 }
 
-// The normal distribution function.  Rounding z to float32 would cost the tails a relative z² · 6e-8: the first term of
-// Taylor's series gives it back.
+// The normal distribution function.  Rounding z to float32 would give the tails a relative error of z² · 6e-8; the first
+// term of the Taylor series corrects it.
 __device__ __forceinline__ double normal_cdf(double z, double) { return normcdf(z); }
 __device__ __forceinline__ float normal_cdf(double z, float) {
     const float near = (float)z, rest = (float)(z - near);
@@ -48,8 +48,8 @@ __device__ __forceinline__ float normal_cdf(double z, float) {
 __device__ __forceinline__ double power(double log_weight, double) { return exp(log_weight); }
 __device__ __forceinline__ float power(double log_weight, float) { return expf((float)log_weight); }
 
-// One component seen by one sample.  Residuals and log-weights are float64 whatever the storage: the exponentials of
-// the latter need their last bits, and beside Φ both cost little.
+// The term of one component for one sample.  Residuals and log-weights are float64 for any storage type: the exponentials
+// of the latter need the precision, and the cost is small beside Φ.
 __device__ __forceinline__ void visit(const real* x, long long n, int d, const Mixture& mixture, long long l,
                                       const State& state) {
     const real* mean = mixture.means + l * d;
@@ -84,14 +84,14 @@ __device__ __forceinline__ void transform(const real* x, long long n, int d, con
     for (long long l = first; l < end; ++l) visit(x, n, d, mixture, l, state);
     for (int j = 0; j < d; ++j) {
         const double share = state.below[j * apart] / state.total[j * apart];
-        u[j * n] = (real)(share < 1.0 ? share : 1.0);  // the sums' rounding may lead past 1
+        u[j * n] = (real)(share < 1.0 ? share : 1.0);  // rounding of the sums may exceed 1
     }
 }
 
-// x, u       : (d, n) samples and their transforms, part after part
+// x, u       : (d, n) samples and their transforms, sorted by part
 // rows       : (parts + 1) offsets of the parts' samples;  components : (parts + 1) of their components
 // tiles      : (parts + 1) offsets of the parts' tiles of blockDim.x samples
-// scratch    : (4, d, n) where shared memory is too small for 4 d blockDim.x numbers, else null
+// scratch    : (4, d, n) if shared memory is too small for 4 d blockDim.x numbers, else null
 extern "C" __global__ void __launch_bounds__(128, 1)
 rosenblatt(const real* __restrict__ x, const long long* __restrict__ rows, const long long* __restrict__ components,
            const long long* __restrict__ tiles, long long parts, long long n, int d, const real* __restrict__ means,
@@ -99,10 +99,10 @@ rosenblatt(const real* __restrict__ x, const long long* __restrict__ rows, const
            const real* __restrict__ log_weights, double* scratch, real* __restrict__ u) {
     DYN_SHARED(double, shared);
     const long long tile = blockIdx.x;
-    if (tile >= tiles[parts]) return;  // the grid is as large as the tiles can become
+    if (tile >= tiles[parts]) return;  // the grid has an upper bound of the number of tiles
     const long long part = part_of(tile, tiles, parts);
     const long long sample = rows[part] + (tile - tiles[part]) * blockDim.x + threadIdx.x;
-    if (sample >= rows[part + 1]) return;  // no barrier follows: a thread touches its own state only
+    if (sample >= rows[part + 1]) return;  // no barrier follows: a thread uses its own state only
     const Mixture mixture = {means, whitening, log_diagonal, log_weights};
     const long long first = components[part], end = components[part + 1];
     if (scratch)

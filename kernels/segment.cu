@@ -1,14 +1,14 @@
-// Reductions over stretches of rows, repeatable to the bit: the order of every sum is fixed by the stretch alone.
+// Reductions over runs of rows (`stretch` in the code), repeatable to the bit: the run alone fixes the order of a sum.
 //
-// Rows order[bounds[s]] … order[bounds[s + 1] − 1] of X (n, d) make up the stretch s; without `order` the rows themselves do.
-// A warp owns a stretch.  Its lanes stand side by side on `lanes` columns and 32 / lanes rows; each walks down its column,
-// and the lanes of a column are joined in ascending order at the end.
+// Rows order[bounds[s]] … order[bounds[s + 1] − 1] of X (n, d) are run s; without `order` the rows bounds[s] … themselves.
+// A warp owns a run.  Its lanes cover `lanes` columns and 32 / lanes rows; each loops down its column, and the lanes of a
+// column are reduced in ascending order at the end.
 #ifndef REAL
 #define REAL float
 #endif
 typedef REAL real;
 
-constexpr int THREADS = 128;  // with one block asked for: else ptxas spills for more blocks than there is work for
+constexpr int THREADS = 128;  // with one thread block: else ptxas spills registers for a needless occupancy
 constexpr unsigned int ALL = 0xffffffffu;
 
 struct Add {
@@ -16,7 +16,7 @@ struct Add {
     static __device__ __forceinline__ Value none() { return 0; }
     static __device__ __forceinline__ Value join(Value a, Value b) { return a + b; }
 };
-struct Least {  // a NaN stays
+struct Least {  // NaN propagates
     typedef real Value;
     static __device__ __forceinline__ Value none() { return real(__int_as_float(0x7f800000)); }
     static __device__ __forceinline__ Value join(Value a, Value b) { return b < a || b != b ? b : a; }
@@ -73,8 +73,8 @@ maxima(const real* __restrict__ X, const long long* __restrict__ order, const lo
     reduce<Most>(X, order, bounds, stretches, d, out);
 }
 
-// Σ (x − c)(x − c)ᵀ over each stretch, (stretches, d, d): one thread an entry, neighbours side by side on a row.  The centre
-// c of a stretch is row owner[stretch] of `centres`.
+// Σ (x − c)(x − c)ᵀ over each run, (stretches, d, d): one thread per entry, consecutive threads on a row.  The centre c of
+// a run is row owner[stretch] of `centres`.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 products(const real* __restrict__ X, const long long* __restrict__ order, const long long* __restrict__ bounds,
          const long long* __restrict__ owner, const double* __restrict__ centres, long long stretches, int d,

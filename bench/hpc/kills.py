@@ -1,9 +1,9 @@
-"""Kill random workers at random times over the stages of runs on a local Dask cluster, and tell how the runs end.
+"""Kill random workers at random times during the stages of runs on a local Dask cluster, and report the results.
 
     python bench/hpc/kills.py --kills 20
 
 Every run loses a worker (SIGKILL) in a stage drawn at random, after a random share of the time that the stage took in
-a run without a kill.  A run ends *right* (the release of a run that lost nobody), *clean* (an error of this package,
+a run without a kill.  A run ends *right* (the release of a run without a kill), *clean* (an error of this package,
 nothing in place, and the right release after it was resumed) or WRONG.  The program fails if one is wrong.
 """
 
@@ -61,7 +61,7 @@ class Killing:
 
 
 def main() -> None:
-    """Count how runs end."""
+    """Count the results of the runs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--rows", type=int, default=3_200)

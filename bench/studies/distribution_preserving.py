@@ -2,10 +2,10 @@
 
     python bench/studies/distribution_preserving.py --out DIR [--quick] [--only NAME ...]
 
-The figures and tables of D. Wei, K. N. Ramamurthy and K. R. Varshney (2018) in form, as plots and CSV files in DIR, on
-the RAND Health Insurance Experiment (folder from GPUANON_DATA, left out where that is not set) and on generated
-registries, and CHECKS.csv: every figure that the method is held to, with its limit.  Without --quick it takes
-about half an hour on two cores.  What came out is told in distribution_preserving.md.
+Figures and tables in the form of D. Wei, K. N. Ramamurthy and K. R. Varshney (2018), as plots and CSV files in DIR, on
+the RAND Health Insurance Experiment (folder from GPUANON_DATA, omitted if that is not set) and on generated registries,
+and CHECKS.csv: every checked figure with its limit.  Without --quick it takes about half an hour on two cores.  The
+results are in distribution_preserving.md.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PARTS = ("reidentification", "blocks", "distribution", "shift", "markets")
 
 @dataclass(frozen=True)
 class Size:
-    """How much of everything."""
+    """Sizes of the study."""
 
     draws: int = 40
     class_draws: int = 300
@@ -201,7 +201,7 @@ def block_size(columns: np.ndarray, cost: np.ndarray, k: int, draws: int) -> lis
 
 
 def block_sizes(book: Book, size: Size, data: study.Data) -> None:
-    """The figures behind the default block: how much the dither hides, at what cost."""
+    """Figures for the default block: hit rate and time of the dither."""
     tables = {"levels": data.levels, "undiscretised": data.raw}
     cases = [(name, k) for name in tables for k in size.ks if k in (5, 10, 20, 100, 500)]
     found = spread(block_size, [(tables[name], data.cost, k, max(2, size.draws // 10)) for name, k in cases])
@@ -213,7 +213,7 @@ def block_sizes(book: Book, size: Size, data: study.Data) -> None:
 
 
 def similarities(data: study.Data, k: int) -> dict[str, float]:
-    """Histogram intersection of release and original over the cells of the levels."""
+    """Histogram intersection of release and original over the combinations of levels."""
     X = study.standardise(data.levels)
     groups = study.clusters(X, data.cost, k)
     cells = np.ravel_multi_index(tuple(data.levels.T), data.counts)

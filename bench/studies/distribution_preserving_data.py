@@ -125,7 +125,7 @@ def market(data: Data, area: int | None, seed: int, enrol: bool) -> Market:
     """Split the people evenly into two markets; the new one has the demography of an area (None: no shift).
 
     With `enrol` the members of the existing market are drawn by their chance of enrolling; else all people are members.
-    (The paper gives everybody that chance as a weight instead.  A plan has members, not weights.)
+    (The paper uses this probability as a weight instead.  A plan has members, not weights.)
     """
     rng = np.random.default_rng([seed, 2018])
     people, index = np.unique(data.person, return_inverse=True)

@@ -1,9 +1,9 @@
-"""The spectral study on NHANES: tables 4.1, 5.1 and figures 4-3, 4-4, 5-2, 5-3 of Lasko's thesis, and what must hold.
+"""The spectral study on NHANES: tables 4.1, 5.1 and figures 4-3, 4-4, 5-2, 5-3 of Lasko's thesis, and its claims.
 
     GPUANON_DATA=folder python bench/studies/spectral.py --out DIR [--quick] [--seeds 10]
 
 Writes tables (CSV), figures (PNG with their numbers as CSV) and claims.csv, and prints the claims.  The exit code is 1
-when a claim is not met.
+if a claim is not met.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def figures(runs: list[Run], first: Pictures, best: list[str], out: Path) -> Non
 
 
 def show(found: list[Claim], out: Path, seconds: float) -> None:
-    """Print the claims and write them down."""
+    """Print the claims and write them to a file."""
     words = {True: "met", False: "NOT MET", None: "reported"}
     width = max(len(claim.text) for claim in found)
     for claim in found:

@@ -1,4 +1,4 @@
-"""What must hold in the spectral study, each as a claim, its figure, and whether it is met."""
+"""The claims of the spectral study: statement, figure, and whether it is met."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MEASURES = ("distance", "ambiguity", "uncertainty")
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence, the figure that was measured, and whether it is met; None for what is only reported."""
+    """A statement, the measured figure, and whether it is met; None if it is only reported."""
 
     text: str
     figure: str
@@ -28,7 +28,7 @@ def claims(runs: list[Run]) -> list[Claim]:
 
 
 def swapping(runs: list[Run]) -> list[Claim]:
-    """SVD swapping keeps its promises."""
+    """The guarantees of SVD swapping."""
     means = max(run.swap.means for run in runs)
     correlation = max(run.swap.correlation for run in runs)
     ratio = max(run.swap.change / run.swap.bound for run in runs)

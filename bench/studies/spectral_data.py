@@ -28,7 +28,7 @@ CATEGORIES = (slice(1, 6), slice(6, 10))
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Disjoint samples of 2000 records, encoded alike.
+    """Disjoint samples of 2000 records with the same encoding.
 
     original : is masked
     first    : the reference by which a target is chosen
@@ -43,7 +43,7 @@ class Samples:
     spread: Floats
 
     def unstandardised(self, table: Floats) -> Floats:
-        """Logarithms in their own spread, as the thesis has them for kernel PCA."""
+        """Unstandardised logarithms, as in the thesis for kernel PCA."""
         return table * self.spread
 
 

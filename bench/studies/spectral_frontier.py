@@ -1,4 +1,4 @@
-"""The frontier: groups × basis × operation, tried for the best utility that still meets the reference standard.
+"""The frontier: combinations of groups × basis × operation with the best utility that meet the reference standard.
 
     GPUANON_DATA=folder python bench/studies/spectral_frontier.py --out DIR [--seeds 10] [--only TEXT]
 
@@ -52,7 +52,7 @@ HEADER = [
 
 
 def combinations() -> dict[str, tuple[Groups, Basis, Operation]]:
-    """What is tried, by name."""
+    """The combinations, by name."""
     found: dict[str, tuple[Groups, Basis, Operation]] = {
         "whole × svd × swap": (Whole(), Svd(), Swap(tol=0.05)),
         "whole × svd, marginals × swap": (Whole(), Svd(marginals=True), Swap(tol=0.05)),

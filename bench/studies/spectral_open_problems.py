@@ -3,7 +3,7 @@
     GPUANON_DATA=folder python bench/studies/spectral_open_problems.py [--seeds 5]
 
 Hierarchies: UCI Adult with ARX's hierarchies, 4000 records masked, flat indicators against an indicator for every node.
-Wide data: genotypes (0, 1, 2) of 300 made-up people at 3000 sites with linkage, ten times more columns than rows.
+Wide data: genotypes (0, 1, 2) of 300 synthetic people at 3000 sites with linkage, ten times more columns than rows.
 Anonymising in kernel space and tree-dependent components are in spectral_frontier.py.
 """
 

@@ -43,7 +43,7 @@ FRONTIER: dict[str, tuple[Groups, Basis, Operation]] = {
     },
     "median cuts 50 × svd, orthonormal": (MedianCuts(k=50, on="svd"), Svd(per_group=True), TURNED),
 }
-"""Combinations that nobody has published, tried for the best utility that still meets the standard."""
+"""Unpublished combinations, in search of the best utility that meets the standard."""
 
 
 @dataclass

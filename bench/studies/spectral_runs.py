@@ -27,7 +27,7 @@ THESIS_FORM = ("svd-swap", "pica 200", "reference")
 
 @dataclass(frozen=True)
 class SwapFacts:
-    """What SVD swapping promises, before decoding.
+    """Guarantees of SVD swapping, before decoding.
 
     means       : largest change of a column mean
     correlation : largest correlation of two swapped components
@@ -62,7 +62,7 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """What the figures need, of one seed."""
+    """The data for the figures, of one seed."""
 
     predictions: dict[str, Prediction]
     projections: dict[str, Projected]
@@ -105,7 +105,7 @@ def run(samples: Samples, seed: int) -> tuple[Run, Pictures]:
 
 
 def swap_facts(X: Floats, releases: Releases) -> SwapFacts:
-    """Hold SVD swapping to its promises: |Δcov_ij| ≤ ε σ_i σ_j with ε = ‖corr(Ũ) − I‖₂, so |Δcorr| ≤ 2ε / (1 − ε)."""
+    """Check SVD swapping: |Δcov_ij| ≤ ε σ_i σ_j with ε = ‖corr(Ũ) − I‖₂, so |Δcorr| ≤ 2ε / (1 − ε)."""
     swapped, turned = releases.raw["svd-swap"], releases.raw["svd-swap, orthonormal"]
     whole = Partition.whole(len(X))
     axes = principal_axes(X, whole)
@@ -131,7 +131,7 @@ def ranks(X: Floats, groups: Partition) -> tuple[int, int]:
 
 
 def _ica_error(X: Floats, groups: Partition) -> float:
-    """Largest error of the way to independent components and back, in rank-deficient groups."""
+    """Largest error of the transform to independent components and its inverse, in rank-deficient groups."""
     T, back = ica_coordinates(X, groups)
     return float(np.abs(back(T) - X).max())
 

@@ -128,7 +128,7 @@ class Key:
 class Draws:
     """Random numbers for a set of records: one row of numbers per record, whatever the order of the records.
 
-    records : (n,) int64 record numbers (on the device where the draws are wanted)
+    records : (n,) int64 record numbers (on the device on which the draws are made)
     path    : name of the stream; equal paths give equal numbers, so each use needs its own name
     """
 

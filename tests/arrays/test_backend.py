@@ -1,4 +1,4 @@
-"""Where arrays live is chosen once, said aloud, and never changed silently."""
+"""The backend is chosen once, with a reason, and never changed silently."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def broken(available):
     return module
 
 
-def test_numpy_is_numpy():
+def test_numpy_is_used_when_requested():
     chosen = backend.choose("numpy")
     assert (chosen.name, chosen.xp) == ("numpy", np)
     array = np.arange(3)
@@ -37,7 +37,7 @@ def test_numpy_is_numpy():
     ("module", "reason"),
     [(None, "not installed"), (broken(False), "no CUDA device"), (broken(True), "does not answer")],
 )
-def test_without_a_device_auto_says_why_and_cupy_raises(monkeypatch, module, reason):
+def test_without_a_device_auto_gives_the_reason_and_cupy_raises(monkeypatch, module, reason):
     monkeypatch.setitem(sys.modules, "cupy", module)
     chosen = backend.choose("auto")
     assert chosen.name == "numpy"

@@ -1,4 +1,4 @@
-"""A request to stop that compiled code has dropped still stops the run, and nothing is put in place."""
+"""A request to stop that compiled code has swallowed still stops the run, and no output is written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Stop(BaseException):
 @pytest.fixture
 def dropped(monkeypatch):
     monkeypatch.setattr(interruption, "_request", None)
-    with suppress(Stop):  # as an import does that compiled code has started
+    with suppress(Stop):  # as in an import started by compiled code
         interruption.interrupt(Stop())
 
 

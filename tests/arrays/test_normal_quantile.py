@@ -33,7 +33,7 @@ def test_scipys_values_everywhere():
         [rng.random(200_000), 2.0 ** -rng.uniform(1, 1022, 50_000), 1 - 2.0 ** -rng.uniform(1, 53, 9000)]
     )
     p = p[(p > 0) & (p < 1)]
-    # SciPy's own is off by as much: a few units of the last place.
+    # SciPy's own error is as large: a few units in the last place.
     np.testing.assert_allclose(normal_quantile(p), ndtri(p), rtol=2e-15)
 
 
@@ -45,7 +45,7 @@ def test_the_regions_of_the_approximation_join():
         assert abs(high - low) <= 4e-15 * abs(high)
 
 
-def test_the_middle_and_both_halves():
+def test_quantiles_of_one_half_and_symmetric_tails():
     p = (np.arange(1, 1024) / 1024).astype(float)
     x = normal_quantile(p)
     assert x[511] == 0
@@ -53,7 +53,7 @@ def test_the_middle_and_both_halves():
     assert (np.diff(x) > 0).all()
 
 
-def test_the_logarithm_is_off_by_one_unit_at_most():
+def test_the_logarithm_has_an_error_of_at_most_one_unit():
     p = np.concatenate([2.0 ** -np.random.default_rng(1).uniform(4, 1022, 50_000), [0.0625, 2.0**-53]])
     expected = -np.log(p)
     assert (np.abs(module._minus_log(p) - expected) <= 1.01 * np.spacing(expected)).all()

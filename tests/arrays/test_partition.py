@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from gpuanon.arrays import segments
-from gpuanon.arrays.batches import even_batches, padded_length
 from gpuanon.arrays.partition import (
     Partition,
     ranks_within,
@@ -57,7 +56,6 @@ def test_the_whole_table_is_one_part_and_no_rows_are_none():
         assert segment_covariances(np.empty((0, 3)), nothing).shape == (0, 3, 3)
         assert segment_minima(np.empty((0, 3)), nothing).shape == (0, 3)
         assert sort_within(np.empty(0), nothing).shape == (0,)
-        assert not list(even_batches(nothing))
     no_columns = Partition.from_labels(np.array([0, 0, 1]))
     assert segment_sums(np.empty((3, 0)), no_columns).shape == (2, 0)
     assert segment_covariances(np.empty((3, 0)), no_columns).shape == (2, 0, 0)
@@ -65,7 +63,7 @@ def test_the_whole_table_is_one_part_and_no_rows_are_none():
 
 @given(labels, st.sampled_from([np.float32, np.float64]), st.integers(1, 4))
 @example(ALL_ONE, np.float64, 1)
-def test_reductions_are_those_of_each_part_by_itself(given_labels, dtype, d):
+def test_reductions_equal_those_of_each_part_alone(given_labels, dtype, d):
     X = table(len(given_labels), d).astype(dtype)
     p = Partition.from_labels(given_labels)
     parts = [X[rows].astype(np.float64) for rows in members(p)]
@@ -82,7 +80,7 @@ def test_reductions_are_those_of_each_part_by_itself(given_labels, dtype, d):
         np.testing.assert_allclose(found, np.stack([reference(part) for part in parts]), **exact)
 
 
-def test_parts_longer_than_a_stretch_are_joined():
+def test_parts_longer_than_a_run_are_summed_over_runs():
     n = 5000
     X = table(n, 2)
     p = Partition.from_labels(np.minimum(np.random.default_rng(0).geometric(0.5, n), 6))
@@ -128,7 +126,7 @@ def test_whole_numbers_and_truth_values_are_summed_exactly():
     assert np.array_equal(segment_maxima(large, p), [2**62, 3])
 
 
-def test_a_nan_stays_in_its_part():
+def test_a_nan_affects_its_own_part_only():
     X = np.array([[1.0], [np.nan], [3.0], [4.0]])
     p = Partition.from_labels(np.array([0, 0, 1, 1]))
     assert np.isnan(segment_minima(X, p)[0, 0])
@@ -136,7 +134,7 @@ def test_a_nan_stays_in_its_part():
 
 
 def test_wide_covariances_of_many_rows_stay_in_memory():
-    """n·d² numbers would be 0.6 GB here; what is held beyond the result is a stretch's share of that."""
+    """n·d² numbers would be 0.6 GB here; the memory beyond the result is that of one run."""
     import tracemalloc
 
     rng = np.random.default_rng(0)
@@ -173,7 +171,7 @@ def test_sorting_keeps_parts_apart_when_their_number_exceeds_a_small_type(parts)
     n = 140_000
     rng = np.random.default_rng(1)
     p = Partition.from_labels(np.arange(n) % parts)
-    keys = rng.random(n).astype(np.float32)  # cannot hold 70 000 · something exactly: parts must not be cast to it
+    keys = rng.random(n).astype(np.float32)  # too narrow for part numbers, which must not be cast to it
     order = sort_within(keys, p)
     assert np.array_equal(p.labels()[order], p.part_of_sorted())
     inside = np.flatnonzero(np.diff(p.part_of_sorted()) == 0)
@@ -196,18 +194,3 @@ def test_shuffling_gives_every_permutation_equally_often():
     counts = np.unique(source @ [9, 3, 1], return_counts=True)[1]
     assert len(counts) == 6
     assert ((counts - n / 18) ** 2 / (n / 18)).sum() < 20.5  # χ² of 5 degrees of freedom, p = 0.001
-
-
-@given(labels, st.integers(1, 80))
-@example(ALL_ONE, 1)
-@example(ALL_APART, 3)
-def test_batches_hold_every_row_once_and_keep_to_their_size(given_labels, elements):
-    p = Partition.from_labels(given_labels)
-    seen = []
-    for batch in even_batches(p, elements=elements):
-        assert batch.rows.size <= max(elements, padded_length(p.sizes).max())
-        for part, rows, valid in zip(batch.parts, batch.rows, batch.valid, strict=True):
-            assert np.array_equal(rows[valid], members(p)[part])
-            assert (rows[~valid] == rows[0]).all()
-            seen.append(part)
-    assert sorted(seen) == list(range(p.parts))

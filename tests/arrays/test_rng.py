@@ -38,12 +38,12 @@ word = st.integers(0, 2**32 - 1)
 
 @given(st.lists(word, min_size=4, max_size=4), st.lists(word, min_size=2, max_size=2))
 @example([2**32 - 1, 0, 2**31, 1], [0, 2**32 - 1])
-def test_philox_is_that_of_whole_numbers(counter, key):
+def test_philox_equals_an_implementation_on_python_integers(counter, key):
     found = philox(np.array(counter, dtype=np.uint32)[:, None], tuple(key))
     assert found[:, 0].tolist() == slow_philox(counter, key)
 
 
-def test_philox_of_many_counters_is_that_of_each():
+def test_philox_of_many_counters_equals_philox_of_each():
     counters = np.random.default_rng(0).integers(0, 2**32, (4, 40_000), dtype=np.uint32)
     many = philox(counters, (1, 2))
     for at in (0, 1, 16_383, 16_384, 39_999):
@@ -67,7 +67,7 @@ def test_words_are_philox_of_record_block_and_stream():
 
 @given(st.integers(1, 9), st.integers(1, 50))
 @example(5, 1)
-def test_a_draw_depends_on_neither_its_neighbours_nor_their_number(count, n):
+def test_a_draw_does_not_depend_on_other_records(count, n):
     records = np.random.default_rng(n).permutation(10_000)[:n]
     for kind in ("words", "uniform", "normal"):
         together = getattr(draws(records), kind)(count)
@@ -79,7 +79,7 @@ def test_a_draw_depends_on_neither_its_neighbours_nor_their_number(count, n):
     assert np.array_equal(draws(records[::-1]).keys(), draws(records).keys()[::-1])
 
 
-def test_threads_and_pieces_change_no_draw(monkeypatch):
+def test_threads_and_batches_do_not_change_draws(monkeypatch):
     many = draws(np.arange(100_000))
     several = many.words(5), many.uniform(2), many.normal(3), many.keys()
     monkeypatch.setenv("GPUANON_THREADS", "1")
@@ -133,7 +133,7 @@ def test_no_records_and_no_numbers_are_allowed():
     assert draws([1, 2]).words(0).shape == (2, 0)
 
 
-def test_the_key_shows_itself_to_nobody(tmp_path, monkeypatch):
+def test_the_key_is_in_no_repr_or_message(tmp_path, monkeypatch):
     key = Key(SECRET)
     for text in (repr(key), str(key), repr(key.draws(np.arange(3), "p")), str(vars(type(key)))):
         assert SECRET.decode() not in text

@@ -1,4 +1,4 @@
-"""Batches on all cores, in order, with their progress told."""
+"""Batches on all cores, in order, with progress reports."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def test_an_error_in_a_batch_reaches_the_caller():
         threads.each(fail, range(4))
 
 
-def test_a_listener_hears_every_stage_from_0_to_1():
+def test_a_listener_receives_every_stage_from_0_to_1():
     heard = []
     with progress.listening(lambda stage, done: heard.append((stage, done))), progress.stage("groups"):
         threads.each(str, range(4))
-    progress.report(0.5)  # nobody listens any more
+    progress.report(0.5)  # without a listener
     assert heard[0] == ("groups", 0.0)
     assert heard[-1] == ("groups", 1.0)
     assert [done for _, done in heard] == sorted(done for _, done in heard)

@@ -23,7 +23,7 @@ def device_problem() -> str | None:
 
 @pytest.fixture
 def cp() -> Iterator[Any]:
-    """The stand-in for CuPy, races watched."""
+    """The stand-in for CuPy, with race detection."""
     from tests.cuda.support.fake_cupy import fake_cupy
 
     with fake_cupy(races=True) as module:
@@ -32,7 +32,7 @@ def cp() -> Iterator[Any]:
 
 @pytest.fixture
 def cuml(cp: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """What stands in for cuML, importable beside the stand-in for CuPy; its clustering module."""
+    """The stand-in for cuML, importable beside the stand-in for CuPy; returns its clustering module."""
     from gpuanon.arrays import rapids
     from tests.cuda.support import fake_cuml
 
@@ -64,7 +64,7 @@ def xp(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 def host(array: Any) -> np.ndarray[Any, Any]:
-    """The NumPy array behind a result, wherever it lives."""
+    """A result as a NumPy array."""
     cupy = sys.modules.get("cupy")
     if cupy is not None and isinstance(array, cupy.ndarray):
         return array.get()

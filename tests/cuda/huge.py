@@ -1,4 +1,4 @@
-"""Problems with more than 2³¹ elements: where an index of 32 bits would lead elsewhere.
+"""Problems with more than 2³¹ elements: for which 32-bit indices would overflow.
 
 The arrays are sparse files that take no room but for the pages that are touched, and only the blocks at the far end of
 the grid are executed.
@@ -23,7 +23,7 @@ Kernels = Callable[[str], Module]
 
 
 def sparse(*shape: int, dtype: Any = np.float32) -> Array:
-    """Zeros that take no memory until they are touched."""
+    """Zeros that take no memory until they are written."""
     with tempfile.TemporaryFile() as file:
         return np.asarray(np.memmap(file, dtype, "w+", shape=shape))
 
@@ -139,7 +139,7 @@ def far_members_of_groups(kernels: Kernels) -> None:
     args = (*table, *cells, *steps, np.int32(2), null, change)
     kernels("refine").launch("anneal", 1, 32, args, shared=24 + 8 * (2 * 5 + 8), watch=PLAIN)
     assert sorted(map(sorted, members - (n - 4))) == [[0, 2], [1, 3]]
-    assert change[0, 0] == -99  # of 50 + 50 there stay ½ + ½
+    assert change[0, 0] == -99  # from 50 + 50 to ½ + ½
 
 
 def far_cells_of_groups(kernels: Kernels) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Mutation:
-    """Replace `old` by `new` in ``kernels/<file>.cu`` (its includes filled in).
+    """Replace `old` by `new` in ``kernels/<file>.cu`` (with its includes expanded).
 
     noticed_by : name of a device check or of a huge problem
     which      : which of the places where `old` stands, from 0; it stands at `times` places
@@ -46,7 +46,7 @@ MUTATIONS = (
     Mutation(
         "tile overwritten while it is read",
         "distance",
-        "            __syncthreads();  // everybody has read what is overwritten now\n",
+        "            __syncthreads();  // all threads have read the tiles that are overwritten now\n",
         "",
         "nearest rows",
     ),
@@ -190,7 +190,7 @@ MUTATIONS = (
     # -- segments ----------------------------------------------------------------------------------------
     Mutation("one row of lanes left out", "segment", "k < abreast; ++k", "k + 1 < abreast; ++k", "sums of parts"),
     Mutation(
-        "stretches that do not exist",
+        "runs that do not exist",
         "segment",
         "    if (stretch >= stretches) return;  // the whole warp\n",
         "",

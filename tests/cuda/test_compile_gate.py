@@ -19,7 +19,7 @@ STATIC_SHARED_LIMIT = 48 * 1024
 @pytest.mark.parametrize("arch", nvrtc.ARCHITECTURES)
 @pytest.mark.parametrize("real", nvrtc.REALS)
 @pytest.mark.parametrize("file", FILES)
-def test_kernels_compile_and_keep_to_their_ceilings(file: str, real: Any, arch: int) -> None:
+def test_kernels_compile_and_stay_below_their_ceilings(file: str, real: Any, arch: int) -> None:
     recorded = ceilings.read().get(file, {})
     found = ceilings.compiled(file, real, arch)
     assert found, f"no kernels in {file}.cu"
@@ -56,7 +56,7 @@ ptxas info    : Used 14 registers, used 0 barriers
     }
 
 
-def test_a_kernel_that_spills_is_seen_to_spill() -> None:
+def test_a_kernel_that_spills_is_detected() -> None:
     source = (Path(__file__).parent / "probes" / "spilling.cu").read_text()
     resources = nvrtc.cubin(source, "float", 80).kernels["spilling"]
     assert resources.registers <= 32

@@ -1,4 +1,4 @@
-"""Layer 4 on every kernel: the project's own functions on the stand-in for CuPy, against their NumPy twins."""
+"""Layer 4 on every kernel: the project's own functions on the stand-in for CuPy, against NumPy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cuda.support.interpreter import Module
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float", "double"])
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
-def test_the_interpreted_kernel_agrees_with_its_twin(check: Check, dtype: Any) -> None:
+def test_the_interpreted_kernel_agrees_with_numpy(check: Check, dtype: Any) -> None:
     with fake_cupy(races=True) as cp:
         found = check.run(cp, dtype)
         ran = {name for name, _ in cp.launches}

@@ -1,4 +1,4 @@
-"""Layer 5, device purity: why the stand-in for CuPy carries it, and that it is no laxer than array-api-strict.
+"""Layer 5, device purity: why the stand-in for CuPy checks it, and that it is at least as strict as array-api-strict.
 
 array-api-strict knows a second device whose arrays do not meet the host's.  The project's array code cannot run on
 it: it is written in what NumPy and CuPy share (methods, ``reduceat``, ``lexsort``, stable ``argsort``, assignment

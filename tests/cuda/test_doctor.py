@@ -1,4 +1,4 @@
-"""`gpuanon doctor`: a machine with a device (the stand-in), one without, one without a compiler, and a sick one."""
+"""`gpuanon doctor`: a machine with a device (the stand-in), one without, one without a compiler, and a faulty one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_on_a_device_every_kernel_is_run_against_its_twin() -> None:
+def test_on_a_device_every_kernel_is_compared_with_numpy() -> None:
     with fake_cupy():
         report = doctor.examine()
     assert report["device"]["compute_capability"] == "80"
@@ -127,7 +127,7 @@ def test_a_cuml_that_answers_is_checked_against_scikit_learn(monkeypatch: pytest
 
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("installed", [True, False])
-def test_a_missing_cuml_is_no_illness_and_a_silent_one_is(monkeypatch: pytest.MonkeyPatch, installed: bool) -> None:
+def test_a_missing_cuml_is_healthy_and_a_failing_one_is_not(monkeypatch: pytest.MonkeyPatch, installed: bool) -> None:
     rapids._problem.cache_clear()
     versions = doctor._versions() | {"cuml": "26.10" if installed else None}
     monkeypatch.setattr(doctor, "_versions", lambda: versions)

@@ -1,4 +1,4 @@
-"""The stand-in for CuPy: as strict as a device, held to the installed CuPy, and counting every copy."""
+"""The stand-in for CuPy: as strict as a device, with the API of the installed CuPy, and every copy counted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.cuda.support.signatures import signature_of
 X = np.random.default_rng(1).normal(size=(12, 3))
 
 
-def test_it_takes_cupys_place_and_gives_it_back() -> None:
+def test_it_replaces_cupy_and_restores_it() -> None:
     before = sys.modules.get("cupy")
     with fake_cupy() as cp:
         import cupy
@@ -66,7 +66,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_a_device_would_refuse_is_refused(what: str) -> None:
+def test_operations_that_a_device_refuses_are_refused(what: str) -> None:
     action, error = REFUSED[what]
     with fake_cupy() as cp, pytest.raises(error):
         action(cp, cp.asarray(X))
@@ -89,7 +89,7 @@ ALLOWED = {
 
 
 @pytest.mark.parametrize("what", ALLOWED)
-def test_what_a_device_can_do_gives_numpys_values_on_the_device(what: str) -> None:
+def test_supported_operations_give_the_values_of_numpy_on_the_device(what: str) -> None:
     with fake_cupy() as cp:
         found = ALLOWED[what](cp, cp.asarray(X))
         assert isinstance(found, cp.ndarray)
@@ -118,10 +118,10 @@ def test_copies_are_counted_by_direction_and_size() -> None:
         assert [(copy.direction, copy.bytes) for copy in cp.transfers.downloads] == [("down", X.nbytes)]
         assert [copy.bytes for copy in cp.transfers.scalars] == [shape.nbytes, 8]
     with fake_cupy() as cp:
-        assert not cp.transfers.copies  # each starts anew
+        assert not cp.transfers.copies  # each starts with an empty list
 
 
-def test_memory_that_was_not_written_spoils_what_is_computed_from_it() -> None:
+def test_uninitialised_memory_spoils_results() -> None:
     with fake_cupy() as cp:
         assert np.isnan(cp.empty(3).get()).all()
         assert (cp.empty(3, dtype=np.int64).get() > 2**60).all()
@@ -146,7 +146,7 @@ extern "C" __global__ void saxpy(const REAL* __restrict__ x, REAL* y, REAL a, in
 
 
 @pytest.mark.parametrize("schedule", [None, 0])
-def test_a_kernel_goes_through_the_compiler_and_runs(schedule: Any) -> None:
+def test_a_kernel_is_compiled_and_runs(schedule: Any) -> None:
     if schedule is not None and host_shim.MISSING:
         pytest.skip(host_shim.MISSING)
     with fake_cupy(schedule=schedule) as cp:
@@ -190,7 +190,7 @@ def test_limits_of_the_pretended_device_reach_the_launcher() -> None:
         assert kernels.limits().multiprocessors == 108
 
 
-def test_large_shared_memory_has_to_be_asked_for() -> None:
+def test_large_shared_memory_must_be_requested() -> None:
     with fake_cupy() as cp:
         y = cp.zeros(8)
         kernel = cp.RawModule(code=SAXPY, options=("-DREAL=double",)).get_function("saxpy")

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(host_shim.MISSING is not None, reason=str(host_s
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
-def test_the_kernel_on_the_host_agrees_with_its_twin_in_every_order_of_threads(check: Check) -> None:
+def test_the_kernel_on_the_host_agrees_with_numpy_in_every_order_of_threads(check: Check) -> None:
     results = []
     for schedule in (0, 1, 2):
         with fake_cupy(schedule=schedule) as cp:

@@ -1,4 +1,4 @@
-"""Layer 3 against kernels that break one rule each: the sanitizers and the fibers' scheduler must see it."""
+"""Layer 3 against kernels that break one rule each: the sanitizers or the scheduler of the fibers must detect it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROBES = Path(__file__).parent / "probes"
 
 
 def sums(fault: int, schedule: int = 0, n: int = 300) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """What the probe gives with this fault, and what it should give."""
+    """The result of the probe with this fault, and the correct result."""
     built = host_shim.program("float", {"FAULT": fault}, (PROBES / "warps.cu").read_text())
     x = np.random.default_rng(6).normal(size=n).astype(np.float32)
     out = np.full(3, np.nan, np.float32)

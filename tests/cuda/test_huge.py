@@ -1,4 +1,4 @@
-"""Indices beyond 2³¹ lead where they should."""
+"""Indices beyond 2³¹ address the right elements."""
 
 from __future__ import annotations
 

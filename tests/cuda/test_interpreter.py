@@ -279,7 +279,7 @@ def test_shuffles_votes_and_block_wide_counts_follow_their_definition() -> None:
     np.testing.assert_array_equal(out[11], np.repeat((blocks > 95).any(1) + 2 * (blocks > -100).all(1), 64))
 
 
-def test_lanes_that_part_ways_meet_again() -> None:
+def test_diverged_lanes_reconverge() -> None:
     x = np.arange(1, 33, dtype=np.int32)
     out = np.zeros(32, np.int32)
     module("warps").launch("divergent", 1, 32, (x, out))

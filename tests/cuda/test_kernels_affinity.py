@@ -1,4 +1,4 @@
-"""The affinity kernels through NVIDIA's PTX, against their NumPy twins."""
+"""The affinity kernels through NVIDIA's PTX, against NumPy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOLERANCE = {np.float32: 2e-6, np.float64: 1e-14}
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("d", "q"), [(1, 1), (3, 9), (18, 17)])
-def test_degrees_and_product_are_those_of_the_twin(cp: Any, dtype: Any, d: int, q: int) -> None:
+def test_degrees_and_product_equal_numpy(cp: Any, dtype: Any, d: int, q: int) -> None:
     rng = np.random.default_rng(d)
     n = 45
     X, V = rng.normal(size=(n, d)).astype(dtype), rng.normal(size=(n, q)).astype(dtype)
@@ -36,7 +36,7 @@ def test_one_sigma_for_the_whole_table_and_more_rows_than_a_block_owns(cp: Any) 
     np.testing.assert_allclose(degrees(cp.asarray(X), 0.7).get(), degrees(X, 0.7), rtol=1e-13)
 
 
-def test_a_row_alone_in_its_part_has_no_neighbours(cp: Any) -> None:
+def test_a_single_row_in_its_part_has_degree_zero(cp: Any) -> None:
     labels = cp.asarray(np.array([0, 1, 1]))
     X, p = cp.asarray(np.arange(6.0).reshape(3, 2)), Partition.from_labels(labels)
     found = degrees(X, 2.0, p)

@@ -28,12 +28,12 @@ WEIGHTED = Metric("euclidean", (1.0, 2.0, 0.5, 3.0))
 GOWER = Metric("gower", (1.0, 2.0, 1.0, 1.0), (True, True, False, True))
 METRICS = [pytest.param(m, id=name) for name, m in (("plain", EUCLIDEAN), ("weighted", WEIGHTED), ("gower", GOWER))]
 GROUPINGS = [pytest.param(kmember, id="k-member"), pytest.param(mdav, id="mdav")]
-SMALL = {"shared_per_block": 2000, "shared_per_block_optin": 2000}  # rows of a device that holds few of them
+SMALL = {"shared_per_block": 2000, "shared_per_block_optin": 2000}  # a device whose shared memory holds few rows
 
 
 @pytest.fixture(autouse=True)
 def _limits_of_each_device() -> None:
-    """The stand-ins of these tests differ in their limits, which are asked for once a device."""
+    """The stand-ins of these tests differ in their limits, which are queried once per device."""
     kernels._limits.cache_clear()
 
 
@@ -168,7 +168,7 @@ def test_parts_too_large_for_shared_memory_stay_in_global_memory_and_give_the_sa
 @example(values=[0] * 14, k=3)  # all rows equal
 @example(values=[0, 1] * 8, k=4)
 @given(values=st.lists(st.integers(0, 3), min_size=8, max_size=30), k=st.integers(1, 4))
-def test_ties_of_whole_numbers_go_the_way_they_go_in_numpy(values: list[int], k: int) -> None:
+def test_ties_of_whole_numbers_are_resolved_as_in_numpy(values: list[int], k: int) -> None:
     X = np.column_stack([values, np.roll(values, 1)]).astype(np.float64)
     p = Partition.whole(len(X))
     kernels._limits.cache_clear()
@@ -177,7 +177,7 @@ def test_ties_of_whole_numbers_go_the_way_they_go_in_numpy(values: list[int], k:
             assert_same_groups(grouping(cp.asarray(X), on(cp, p), k), grouping(X, p, k))
 
 
-def test_ties_of_categories_go_the_way_they_go_in_numpy(cp: Any) -> None:
+def test_ties_of_categories_are_resolved_as_in_numpy(cp: Any) -> None:
     metric = Metric("gower", (1.0, 1.0, 1.0), (True, True, True))  # shares of a third: every sum is rounded
     X = np.random.default_rng(3).integers(0, 3, size=(47, 3)).astype(np.float64)
     p = Partition.whole(47)
@@ -186,7 +186,7 @@ def test_ties_of_categories_go_the_way_they_go_in_numpy(cp: Any) -> None:
 
 
 @pytest.mark.parametrize("grouping", GROUPINGS)
-def test_float32_finds_the_groups_that_are_there(cp: Any, grouping: Callable[..., Partition]) -> None:
+def test_float32_finds_separated_groups(cp: Any, grouping: Callable[..., Partition]) -> None:
     rng = np.random.default_rng(2)
     centres = 100 * rng.permutation(8)[:, None] * np.ones(3)
     X = (np.repeat(centres, 5, axis=0) + rng.normal(size=(40, 3))).astype(np.float32)
@@ -269,11 +269,11 @@ def lines_with(file: str, text: str) -> set[str]:
 @pytest.mark.parametrize("real", [np.float32, np.float64])
 @pytest.mark.parametrize("grouping", GROUPINGS)
 @pytest.mark.parametrize("device", [{}, SMALL], ids=["staged", "global"])
-def test_loops_over_rows_read_whole_sectors_and_meet_no_bank_twice(
+def test_loops_over_rows_read_whole_sectors_without_bank_conflicts(
     grouping: Callable[..., Partition], real: type, device: dict[str, int]
 ) -> None:
     X = table(64, d=6).astype(real)
-    # Once a taken row, its columns are read: one sector for each column is the least there can be.
+    # The columns of each taken row are read once: one sector per column is the minimum.
     apart = lines_with("mdav.cu", "part.total[j] -= ")
     with fake_cupy(traffic=True, **device) as cp:
         grouping(cp.asarray(X), on(cp, Partition.whole(64)), 5)

@@ -1,4 +1,4 @@
-"""The distance kernels through NVIDIA's PTX, against their NumPy twins."""
+"""The distance kernels through NVIDIA's PTX, against NumPy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuanon.errors import BackendError, ParameterError
 from gpuanon.numerics.distance import (
     EUCLIDEAN,
     Metric,
-    _stretch,
+    _run_length,
     distances,
     furthest,
     k_nearest,
@@ -44,7 +44,7 @@ def within_units(found: Any, expected: Any, dtype: Any, units: float = UNITS) ->
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", ["plain", "weighted", "gower"])
 @pytest.mark.parametrize("d", [1, 3, 16, 37])
-def test_distances_are_within_4_units_of_the_twin_in_double(cp: Any, dtype: Any, kind: str, d: int) -> None:
+def test_distances_in_double_are_within_4_units_of_numpy(cp: Any, dtype: Any, kind: str, d: int) -> None:
     X, Y = tables(9, 21, d, dtype)
     metric = metric_of(kind, d)
     exact = distances(X.astype(np.float64), Y.astype(np.float64), metric)
@@ -59,7 +59,7 @@ def test_distances_are_within_4_units_of_the_twin_in_double(cp: Any, dtype: Any,
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", ["plain", "weighted", "gower"])
-def test_reductions_are_those_of_the_matrix_to_the_bit(cp: Any, dtype: Any, kind: str) -> None:
+def test_reductions_equal_those_of_the_matrix_to_the_bit(cp: Any, dtype: Any, kind: str) -> None:
     X, Y = tables(7, 40, 5, dtype)
     X, Y = np.round(X), np.round(Y)  # whole numbers: ties
     metric = metric_of(kind, 5)
@@ -80,8 +80,8 @@ def test_reductions_are_those_of_the_matrix_to_the_bit(cp: Any, dtype: Any, kind
     np.testing.assert_allclose(row_sums(x, y, metric).get(), exact, rtol=4 * np.finfo(dtype).eps)
 
 
-def test_few_rows_are_searched_in_stretches_that_are_merged() -> None:
-    """600 rows of Y in two stretches on this device; a tie across them goes to the lower row."""
+def test_few_rows_are_searched_in_runs_that_are_merged() -> None:
+    """600 rows of Y in two runs on this device; a tie across them goes to the lower row."""
     from tests.cuda.support.fake_cupy import fake_cupy
 
     rng = np.random.default_rng(3)
@@ -90,7 +90,7 @@ def test_few_rows_are_searched_in_stretches_that_are_merged() -> None:
     with fake_cupy(multiprocessors=200) as cp:
         x, y = cp.asarray(X), cp.asarray(Y)
         found = [*nearest(x, y), nearest_with_ties(x, y)[1], *furthest(x, y), *k_nearest(x, y, 9)]
-        assert _stretch(3, 600) == 300
+        assert _run_length(3, 600) == 300
         device = [array.get() for array in found]
     host = [*nearest(X, Y), nearest_with_ties(X, Y)[1], *furthest(X, Y), *k_nearest(X, Y, 9)]
     for one, other in zip(device, host, strict=True):
@@ -112,7 +112,7 @@ def test_more_neighbours_than_the_list_holds_need_cuml(cp: Any) -> None:
         k_nearest(X, X, 33, Metric("gower"))
 
 
-def test_arrays_of_two_devices_do_not_meet(cp: Any) -> None:
+def test_arrays_of_two_devices_are_refused(cp: Any) -> None:
     X = np.ones((3, 2))
     with pytest.raises(ParameterError, match="same device"):
         nearest(X, cp.asarray(X))
@@ -127,7 +127,7 @@ def test_no_rows_launch_nothing(cp: Any) -> None:
     assert not cp.launches
 
 
-def test_nothing_goes_to_the_host_but_what_is_asked_for(cp: Any) -> None:
+def test_only_requested_results_are_copied_to_the_host(cp: Any) -> None:
     X, Y = (cp.asarray(table) for table in tables(5, 9, 3, np.float64))
     uploads = len(cp.transfers.uploads)
     nearest(X, Y), k_nearest(X, Y, 3), furthest(X, Y), row_sums(X, Y), distances(X, Y)

@@ -1,4 +1,4 @@
-"""The kernel-PCA kernels through NVIDIA's PTX, against their NumPy twins."""
+"""The kernel-PCA kernels through NVIDIA's PTX, against NumPy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOLERANCE = {np.float32: 2e-6, np.float64: 1e-14}
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kernel", [Kernel(), Kernel(degree=1), Kernel(degree=5, constant=0.3), Kernel("rbf", sigma=2)])
 @pytest.mark.parametrize(("d", "q"), [(2, 1), (19, 17)])
-def test_the_fused_product_is_that_of_the_twin(cp: Any, dtype: Any, kernel: Kernel, d: int, q: int) -> None:
+def test_the_fused_product_equals_numpy(cp: Any, dtype: Any, kernel: Kernel, d: int, q: int) -> None:
     rng = np.random.default_rng(q)
     X, Y, W = (rng.normal(size=shape).astype(dtype) for shape in ((10, d), (35, d), (35, q)))
     expected = kernel_product(*(array.astype(np.float64) for array in (X, Y, W)), kernel)

@@ -24,7 +24,7 @@ def test_philox_gives_the_published_answers(cp: Any, counter: str, key: str, ans
     assert found.get()[:, 0].tolist() == words(answer)
 
 
-def test_philox_of_many_counters_is_that_of_the_host(cp: Any) -> None:
+def test_philox_of_many_counters_equals_the_host(cp: Any) -> None:
     counters = np.random.default_rng(0).integers(0, 2**32, (4, 700), dtype=np.uint32)
     key = (0x12345678, 0x9ABCDEF0)
     assert np.array_equal(philox(cp.asarray(counters), key).get(), philox(counters, key))

@@ -26,7 +26,7 @@ COLD = Schedule(turn=0, steps=1, first=0, every=1, heat=0.0)
 
 @pytest.fixture(autouse=True)
 def _limits_of_each_device() -> None:
-    """The stand-ins of these tests differ in their limits, which are asked for once a device."""
+    """The stand-ins of these tests differ in their limits, which are queried once per device."""
     kernels._limits.cache_clear()
 
 
@@ -57,7 +57,7 @@ def test_neighbours_are_the_nearest_of_the_cell(shared: int, most: int) -> None:
 @pytest.mark.parametrize("mismatch", [None, [900, -1, 400]], ids=["euclidean", "gower"])
 @pytest.mark.parametrize(("most", "shared"), [(2, 100_000), (1000, 300)], ids=["tied shared", "untied scratch"])
 @pytest.mark.parametrize("sizes", [(3, 3), (3, 5), (4, 4), (5, 3)])
-def test_the_exchange_of_two_groups_is_the_best_there_is(
+def test_the_exchange_of_two_groups_is_the_best_one(
     mismatch: list[int] | None, shared: int, sizes: tuple[int, int], most: int
 ) -> None:
     k, width, g = 3, 5, 12
@@ -96,7 +96,7 @@ def test_the_exchange_of_two_groups_is_the_best_there_is(
         ("tied gower", 10, 104, np.float64),
     ],
 )
-def test_the_device_has_the_groups_of_the_host(cp: Any, kind: str, k: int, n: int, real: type) -> None:
+def test_groups_on_the_device_equal_those_of_the_host(cp: Any, kind: str, k: int, n: int, real: type) -> None:
     X = table(kind, n).astype(real)
     groups = mdav(X, Partition.whole(len(X)), k, METRICS[kind])
     expected = refine(X, groups, k, METRICS[kind], turns=2)

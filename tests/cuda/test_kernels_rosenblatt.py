@@ -31,12 +31,12 @@ TOLERANCE = {np.float64: 1e-12, np.float32: 1e-6}
 
 @pytest.fixture(autouse=True)
 def _limits_of_each_device() -> None:
-    """The stand-ins of these tests differ in their limits, which are asked for once a device."""
+    """The stand-ins of these tests differ in their limits, which are queried once per device."""
     kernels._limits.cache_clear()
 
 
 class Mixtures:
-    """Mixtures of Gaussians, one a part, and samples of them."""
+    """Gaussian mixtures, one per part, and samples of them."""
 
     def __init__(self, samples: Sequence[int], components: Sequence[int], d: int, real: type, seed: int = 0) -> None:
         rng = np.random.default_rng(seed)
@@ -45,7 +45,7 @@ class Mixtures:
         c = int(self.first[-1])
         factors = np.tril(rng.normal(size=(c, d, d))) * 0.4
         factors[:, range(d), range(d)] = rng.uniform(0.5, 1.5, size=(c, d))
-        # What the kernel is given, rounded to its type, is the truth that it is held to.
+        # The reference uses the arguments of the kernel, rounded to its type.
         self.means = rng.normal(size=(c, d)).astype(real)
         self.whitening = np.linalg.inv(factors).astype(real)
         self.log_weights = np.log(rng.dirichlet(np.ones(c))).astype(real)
@@ -126,7 +126,7 @@ def test_samples_that_do_not_fit_the_memory_are_transformed_in_pieces() -> None:
         assert len(cp.launches) > 1
 
 
-def test_components_of_weight_0_do_not_exist(cp: Any) -> None:
+def test_components_of_weight_0_are_ignored(cp: Any) -> None:
     mixtures = Mixtures((20,), (4,), 3, np.float64)
     mixtures.log_weights[[0, 2]] = -np.inf
     u = host(conditional_cdfs(*map(cp.asarray, mixtures.arrays())))
@@ -137,8 +137,8 @@ def test_components_of_weight_0_do_not_exist(cp: Any) -> None:
 
 
 @pytest.mark.parametrize("real", [np.float64, np.float32])
-def test_samples_far_from_every_component_keep_their_digits(cp: Any, real: type) -> None:
-    # At 60 deviations the densities are below the smallest number; only their ratios are wanted.
+def test_samples_far_from_every_component_keep_their_precision(cp: Any, real: type) -> None:
+    # At 60 deviations the densities are below the smallest number; only their ratios are needed.
     mixtures = Mixtures((6,), (3,), 2, real)
     mixtures.x[:] = [[60, 0], [-60, 1], [0, 60], [1, -60], [60, 60], [-45, 30]]
     u = host(conditional_cdfs(*map(cp.asarray, mixtures.arrays())))
@@ -209,7 +209,7 @@ def test_the_inverse_takes_every_type_of_column(cp: Any, dtype: type) -> None:
         np.testing.assert_array_equal(host(ours), twins)
 
 
-def test_weights_of_many_digits_give_what_numpy_gives_to_the_bit(cp: Any) -> None:
+def test_weights_of_many_digits_equal_numpy_to_the_bit(cp: Any) -> None:
     rng = np.random.default_rng(5)
     X, weights = rng.integers(0, 4, size=(300, 2)) * 1.0, rng.lognormal(sigma=2, size=300)
     p = Partition.from_labels(rng.integers(0, 3, 300))

@@ -60,7 +60,7 @@ def test_long_parts_are_cut_and_joined(cp: Any, name: str, monkeypatch: pytest.M
         np.testing.assert_allclose(found[at], reference(part), rtol=1e-13, atol=1e-15)
 
 
-def test_a_part_does_not_feel_the_others_to_the_bit(cp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_does_not_depend_on_other_parts_to_the_bit(cp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "_RUN", 8)
     X = np.random.default_rng(2).normal(size=(60, 3)).astype(np.float32)
     p = Partition.from_labels(labels(60))
@@ -70,7 +70,7 @@ def test_a_part_does_not_feel_the_others_to_the_bit(cp: Any, monkeypatch: pytest
     assert np.array_equal(together, alone)
 
 
-def test_whole_numbers_are_summed_exactly_and_a_nan_stays(cp: Any) -> None:
+def test_whole_numbers_are_summed_exactly_and_nan_propagates(cp: Any) -> None:
     p = Partition.from_labels(cp.asarray(np.array([0, 1, 0, 1, 1])))
     assert segment_sums(cp.asarray(np.array([2**62, 1, 2**62 - 1, 2, 3])), p).get().tolist() == [2**63 - 1, 6]
     assert segment_sums(cp.asarray(np.array([True, True, True, False, True])), p).get().tolist() == [2, 2]

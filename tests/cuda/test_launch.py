@@ -1,4 +1,4 @@
-"""The launcher: what it finds, what it refuses, how it cuts work into pieces."""
+"""The launcher: sources, argument checks, device limits, and work cut into pieces."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ typedef REAL real;
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of kernels of its own."""
+    """A temporary folder of kernels."""
     (tmp_path / "add.cu").write_text(ADD)
     (tmp_path / "shape.cuh").write_text(SHAPE)
     (tmp_path / "broken.cu").write_text('extern "C" __global__ void broken(float* x) { x[0] = nonsense; }')
@@ -70,7 +70,7 @@ def test_numbers_reach_the_kernel_as_the_types_it_declares(cp: Any, dtype: Any) 
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_null_pointer_is_allowed_and_nothing_to_do_is_nothing_done(cp: Any) -> None:
+def test_a_null_pointer_is_allowed_and_no_work_launches_nothing(cp: Any) -> None:
     out = cp.empty(1, dtype=np.float64)
     launch("add", "missing", None, out, over=1, threads=32)
     assert out.get().tolist() == [2]
@@ -81,7 +81,7 @@ def test_a_null_pointer_is_allowed_and_nothing_to_do_is_nothing_done(cp: Any) ->
 
 
 @pytest.mark.usefixtures("folder")
-def test_what_cuda_would_read_as_garbage_is_refused(cp: Any) -> None:
+def test_arguments_that_cuda_would_misread_are_refused(cp: Any) -> None:
     x, out = cp.asarray(np.arange(8, dtype=np.float32)), cp.empty(8, dtype=np.float32)
     good: list[Any] = [x, 8, 1, 0.5, 0, out]
 
@@ -110,7 +110,7 @@ def test_what_cuda_would_read_as_garbage_is_refused(cp: Any) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_what_the_device_would_refuse_is_refused_with_a_reason() -> None:
+def test_launches_beyond_device_limits_are_refused_with_a_reason() -> None:
     with fake_cupy(shared_per_block_optin=49_152) as cp:
         x, out = cp.asarray(np.arange(8, dtype=np.float32)), cp.empty(8, dtype=np.float32)
         with pytest.raises(BackendError, match="128 threads per block are needed, the device allows 64"):
@@ -122,7 +122,7 @@ def test_what_the_device_would_refuse_is_refused_with_a_reason() -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_kernel_that_does_not_compile_says_so(cp: Any) -> None:
+def test_a_kernel_that_does_not_compile_raises(cp: Any) -> None:
     with pytest.raises(BackendError, match=r"kernel broken of broken\.cu: cannot be compiled"):
         launch("broken", "broken", cp.empty(1, dtype=np.float32), over=1, threads=32)
 
@@ -149,7 +149,7 @@ def test_a_module_is_compiled_once_for_a_set_of_options(cp: Any, monkeypatch: py
 
 
 @pytest.mark.usefixtures("folder")
-def test_sources_are_filled_in_and_keep_their_line_numbers() -> None:
+def test_includes_are_expanded_and_line_numbers_kept() -> None:
     text = kernels.source("add")
     assert "typedef REAL real" in text
     lines = text.splitlines()
@@ -175,7 +175,7 @@ def test_work_is_cut_into_pieces_that_fit(count: int, each: int, budget: int, ex
     assert [(piece.start, piece.stop) for piece in pieces(count, each, budget=budget)] == expected
 
 
-def test_parts_are_cut_into_stretches_that_fit() -> None:
+def test_parts_are_cut_into_ranges_that_fit() -> None:
     starts = np.array([0, 4, 5, 9, 10, 18])
     cut = pieces_of_parts(starts, 2, bytes_per_part=1, budget=17)
     assert [(piece.start, piece.stop) for piece in cut] == [(0, 2), (2, 4), (4, 5)]

@@ -30,7 +30,7 @@ class Excuse:
 SEARCH = "a binary search: the data choose the places, lanes share only its first steps"
 ONCE = "after the loop, once a row: global memory is written in order instead"
 OWN_ROW = "after the loop, once a row: each thread writes its own row"
-FEW_COLUMNS = "with few columns a warp serves several stretches, each with its own row"
+FEW_COLUMNS = "with few columns a warp serves several runs, each with its own row"
 EXCUSES = (
     Excuse("empirical_inverse", "running[low]", SEARCH),
     Excuse("empirical_inverse", "running[middle]", SEARCH),
@@ -84,6 +84,6 @@ def test_accesses_move_no_more_than_twice_the_least(accesses: dict[tuple[str, st
     assert not bad
 
 
-def test_every_excuse_is_still_needed(accesses: dict[tuple[str, str, str, str], float]) -> None:
+def test_every_exception_is_still_needed(accesses: dict[tuple[str, str, str, str], float]) -> None:
     needed = {excuse_of(key[0], key[3]) for key, value in accesses.items() if value > MOST}
     assert needed == set(EXCUSES)

@@ -1,4 +1,4 @@
-"""Do the checks bite?  Kernels broken on purpose, each of which a check must notice."""
+"""Mutation tests: kernels broken on purpose, each of which a check must detect."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIMIT = 3_000_000
 
 @pytest.fixture
 def forget_compiled_kernels() -> Iterator[None]:
-    """Kernels are kept by the name of their file: broken ones must not stay."""
+    """Compiled kernels are cached by file name: broken ones must be removed."""
     for cached in (kernels._kernel, kernels._module):
         cached.cache_clear()
     yield
@@ -31,7 +31,7 @@ def forget_compiled_kernels() -> Iterator[None]:
 
 
 def outcome(name: str, file: str, text: str, monkeypatch: pytest.MonkeyPatch) -> str | None:
-    """What the problem of that name finds wrong with a kernel file of this text."""
+    """The fault that a problem finds in a kernel file with this text, or None."""
     if name in PROBLEMS:
         try:
             PROBLEMS[name](lambda asked: Module.from_source(text if asked == file else kernels.source(asked), "float"))
@@ -54,7 +54,7 @@ def outcome(name: str, file: str, text: str, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: f"{mutation.file}: {mutation.name}")
 def test_a_broken_kernel_is_noticed(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = mutation.apply(kernels.source(mutation.file))
-    Module.from_source(broken, "float")  # it has to compile: a slip of the pen would prove nothing
+    Module.from_source(broken, "float")  # it must compile: a syntax error would prove nothing
     assert outcome(mutation.noticed_by, mutation.file, broken, monkeypatch) is not None
 
 

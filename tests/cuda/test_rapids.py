@@ -1,4 +1,4 @@
-"""cuML and scikit-learn by our own detection: never one for the other in silence.
+"""The choice between cuML and scikit-learn: no silent fallback.
 
 What stands in for cuML is in ``tests/cuda/support/fake_cuml.py``.
 """
@@ -62,7 +62,7 @@ def test_forests_on_a_device_are_cumls_and_their_answers_stay_there(cp: Any) -> 
     assert isinstance(shares, cp.ndarray)
     assert shares.dtype == np.float64
     np.testing.assert_allclose(shares.get(), rapids.forest(X, y, X), rtol=1e-6)
-    assert len(cp.transfers.uploads) == uploads + 3  # the table, its classes, and what stands in for cuML
+    assert len(cp.transfers.uploads) == uploads + 3  # the table, its classes, and the stand-in for cuML
 
 
 @pytest.mark.usefixtures("cuml")
@@ -105,9 +105,7 @@ def test_without_cuml_a_device_array_is_refused_not_moved(cp: Any) -> None:
     assert len(cp.transfers.downloads) == downloads
 
 
-def test_a_cuml_that_imports_but_does_not_answer_does_not_count(
-    cuml: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cuml_that_imports_but_fails_is_not_used(cuml: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_driver(*args: Any, **keywords: Any) -> None:
         raise RuntimeError("no CUDA driver")
 
@@ -115,7 +113,7 @@ def test_a_cuml_that_imports_but_does_not_answer_does_not_count(
     assert rapids.cuml_problem() == "cuML does not answer (RuntimeError)"
 
 
-def test_a_cuml_that_computes_wrongly_does_not_count(cuml: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cuml_with_wrong_results_is_not_used(cuml: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     class Wrong(KMeans):
         def fit(self, X: Any) -> KMeans:
             super().fit(X)

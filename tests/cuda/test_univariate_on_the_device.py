@@ -1,4 +1,4 @@
-"""Groups of single columns on the stand-in for CuPy: those of NumPy, and nothing is copied."""
+"""Groups of single columns on the stand-in for CuPy equal those of NumPy, and nothing is copied."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.cuda.support.fake_cupy import fake_cupy
 @pytest.mark.parametrize("function", [module.univariate, module.optimal_univariate])
 @pytest.mark.parametrize("features", [1, 4])
 @pytest.mark.parametrize("stretch", [16, 512])
-def test_groups_are_those_of_the_host(
+def test_groups_equal_those_of_the_host(
     function: Any, features: int, stretch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_CHUNK", stretch)

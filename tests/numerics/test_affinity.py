@@ -30,7 +30,7 @@ def written_out(X, sigma, labels):
 )
 @example(40, 1, 1, True, np.float64)
 @example(1, 1, 1, False, np.float32)
-def test_the_product_is_that_of_the_matrix(n, parts, d, one_sigma, dtype):
+def test_the_product_equals_that_of_the_stored_matrix(n, parts, d, one_sigma, dtype):
     rng = np.random.default_rng(n + 100 * parts)
     X, V = rng.normal(size=(n, d)).astype(dtype), rng.normal(size=(n, 4)).astype(dtype)
     labels = rng.integers(0, parts, n)
@@ -65,7 +65,7 @@ def test_long_parts_are_cut_into_tiles(monkeypatch):
     np.testing.assert_allclose(normalised_product(X, 1.0, whole[0], V), whole[1], rtol=1e-12, atol=1e-15)
 
 
-def test_a_part_does_not_feel_the_others_to_the_bit():
+def test_a_part_does_not_depend_on_other_parts_to_the_bit():
     rng = np.random.default_rng(2)
     X, V = rng.normal(size=(500, 3)), rng.normal(size=(500, 3))
     p = Partition.from_labels(rng.integers(0, 9, 500))
@@ -96,12 +96,12 @@ def test_the_largest_eigenvector_is_the_root_of_the_degrees():
         (1.0, 3, "within"),
     ],
 )
-def test_what_makes_no_sense_is_refused(sigma, rows, message):
+def test_invalid_arguments_are_refused(sigma, rows, message):
     with pytest.raises(ParameterError, match=message):
         degrees(np.ones((4, 2)), sigma, Partition.from_labels(np.arange(rows) % 2))
 
 
-def test_vectors_must_have_the_tables_rows():
+def test_vectors_must_have_as_many_rows_as_the_table():
     with pytest.raises(ParameterError, match="V"):
         normalised_product(np.ones((4, 2)), 1.0, np.ones(4), np.ones((3, 2)))
     with pytest.raises(ParameterError, match="X"):

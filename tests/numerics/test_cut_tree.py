@@ -35,7 +35,7 @@ def test_assignment_follows_the_cuts_one_row_at_a_time():
     assert tree.assign(X).tolist() == [walk(row) for row in X]
 
 
-def test_equal_rows_share_a_cell_and_a_constant_sample_is_no_obstacle():
+def test_equal_rows_share_a_cell_and_a_constant_sample_is_handled():
     sample = np.zeros((40, 2))
     assert len(np.unique(grow(sample, 8).assign(sample))) == 1
 
@@ -49,7 +49,7 @@ def test_more_cells_than_sampled_rows_are_refused():
 @example([0, 0, 5], 5)
 @example([9, 1, 1], 4)
 @example([1, 1, 1], 3)
-def test_united_cells_are_neighbours_with_enough_rows(counts, least):
+def test_merged_cells_are_consecutive_and_have_enough_rows(counts, least):
     numbers = unite(np.array(counts), least)
     assert numbers[0] == 0
     assert set(np.diff(numbers)) <= {0, 1}

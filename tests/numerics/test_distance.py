@@ -66,7 +66,7 @@ def tables(draw):
 @given(tables(), st.integers(0, 3), st.sampled_from([np.float64, np.float32]))
 @example([np.zeros((1, 1)), np.zeros((3, 1))], 0, np.float64)
 @example([np.zeros((2, 17)), np.ones((3, 17))], 3, np.float32)
-def test_every_reduction_is_that_of_the_matrix_and_the_matrix_is_the_definition(XY, which, dtype):
+def test_reductions_equal_those_of_the_matrix_and_the_matrix_equals_the_definition(XY, which, dtype):
     X, Y = (table.astype(dtype) for table in XY)
     metric = metrics(X.shape[1])[which]
     D = distances(X, Y, metric)
@@ -113,8 +113,8 @@ def large(monkeypatch):
 
 @pytest.mark.parametrize("case", list(search_cases()), ids=lambda case: f"{case[0]} {case[1].shape[1]}")
 @pytest.mark.usefixtures("large")
-def test_large_tables_are_searched_exactly_too(case):
-    """The tree, the bounds and looking at all pairs give the same rows, ties and all."""
+def test_large_tables_are_searched_exactly(case):
+    """The tree, the bounds and the search over all pairs give the same rows, ties included."""
     _, X, Y = case
     weights = tuple(np.random.default_rng(1).uniform(0.2, 2, X.shape[1]))
     for metric in (EUCLIDEAN, Metric(weights=weights), Metric("gower", weights)):
@@ -175,7 +175,7 @@ def test_bounds_leave_few_candidates():
     assert len(query) < 3 * len(X)
 
 
-def test_distinct_rows_are_found_whatever_their_hashes(monkeypatch):
+def test_distinct_rows_are_found_in_spite_of_hash_collisions(monkeypatch):
     rng = np.random.default_rng(5)
     rows = rng.integers(0, 3, (200, 2)).astype(np.float64)
     rows[rows == 0] *= rng.choice([-1, 1], (rows == 0).sum())  # −0 and 0 are the same number
@@ -210,12 +210,12 @@ def test_distinct_rows_are_found_whatever_their_hashes(monkeypatch):
         (lambda X: paired(X, X[:2]), "Y: 5 rows are needed, got 2"),
     ],
 )
-def test_what_makes_no_sense_is_refused(call, message):
+def test_invalid_arguments_are_refused(call, message):
     with pytest.raises(ParameterError, match=message):
         call(np.arange(15.0).reshape(5, 3))
 
 
-def test_no_queries_have_no_answers():
+def test_empty_queries_give_empty_results():
     X, Y = np.empty((0, 3)), np.ones((2, 3))
     assert distances(X, Y).shape == (0, 2)
     assert nearest(X, Y)[1].shape == (0,)

@@ -54,7 +54,7 @@ def test_inverse_is_the_smallest_value_that_reaches_u(table, weighted):
 
 
 def test_a_grid_of_u_returns_every_row_once():
-    """Unweighted, u at the middle of each row's share of the conditional distributions gives the row back."""
+    """Unweighted, u at the middle of each row's share of the conditional distributions gives the row itself."""
     rng = np.random.default_rng(4)
     X = rng.integers(0, 3, (200, 2)).astype(float)
     X[:, 1] += rng.random(200) * 0.1
@@ -94,7 +94,7 @@ def test_uniform_u_draws_rows_in_proportion_to_their_weights():
     assert drawn[expected == 0].sum() == 0
 
 
-def test_stretches_hold_all_rows_equal_to_the_drawn_one():
+def test_ranges_hold_all_rows_equal_to_the_drawn_one():
     rng = np.random.default_rng(2)
     X = rng.integers(0, 2, (80, 3)).astype(float)
     low, high, order = conditional_ranges(rng.random((80, 3)), X, Partition.whole(80))
@@ -115,7 +115,7 @@ def shares(weights, parts):
 
 
 def test_short_weights_keep_their_exact_shares():
-    """A border of two values is decided by the weights themselves, not by how they were rounded."""
+    """The border between two values depends on the exact weights, not on their rounding."""
     rng = np.random.default_rng(1)
     parts = Partition.from_labels(np.sort(np.arange(400) % 7))
     weights = rng.integers(0, 1000, 400) / 8

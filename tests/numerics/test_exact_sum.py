@@ -57,7 +57,7 @@ def test_chunk_borders_change_nothing(rows: int) -> None:
 
 @given(st.lists(st.integers(-1000, 1000), min_size=1, max_size=50), st.sampled_from([0.0, 1e15, 1.7e18]))
 @example([1, 2, 3, 4], 1.7e18)
-def test_the_deviation_does_not_suffer_from_a_large_mean(offsets: list[int], mean: float) -> None:
+def test_the_deviation_is_exact_for_a_large_mean(offsets: list[int], mean: float) -> None:
     values = mean + 1024.0 * np.array(offsets)
     expected = np.std(1024 * np.array(offsets))
     assert Moments.of(values).deviation == pytest.approx(expected, rel=1e-14, abs=0)
@@ -74,6 +74,6 @@ def test_an_empty_set_has_zero_moments() -> None:
 
 
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
-def test_what_is_not_finite_is_refused(bad: float) -> None:
+def test_infinite_values_are_refused(bad: float) -> None:
     with pytest.raises(ParameterError, match="finite"):
         Moments.of(np.array([1.0, bad]))

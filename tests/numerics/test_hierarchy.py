@@ -1,4 +1,4 @@
-"""Hierarchical categories: paths there and back, and the nearest possible leaf."""
+"""Hierarchical categories: encoding, decoding, and the nearest possible leaf."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_every_node_but_the_root_has_a_column():
 
 @given(n=st.integers(1, 30), weighted=st.booleans())
 @example(n=1, weighted=False)
-def test_encoded_leaves_come_back(n, weighted):
+def test_encoded_leaves_are_decoded(n, weighted):
     leaves = np.random.default_rng(n).integers(0, 6, n)
     paths = path_matrix(ANCESTORS)
     weights = np.linspace(0.2, 2.0, 11) if weighted else None
@@ -38,7 +38,7 @@ def test_decoding_finds_the_nearest_leaf():
     np.testing.assert_array_equal(decode_paths(scores, paths, weights), nearest)
 
 
-def test_leaves_of_one_branch_lie_nearer():
+def test_leaves_of_one_branch_are_nearer():
     codes = encode_paths(np.arange(6), path_matrix(ANCESTORS))
     distance = cdist(codes, codes)
     assert distance[0, 1] < distance[0, 2] < distance[0, 4]
@@ -46,7 +46,7 @@ def test_leaves_of_one_branch_lie_nearer():
     assert np.unique(cdist(flat, flat).round(12)).size == 2
 
 
-def test_a_blurred_leaf_stays_in_the_branch_that_the_others_point_to():
+def test_a_blurred_leaf_is_decoded_inside_its_branch():
     paths = path_matrix(ANCESTORS)
     scores = encode_paths(np.array([0]), paths)
     scores[0, 0], scores[0, 4] = -0.2, 0.1  # the leaf itself is lost, one of another kingdom a little ahead

@@ -1,4 +1,4 @@
-"""FastICA in lock step: equal to scikit-learn's, and sound where scikit-learn's is not."""
+"""FastICA in lock step: equal to scikit-learn's, and valid where scikit-learn's fails."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def up_to_sign_and_order(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("iterations", [1, 3, 20])
-def test_every_iteration_is_that_of_scikit_learn(iterations):
+def test_every_iteration_equals_that_of_scikit_learn(iterations):
     X = mixed(300, 5, 0)
     Z = whitened(X)
     start = np.random.default_rng(1).normal(size=(5, 5))
@@ -55,7 +55,7 @@ def test_every_iteration_is_that_of_scikit_learn(iterations):
     np.testing.assert_allclose(Z @ W.T, reference, atol=1e-8)
 
 
-def test_converged_sources_are_those_of_scikit_learn_in_every_group():
+def test_converged_sources_equal_those_of_scikit_learn_in_every_group():
     X = np.concatenate([mixed(n, 4, seed) for seed, n in enumerate((500, 900, 640))])
     p = Partition.from_labels(np.repeat(np.arange(3), (500, 900, 640)))
     T, _ = ica_coordinates(X, p, iterations=300)
@@ -73,7 +73,7 @@ def test_the_sources_are_found():
     assert up_to_sign_and_order(T, sources).min() > 0.99
 
 
-def test_rank_deficient_groups_keep_their_components_and_come_back():
+def test_rank_deficient_groups_keep_their_components_and_are_invertible():
     rng = np.random.default_rng(6)
     X = mixed(400, 4, 7)
     levels = rng.integers(0, 3, 400)
@@ -99,14 +99,14 @@ def test_rank_deficient_groups_keep_their_components_and_come_back():
     ],
     ids=["constant", "one row", "two rows", "two kinds of row", "one column far smaller"],
 )
-def test_degenerate_groups_are_no_trouble(X):
+def test_degenerate_groups_are_handled(X):
     T, back = ica_coordinates(X, Partition.whole(len(X)))
     assert np.isfinite(T).all()
     np.testing.assert_allclose(back(T), X, atol=1e-6)
     assert (np.linalg.norm(T, axis=0) < 1e3).all(), "rounding is not blown up to the size of data"
 
 
-def test_dropped_components_touch_nothing():
+def test_dropped_components_do_not_affect_others():
     X = mixed(200, 3, 8)
     wide = np.column_stack([X[:, 0], np.full(200, 7.0), X[:, 1:]])
     T, _ = ica_coordinates(X, Partition.whole(200))
@@ -115,14 +115,14 @@ def test_dropped_components_touch_nothing():
     np.testing.assert_allclose(np.abs(U[:, :3]), np.abs(T), atol=1e-8)
 
 
-def test_unconverged_is_no_error_and_still_an_orthogonal_rotation():
+def test_without_convergence_the_result_is_still_an_orthogonal_matrix():
     X = np.random.default_rng(9).normal(size=(150, 6))  # Gaussian: there is nothing to converge to
     p = Partition.whole(150)
     _, W = independent_axes(X, p, iterations=2)
     np.testing.assert_allclose(W[0] @ W[0].T, np.eye(6), atol=1e-10)
 
 
-def test_settled_groups_stay_while_others_turn():
+def test_converged_groups_do_not_change_while_others_iterate():
     easy, hard = mixed(256, 2, 10), np.random.default_rng(11).normal(size=(256, 2))
     p = Partition.from_labels(np.repeat([0, 1], 256))
     together, _ = ica_coordinates(np.concatenate([easy, hard]), p, iterations=200)
@@ -130,7 +130,7 @@ def test_settled_groups_stay_while_others_turn():
     np.testing.assert_array_equal(together[:256], alone)
 
 
-def test_it_runs_where_the_array_lives(xp):
+def test_it_runs_on_the_device_of_the_array(xp):
     X = mixed(160, 3, 12)
     T, _ = Ica(iterations=5).forward(xp.asarray(X), Partition.whole(160, xp.asarray(X)))
     assert isinstance(T, xp.ndarray)

@@ -35,7 +35,7 @@ def reference_matrix(X, Y, kernel):
     st.sampled_from([np.float64, np.float32]),
 )
 @example(5, 1, 1, 1, np.float32)
-def test_matrix_and_product_are_those_of_scikit_learn(n, m, d, degree, dtype):
+def test_matrix_and_product_equal_those_of_scikit_learn(n, m, d, degree, dtype):
     rng = np.random.default_rng(n)
     X, Y, W = (rng.normal(size=shape).astype(dtype) for shape in ((n, d), (m, d), (m, 3)))
     for kernel in (Kernel(degree=degree), Kernel("rbf", sigma=0.5 + degree)):
@@ -48,7 +48,7 @@ def test_matrix_and_product_are_those_of_scikit_learn(n, m, d, degree, dtype):
 
 
 @pytest.mark.parametrize(("kernel", "options"), KERNELS)
-def test_exact_components_are_those_of_scikit_learn(kernel, options):
+def test_exact_components_equal_those_of_scikit_learn(kernel, options):
     rng = np.random.default_rng(0)
     X, new = rng.normal(size=(200, 4)), rng.normal(size=(60, 4))
     reference = Reference(n_components=8, eigen_solver="dense", **options).fit(X)
@@ -125,13 +125,13 @@ def test_single_precision_stays_single():
     np.testing.assert_allclose(single.project(X), double.project(X), atol=1e-4 * scale)
 
 
-def test_constant_rows_have_no_components_worth_naming():
+def test_constant_rows_have_components_of_zero_variance():
     found = KernelPCA.fit(np.ones((20, 3)))
     assert found.variances.tolist() == [0]
     assert np.abs(found.project(np.ones((2, 3)))).max() < 1e-9
 
 
-def test_many_rows_project_as_one_by_one(monkeypatch):
+def test_many_rows_project_like_single_rows(monkeypatch):
     rng = np.random.default_rng(7)
     X = rng.normal(size=(300, 3))
     found = KernelPCA.fit(X, share=0.9)
@@ -152,6 +152,6 @@ def test_many_rows_project_as_one_by_one(monkeypatch):
         (lambda: kernel_product(np.ones((2, 3)), np.ones((4, 3)), np.ones((3, 1))), "X, Y, W"),
     ],
 )
-def test_what_makes_no_sense_is_refused(call, message):
+def test_invalid_arguments_are_refused(call, message):
     with pytest.raises(ParameterError, match=message):
         call()

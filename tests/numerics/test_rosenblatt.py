@@ -95,7 +95,7 @@ def test_one_component_gives_the_normal_distribution_of_each_whitened_coordinate
     np.testing.assert_allclose(u, np.column_stack([first, second]), rtol=1e-12)
 
 
-def test_blocks_see_their_own_components_only():
+def test_blocks_use_their_own_components_only():
     rng = np.random.default_rng(7)
     blocks = [mixture(rng, c, 3) for c in (1, 4, 9)]
     xs = [sample(rng, m, *block) for m, block in zip((30, 1, 200), blocks, strict=True)]
@@ -112,7 +112,7 @@ def test_blocks_see_their_own_components_only():
     np.testing.assert_allclose(together, np.concatenate(apart), atol=1e-15)
 
 
-def test_tiles_and_threads_change_nothing_that_matters(monkeypatch):
+def test_tiles_and_threads_change_results_by_rounding_at_most(monkeypatch):
     rng = np.random.default_rng(8)
     block = mixture(rng, 20, 4)
     x = sample(rng, 3000, *block)
@@ -153,7 +153,7 @@ def test_whitening_inverts_the_loaded_covariance():
 
 
 @pytest.mark.parametrize("points", [np.ones((4, 3)), np.array([[0.0, 0, 0], [1, 2, 3], [2, 4, 6]]), np.eye(3)[:2]])
-def test_singular_groups_need_loading(points):
+def test_singular_groups_need_a_positive_alpha(points):
     covariance = np.cov(points.T, bias=True)[None]
     with pytest.raises(GpuanonError, match="alpha"):
         whiten(covariance, 0.0)
@@ -184,8 +184,8 @@ def test_the_normal_distribution_function_has_its_tabled_values():
 
 
 @pytest.mark.parametrize("real", [np.float64, np.float32])
-def test_small_probabilities_keep_their_digits(real):
-    """A tail of 1e-15 is as exact as a half: nothing is taken from 1 or from ½."""
+def test_small_probabilities_keep_their_precision(real):
+    """A tail of 1e-15 has the same relative precision as ½: nothing is subtracted from 1 or ½."""
     z = np.array([-8.0, -6.0, -4.0, -2.0, 0.0, 2.0])
     covariances = np.array([[[4.0]], [[0.25]]])
     means, weights = np.array([[1.0], [-0.5]], real), np.array([0.75, 0.25])
@@ -198,8 +198,8 @@ def test_small_probabilities_keep_their_digits(real):
     assert u.dtype == real
 
 
-def test_samples_whose_weights_vanish_are_done_in_logarithms():
-    """Both roads agree where both can go."""
+def test_samples_whose_weights_underflow_are_computed_in_logarithms():
+    """Both computations agree where neither underflows."""
     rng = np.random.default_rng(11)
     weights, means, covariances = mixture(rng, 7, 4)
     x = sample(rng, 200, weights, means, covariances)

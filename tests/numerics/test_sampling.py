@@ -1,4 +1,4 @@
-"""Samples of measures: repeatable, uniform, and their stated error true."""
+"""Samples of measures are repeatable and uniform, and their stated error holds."""
 
 from __future__ import annotations
 

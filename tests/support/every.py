@@ -1,4 +1,4 @@
-"""One mask of every method, with parameters that suit a small table: what the contract tests run over."""
+"""One mask of every method, with parameters for a small table: the cases of the contract tests."""
 
 from __future__ import annotations
 

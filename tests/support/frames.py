@@ -1,4 +1,4 @@
-"""Tables of every column type, as every kind of dataframe: what the table tests run over."""
+"""Tables with every column type, as every kind of dataframe: the cases of the table tests."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def _values(table: pa.Table) -> Any:
-    """Cells, with the dictionary beside them where there is one."""
+    """Values, with the dictionary if there is one."""
     found = []
     for column in table.columns:
         column = column.combine_chunks()

@@ -1,4 +1,4 @@
-"""Groupings written slowly from their definitions, one row at a time, in exact arithmetic where the rows are whole."""
+"""Groupings written from their definitions, row by row, in exact arithmetic for whole numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def members(p: Partition) -> list[list[int]]:
 
 
 def as_set(groups: list[list[int]]) -> set[tuple[int, ...]]:
-    """The groups, whatever their order and that of their rows."""
+    """The groups as a set, independent of their order and that of their rows."""
     return {tuple(sorted(group)) for group in groups}
 
 
@@ -37,12 +37,12 @@ def gower(x: Rows, y: Rows, metric: Metric) -> float:
 
 
 def furthest(rows: list[int], distance: Any) -> int:
-    """The row with the largest distance; of equals the lowest."""
+    """The row with the largest distance; ties: the lowest row."""
     return max(rows, key=lambda row: (distance(row), -row))
 
 
 def nearest(rows: list[int], distance: Any) -> int:
-    """The row with the least distance; of equals the lowest."""
+    """The row with the least distance; ties: the lowest row."""
     return min(rows, key=lambda row: (distance(row), row))
 
 
@@ -68,7 +68,7 @@ def kmember(D: Any, rows: list[int], k: int) -> list[list[int]]:
 
 
 def distortion(D: Any, cluster: list[int]) -> Any:
-    """Σ_{i<j} D(i, j) / |C|, exact when D is whole."""
+    """Σ_{i<j} D(i, j) / |C|, exact if D is a whole number."""
     total = sum(D(a, b) for at, a in enumerate(cluster) for b in cluster[at + 1 :])
     return Fraction(total, len(cluster)) if isinstance(total, int) else total / len(cluster)
 

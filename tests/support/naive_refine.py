@@ -1,4 +1,4 @@
-"""The refinement's two functions from their definitions: lists, loops and exact fractions."""
+"""`neighbours` and `anneal` written from their definitions, with lists, loops and exact fractions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def distance(x: list[int], y: list[int], mismatch: list[int] | None) -> int:
 
 
 class Pair:
-    """Two groups, as lists of rows, and what exchanges between them change."""
+    """Two groups, as lists of rows, and the change by exchanges between them."""
 
     def __init__(self, apart: list[list[int]], a: list[int], b: list[int]) -> None:
         self.apart, self.a, self.b = apart, a, b
@@ -66,7 +66,7 @@ class Pair:
         return found
 
     def best(self, k: int, width: int) -> tuple[Fraction, list[int], list[int]]:
-        """The first of the least swaps, moves from a, moves from b."""
+        """The best exchange; ties: swaps, then moves from a, then moves from b, the first of each."""
         back = [(change, a, b) for change, b, a in Pair(self.apart, self.b, self.a).moves(k, width)]
         kinds = [self.swaps(), self.moves(k, width), back]
         least = [min(kind, key=lambda exchange: exchange[0]) for kind in kinds if kind]

@@ -1,4 +1,4 @@
-"""The encoding: there and back to the bit, the stated scaling, null policies, fits that do not depend on the parts."""
+"""The encoding: inverse to the bit, the stated scaling, null policies, fits that do not depend on the partitioning."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def fitted(data, columns=None, **options) -> tuple[Table, Encoding]:
 
 
 def returned(table: Table, encoding: Encoding):
-    """The table that comes back when nothing is masked."""
+    """The decoded table when nothing is masked."""
     return table.replace(encoding.decode(encoding.encode(table), table)).to_native()
 
 
-# There and back
+# Inverse
 
 
 @pytest.mark.parametrize("categories", ["balanced", "indicator"])
@@ -48,7 +48,7 @@ def returned(table: Table, encoding: Encoding):
 @example(table=example_table(0))
 @example(table=example_table(1))
 @example(table=example_table(nulls=False))
-def test_what_is_not_masked_comes_back_to_the_bit(kind: str, categories: str, table: pa.Table) -> None:
+def test_unmasked_values_are_decoded_to_the_bit(kind: str, categories: str, table: pa.Table) -> None:
     frame, encoding = fitted(as_kind(table, kind), categories=categories)
     matrix = encoding.encode(frame)
     assert matrix.shape == (table.num_rows, len(encoding.features))
@@ -140,7 +140,7 @@ def test_noise_leaves_every_type_and_whole_values_in_their_range(kind: str) -> N
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_days_stay_days_and_minutes_minutes_whatever_the_unit(unit: str) -> None:
+def test_days_stay_days_and_minutes_minutes_in_every_unit(unit: str) -> None:
     days = np.array(["2020-02-29", "2021-03-01", "2022-12-31"], dtype=f"datetime64[{unit}]")
     minutes = days + np.array([61, 7, 1], dtype="timedelta64[m]")
     table, encoding = fitted(pa.table({"day": days, "minute": minutes}))

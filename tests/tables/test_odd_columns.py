@@ -1,4 +1,4 @@
-"""Columns that few tables have: masked and returned in their own type, or refused in words, never a raw exception."""
+"""Rare column types are masked and returned in their own type, or refused with a message, never by a raw exception."""
 
 from __future__ import annotations
 

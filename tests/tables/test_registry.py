@@ -1,4 +1,4 @@
-"""The made-up registry: its columns are what its head says, and hang together."""
+"""The synthetic registry: its columns are as documented, and correlated."""
 
 from __future__ import annotations
 

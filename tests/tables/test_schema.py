@@ -1,4 +1,4 @@
-"""The schema: kinds by type, faults by name and all at once, counts of rows and never a value."""
+"""The schema: kinds by type; all errors at once, with names and counts of rows, never a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Table`: the same kind comes out, types and values survive, nothing beside the columns does."""
+"""`Table` returns the same kind of dataframe with its types and values, and nothing but the columns."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_tables_stacked(kind: str) -> None:
     assert same(both.to_native(), table.to_native())
 
 
-def test_a_pandas_index_and_free_metadata_do_not_come_along() -> None:
+def test_a_pandas_index_and_metadata_are_dropped() -> None:
     frame = pd.DataFrame({"a": [1, 2, 3]}, index=pd.Index(["ann", "bob", "cy"], name="who"))
     frame.attrs["secret"] = "ann"
     for out in (Table.of(frame), Table.of(frame).take(np.array([2, 0])), Table.of(frame).drop([])):
@@ -77,7 +77,7 @@ def test_duplicate_names_are_refused_by_name(data: object) -> None:
 
 
 @pytest.mark.parametrize("data", [pl.LazyFrame({"a": [1]}), [1, 2], {"a": [1]}, None, "table.csv"])
-def test_what_is_no_dataframe_in_memory_is_refused(data: object) -> None:
+def test_objects_that_are_not_dataframes_are_refused(data: object) -> None:
     with pytest.raises(InputError, match="dataframe in memory"):
         Table.of(data)
 
@@ -104,7 +104,7 @@ def test_a_table_without_rows_or_columns(kind: str) -> None:
     assert Table.of(as_kind(pa.table({}), kind)).names == ()
 
 
-def test_the_repr_and_errors_hold_no_cell() -> None:
+def test_repr_and_errors_contain_no_value() -> None:
     table = Table.of(pd.DataFrame({"a": ["jane", 1]}))
     assert "jane" not in repr(table)
     with pytest.raises(InputError) as caught:

@@ -1,4 +1,4 @@
-"""Blocks that run side by side, all their threads as lanes of NumPy arrays.
+"""Thread blocks that run together, all their threads as lanes of NumPy arrays.
 
 Of the lanes that can run, those with the lowest instruction number run together, which brings diverging lanes
 together again.  Barriers, shuffles and votes make lanes wait for each other as on a GPU.
@@ -23,7 +23,7 @@ CONTROL = {"bra": "_branch", "ret": "_finish", "exit": "_finish", "bar": "_barri
 
 
 class Batch:
-    """Blocks that run side by side."""
+    """Thread blocks that run together."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Batch:
     # -- execution ----------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Until every thread has finished."""
+        """Run until every thread has finished."""
         while True:
             running = self.state == RUNNING
             if not running.any():
@@ -81,12 +81,12 @@ class Batch:
             self._straight(at, Active(chosen, self.state == FINISHED), stop)
 
     def _end(self) -> None:
-        """Threads and barriers are counted anew for the next blocks: judge what is still open."""
+        """Check the pending accesses and reset the counters of threads and barriers for the next thread blocks."""
         for history in self.memory.histories():
             history.judge()
 
     def _straight(self, at: int, active: Active, stop: int) -> None:
-        """Run the chosen lanes until they part, wait, finish, or meet the lanes at `stop`."""
+        """Run the chosen lanes until they diverge, wait, finish, or reach `stop`."""
         instructions, steps, launch = self.kernel.instructions, self.steps, self.launch
         begin = at
         while at < stop:
@@ -120,7 +120,7 @@ class Batch:
             raise Endless(f"{self.kernel.name}: more than {self.watch.limit} instructions")
 
     def _control(self, at: int, instruction: Instruction, active: Active) -> int | None:
-        """Where all active lanes go on together, or None when they do not."""
+        """The common target of all active lanes, or None if they diverge."""
         if instruction.opcode in movement.WARP_WIDE:
             return self._warp_wide(at, instruction, active)
         return getattr(self, CONTROL[instruction.opcode])(at, instruction, active)
@@ -169,7 +169,7 @@ class Batch:
         return None
 
     def _release(self) -> None:
-        """Nobody can run: let go the blocks whose threads all stand at one barrier."""
+        """No lane can run: release the thread blocks whose threads are all at one barrier."""
         per_block = self.shape.lanes_per_block
         waiting = self.state == AT_BARRIER
         if (self.state == AT_WARP).any():
@@ -226,7 +226,7 @@ class Batch:
         return self._go_on(at, active, together)
 
     def _gather(self, at: int, instruction: Instruction, active: Active) -> Lanes:
-        """Lanes at this instruction all of whose partners have come; the rest waits."""
+        """Lanes at this instruction whose partners have all arrived; the others wait."""
         named = movement.member_mask(self.registers, instruction)
         here = active.mask
         waiting = (self.state == AT_WARP) & (self.position == at)

@@ -1,4 +1,4 @@
-"""How one PTX instruction becomes a function on the active lanes: what all builders share."""
+"""How one PTX instruction becomes a function on the active lanes: code shared by all builders."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def builds(*opcodes: str) -> Callable[[Builder], Builder]:
 
 
 def rounding_of(instruction: Instruction) -> str:
-    """The rounding that an instruction asks for."""
+    """The rounding mode of an instruction."""
     return next((m for m in instruction.modifiers if m in ROUNDINGS), "rn")
 
 
 def ufunc_step(
     registers: Registers, instruction: Instruction, ufunc: Any, kind: str | None = None, result: str | None = None
 ) -> Step:
-    """A NumPy ufunc of all operands, written straight into the destination."""
+    """A NumPy ufunc of all operands, written directly to the destination."""
     kind = kind or instruction.type
     operands = registers.sources(instruction, kind)
     out, after = registers.target(instruction.operands[0], result or kind)

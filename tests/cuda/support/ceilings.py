@@ -1,4 +1,4 @@
-"""What every kernel may use on every architecture, recorded in ``tests/cuda/ceilings.json``.
+"""Most registers and other resources of every kernel on every architecture, recorded in ``tests/cuda/ceilings.json``.
 
 ``python -m tests.cuda.support.ceilings`` compiles everything and writes the file anew: look at the difference before
 committing it.  Registers are recorded as the next multiple of 8, because the hardware hands them out in eights.
@@ -58,7 +58,7 @@ def read() -> dict[str, Any]:
 
 
 def write(files: list[str]) -> None:
-    """Record the ceilings of some files anew."""
+    """Record the ceilings of some files again."""
     ceilings = read()
     for file in files:
         ceilings[file] = {}

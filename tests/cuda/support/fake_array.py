@@ -263,7 +263,7 @@ def wrap(host: Host) -> ndarray:
 
 
 def poisoned(shape: Any, dtype: Any, order: str = "C") -> Host:
-    """Memory that was not written: values that spoil whatever is computed from them."""
+    """Uninitialised memory: values that spoil every result computed from them."""
     host = np.empty(shape, dtype, order=order)
     if host.dtype.kind == "b":
         host.fill(True)
@@ -275,7 +275,7 @@ def poisoned(shape: Any, dtype: Any, order: str = "C") -> Host:
 
 
 def unwrap(value: Any) -> Any:
-    """What NumPy gets to see of an argument; a host array among the arguments is refused."""
+    """An argument as NumPy gets it; a host array is refused."""
     if isinstance(value, ndarray):
         return value._host
     if isinstance(value, np.ndarray):
@@ -303,7 +303,7 @@ def _index(key: Any) -> Any:
 
 
 def rewrap(result: Any) -> Any:
-    """Give back arrays as device arrays, scalars as 0-d device arrays."""
+    """Results as device arrays, scalars as 0-d device arrays."""
     if isinstance(result, np.ndarray | np.generic):
         return wrap(np.asarray(result))
     if isinstance(result, tuple) and hasattr(result, "_fields"):
@@ -314,7 +314,7 @@ def rewrap(result: Any) -> Any:
 
 
 def call(function: Callable[..., Any], args: Any, keywords: dict[str, Any]) -> Any:
-    """Call a NumPy function on the hosts behind the arguments."""
+    """Call a NumPy function on the host arrays of the arguments."""
     out = keywords.get("out")
     with np.errstate(all="ignore"):  # a device raises no floating-point warnings
         result = function(*unwrap(tuple(args)), **unwrap(keywords))

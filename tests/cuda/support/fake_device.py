@@ -22,7 +22,7 @@ DEFAULT_SHARED = 48 * 1024
 
 @dataclass
 class Hardware:
-    """What the stand-in pretends to be."""
+    """The properties of the simulated device."""
 
     name: str = "stand-in for an A100"
     compute_capability: str = "80"

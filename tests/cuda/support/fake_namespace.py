@@ -96,7 +96,7 @@ class Ufunc:
 
 
 def check_restrictions(name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-    """What CuPy takes less of than its signature says."""
+    """Arguments that CuPy refuses although its signature has them."""
     if name in ("sort", "argsort"):
         kind = keywords.get("kind", args[2] if len(args) > 2 else None)
         if kind not in (None, "stable"):
@@ -113,7 +113,7 @@ def check_restrictions(name: str, args: tuple[Any, ...], keywords: dict[str, Any
 
 
 def _upload(value: Any, dtype: Any, how: str, order: Any = None) -> ndarray:
-    """A copy of host data; lists that hold device arrays are put together on the device."""
+    """A copy of host data; lists that hold device arrays are concatenated on the device."""
     if isinstance(value, tuple | list) and _holds_device(value):
         return wrap(np.array(unwrap(value), dtype=dtype))
     host = np.array(value, dtype=dtype, order=order if order in ("C", "F") else "C")

@@ -1,4 +1,4 @@
-"""What can be wrong with a kernel or its launch.  Each is an `AssertionError`: a test that meets one fails."""
+"""Faults of a kernel or its launch.  Each is an `AssertionError`, so that the test fails."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class CudaFault(AssertionError):
 
 
 class Unsupported(CudaFault):
-    """PTX that the interpreter does not know: teach it, do not work around it."""
+    """PTX that the interpreter does not support: add it, do not work around it."""
 
 
 class OutOfBounds(CudaFault):
@@ -16,7 +16,7 @@ class OutOfBounds(CudaFault):
 
 
 class Misaligned(CudaFault):
-    """An address that is no multiple of the size of the access."""
+    """An address that is not a multiple of the size of the access."""
 
 
 class Uninitialised(CudaFault):
@@ -28,7 +28,7 @@ class Race(CudaFault):
 
 
 class BarrierFault(CudaFault):
-    """Not all threads that a barrier waits for come to it."""
+    """Not all threads that a barrier waits for reach it."""
 
 
 class Endless(CudaFault):

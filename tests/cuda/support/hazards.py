@@ -1,4 +1,4 @@
-"""Finds data races: two threads touch the same word, one of them writes, and nothing orders them.
+"""Data races: two threads access the same word, one of them writes, and nothing orders them.
 
 Accesses of one block are ordered by its barriers, those of one warp by ``__syncwarp`` as well; nothing orders
 different blocks.  Shuffles and votes order nothing (the programming guide: they imply no memory barrier).
@@ -22,7 +22,7 @@ READ, WRITE, ATOMIC = 0, 1, 2
 WARP = 32
 _WARP_BARRIER_BITS = 24
 JUDGED_AT_ONCE = 20_000
-"""Accesses that are worth a judgement; between two barriers there may be more."""
+"""Accesses after which races are checked; between two barriers there may be more."""
 
 
 class Clock:
@@ -77,7 +77,7 @@ class History:
             self.plain, self.written, self.updated, self.constant = (np.zeros(words, np.bool_) for _ in range(4))
 
     def note(self, words: Words, lanes: Words, clock: Clock, kind: int | Words, line: str) -> None:
-        """Remember accesses; they are judged at a barrier or at the end."""
+        """Store accesses; they are checked at a barrier or at the end."""
         self.threads = clock.threads
         self.notes.append(_Note(words, lanes, clock.times, kind, line))
         self.noted += len(words)
@@ -88,11 +88,11 @@ class History:
             self.judge()
 
     def note_constant(self, words: Words) -> None:
-        """Remember reads through the read-only cache: nobody may write such a word during the launch."""
+        """Remember reads through the read-only cache: no thread may write such a word during the launch."""
         self.constant[words] = True
 
     def judge(self) -> None:
-        """Look for races among what was noted, and forget it."""
+        """Check the stored accesses for races, and delete them."""
         notes, self.notes, self.noted = self.notes, [], 0
         if not notes:
             return
@@ -119,7 +119,7 @@ class History:
             )
 
     def _note_blocks(self, words: Words, blocks: Words, kinds: Words) -> None:
-        """Which blocks touched a word, and how."""
+        """Which thread blocks accessed a word, and how."""
         np.minimum.at(self.first_block, words, blocks)
         np.maximum.at(self.last_block, words, blocks)
         self.plain[words[kinds != ATOMIC]] = True

@@ -1,4 +1,4 @@
-"""What a launch is: its shape, what is watched, and what it did."""
+"""A launch: its shape, its checks, and its statistics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.cuda.support.traffic import Traffic
 
 @dataclass
 class Launch:
-    """What one launch did.
+    """Statistics of one launch.
 
     executed : how often a warp executed each instruction of the kernel
     blocks, threads, shared : blocks of the grid, threads of a block, its bytes of static and dynamic shared memory
@@ -33,7 +33,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Watch:
-    """What the interpreter looks at besides computing.
+    """Checks of the interpreter.
 
     races   : data races in shared and global memory
     traffic : sectors and bank conflicts of every request

@@ -37,7 +37,7 @@ class Region:
     grain: int = 4
 
     def typed(self, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-        """The content as elements of a type (a rest that does not fill an element is cut off)."""
+        """The content as elements of a type (an incomplete last element is dropped)."""
         whole = len(self.content) // dtype.itemsize * dtype.itemsize
         return self.content[:whole].view(dtype)
 
@@ -83,7 +83,7 @@ class Memory:
         self.traffic: Traffic | None = None
 
     def watch_races(self, clock: Clock) -> None:
-        """Look for races from now on."""
+        """Enable race detection."""
         self.clock = clock
         self.shared_history = History(
             f"{self.kernel}, shared memory", len(self.shared) // 4, self.lanes_per_block, False
@@ -122,7 +122,7 @@ class Memory:
                     )
 
     def update(self, space: str, addresses: Lanes, kind: str, function: Any, access: Access) -> Lanes:
-        """Atomic read-modify-write: ``new = function(old, position)`` lane after lane; gives the old values."""
+        """Atomic read-modify-write: ``new = function(old, position)`` lane by lane; returns the old values."""
         dtype = DTYPES[kind]
         old = np.empty(len(addresses), dtype)
         for where, cells, place, words in self._places(space, addresses, dtype.itemsize, access, 0):
@@ -215,7 +215,7 @@ class Memory:
     # -- races --------------------------------------------------------------------------------------------
 
     def _note(self, words: Lanes, access: Access, where: Any, kind: Any) -> None:
-        """Remember accesses for the judgement on races."""
+        """Store accesses for race detection."""
         if self._history is None or self.clock is None:
             return
         if "nc" in access.instruction.modifiers:
@@ -228,7 +228,7 @@ class Memory:
         return [history for history in (self.shared_history, *(r.history for r in self.regions)) if history is not None]
 
     def at_barrier(self) -> None:
-        """Every block has come to a barrier."""
+        """Every thread block has reached a barrier."""
         for history in self.histories():
             history.at_barrier()
 

@@ -94,7 +94,7 @@ def _cached(source: str, flags: tuple[str, ...], method: str) -> tuple[bytes, st
 
 
 def _write(file: Path, content: bytes) -> None:
-    """Write whole or not at all: test processes share the cache."""
+    """Write atomically: test processes share the cache."""
     file.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=file.parent)
     with os.fdopen(descriptor, "wb") as stream:

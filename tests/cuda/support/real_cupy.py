@@ -1,4 +1,4 @@
-"""The installed CuPy, whose names and signatures the stand-in is held to, and whose compiler is used.
+"""The installed CuPy, whose names and signatures the stand-in must have, and whose compiler is used.
 
 Imported before any stand-in takes its place in `sys.modules`, and remembered here.
 """
@@ -34,7 +34,7 @@ if not getattr(cupy, "__file__", None):
 
 @contextmanager
 def in_place(modules: dict[str, ModuleType] | None = None) -> Iterator[None]:
-    """Put these modules where ``import cupy`` looks, the real ones unless told, and what was there back afterwards."""
+    """Install these modules (by default the real ones) for ``import cupy``, and restore the previous ones."""
     before = {name: module for name, module in sys.modules.items() if belongs_to_cupy(name)}
     _replace(MODULES if modules is None else modules)
     try:

@@ -31,7 +31,7 @@ class Registers:
         return np.bool_ if kind == "pred" else np.dtype(f"u{BYTES[kind]}")
 
     def clear(self) -> None:
-        """Forget everything: the next blocks start anew."""
+        """Reset all registers for the next thread blocks."""
         for register in self.raw.values():
             register.fill(0)
         self.carry.fill(False)

@@ -1,4 +1,4 @@
-"""Floating-point results exactly as IEEE 754 asks, where NumPy has no such operation.
+"""Floating-point results rounded exactly as in IEEE 754, for operations that NumPy lacks.
 
 Fused multiply-add, directed rounding and flushing of subnormal numbers.  What the hardware only approximates
 (``ex2.approx``, ``lg2.approx``, ``rcp.approx`` …) is rounded correctly here: a real device may differ by the

@@ -1,4 +1,4 @@
-"""The arguments that a function of the real CuPy takes: read from it, not remembered."""
+"""The arguments that a function of the real CuPy takes: read from the installed CuPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well a kernel's accesses use the memory system, counted request by request.
+"""Efficiency of a kernel's memory accesses, counted per request.
 
 Global memory moves in sectors of 32 bytes; a warp's request is best when it touches no more sectors than its
 distinct bytes fill.  Shared memory has 32 banks of 4 bytes; words of one bank that differ are fetched one after

@@ -48,7 +48,7 @@ def test_the_widest_column_is_cut_first() -> None:
     assert X[lower, 2].max() <= X[upper, 2].min()
 
 
-def test_parts_are_cut_each_by_itself_whatever_the_batch_and_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_and_threads_do_not_change_the_cuts_of_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     X, within = rng.standard_normal((5000, 3)), random_partition(rng, 5000, 30, 2)
     monkeypatch.setenv("GPUANON_THREADS", "1")
@@ -68,7 +68,7 @@ def test_parts_are_cut_each_by_itself_whatever_the_batch_and_the_threads(monkeyp
         ]
 
 
-def test_the_given_partition_is_left_as_it_was() -> None:
+def test_the_given_partition_is_not_modified() -> None:
     within = Partition.whole(50)
     blocks(np.random.default_rng(4).standard_normal((50, 2)), within, 7)
     np.testing.assert_array_equal(within.order, np.arange(50))

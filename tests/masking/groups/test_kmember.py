@@ -54,7 +54,7 @@ def test_equals_the_definition_under_gower(seed: int, k: int) -> None:
     expect_naive(X, random_partition(rng, n, 2, k), k, MIXED)
 
 
-def test_weights_stretch_the_columns() -> None:
+def test_weights_scale_the_columns() -> None:
     rng = np.random.default_rng(5)
     X = rng.standard_normal((200, 2))
     whole = Partition.whole(200)
@@ -62,7 +62,7 @@ def test_weights_stretch_the_columns() -> None:
     np.testing.assert_array_equal(weighted.order, kmember(X * [2.0, 1.0], whole, 4).order)
 
 
-def test_far_from_the_origin_nothing_changes() -> None:
+def test_an_offset_of_all_rows_changes_nothing() -> None:
     X = np.random.default_rng(6).integers(0, 30, (300, 3)).astype(np.float64)
     whole = Partition.whole(300)
     np.testing.assert_array_equal(kmember(X, whole, 5).order, kmember(X + 2.0**30, whole, 5).order)
@@ -75,7 +75,7 @@ def test_a_part_with_too_few_rows_is_refused_without_a_value() -> None:
     assert "123" not in str(caught.value)
 
 
-def test_leftovers_join_without_losing_a_row() -> None:
+def test_leftover_rows_join_clusters_and_none_is_lost() -> None:
     X = np.random.default_rng(8).standard_normal((103, 2))
     groups = kmember(X, Partition.whole(103), 5)
     assert groups.parts == 20

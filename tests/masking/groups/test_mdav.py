@@ -48,7 +48,7 @@ def test_every_group_has_k_to_2k_less_one_rows_and_every_row_one_group(seed: int
     assert sorted(groups.order.tolist()) == list(range(k + more))
 
 
-def test_under_gower_categories_keep_together() -> None:
+def test_under_gower_equal_categories_share_groups() -> None:
     # Two categories, four apart in no column: each group of four has one category.
     X = np.column_stack([np.tile([0.0, 1.0], 8), np.linspace(0, 0.1, 16)])
     groups = mdav(X, Partition.whole(16), 4, Metric("gower", categorical=(True, False)))

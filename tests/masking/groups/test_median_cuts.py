@@ -1,4 +1,4 @@
-"""Median cuts: against recursions written straight from the papers, and where they must fail."""
+"""Median cuts, against recursions written from the papers, and cases in which they must fail."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_all_cuts_are_the_recursion_of_rhs(n, d, k, kinds):
 
 def test_more_columns_than_a_word_has_bits():
     X = np.random.default_rng(0).normal(size=(40, 130))
-    X[20:] = X[:20]  # pairs of equal rows are the only company anybody has
+    X[20:] = X[:20]  # every group is a pair of equal rows
     groups = all_cuts(X, Partition.whole(40), 3)
     assert as_sets(groups) == {frozenset((i, i + 20)) for i in range(20)}
 
@@ -140,7 +140,7 @@ def test_recipes_name_median_cuts():
 
 @pytest.mark.parametrize("columns", ["widest", "all"])
 @pytest.mark.parametrize("values", [1000, 4, 1], ids=["distinct", "ties", "equal"])
-def test_they_run_where_the_array_lives(columns, values, xp):
+def test_they_run_on_the_device_of_the_array(columns, values, xp):
     rng = np.random.default_rng(6)
     X = rng.integers(0, values, size=(190, 3)) + (rng.random((190, 3)) if values == 1000 else 0.0)
     X[::7] = X[0]

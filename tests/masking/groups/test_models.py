@@ -48,7 +48,7 @@ def form(model: Any, X: Any) -> Partition:
         ({"use": "optimal-univariate", "k": 3}, OptimalUnivariate(k=3)),
     ],
 )
-def test_names_choose_models_that_survive_json(text: dict[str, Any], model: Any) -> None:
+def test_names_select_models_that_survive_json(text: dict[str, Any], model: Any) -> None:
     assert ADAPTER.validate_python(text) == model
     assert ADAPTER.validate_json(model.model_dump_json()) == model
 
@@ -59,7 +59,7 @@ def test_bad_parameters_are_refused(bad: dict[str, Any]) -> None:
         ADAPTER.validate_python(bad)
 
 
-def test_whole_and_blocks_form_what_they_say() -> None:
+def test_whole_and_blocks_form_groups_as_documented() -> None:
     X = np.random.default_rng(0).standard_normal((103, 2))
     assert form(Whole(), X).parts == 1
     assert sorted(form(Blocks(size=25), X).sizes.tolist()) == [20, 20, 21, 21, 21]
@@ -107,7 +107,7 @@ def test_refinement_lowers_the_distortion(model: Any) -> None:
 
 
 @pytest.mark.parametrize("model", [Fuzzy, SpanningTree])
-def test_what_would_grow_with_the_square_of_the_rows_is_refused(model: Any) -> None:
+def test_quadratic_memory_is_refused(model: Any) -> None:
     X = np.random.default_rng(6).standard_normal((70_000, 1))
     with pytest.raises(GpuanonError, match=r"block: [\s\S]*allowed[\s\S]*Hint: block = 1024"):
         form(model(k=5, block=0), X)

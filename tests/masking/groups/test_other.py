@@ -52,7 +52,7 @@ def cut_slowly(X: Any, k: int) -> set[tuple[int, ...]]:
 
 @given(st.integers(0, 10**6), st.integers(2, 5), st.integers(1, 3))
 @example(seed=0, k=2, parts=1)
-def test_the_tree_is_cut_as_one_edge_after_another_would_be(seed: int, k: int, parts: int) -> None:
+def test_the_tree_is_cut_as_by_a_loop_over_edges(seed: int, k: int, parts: int) -> None:
     rng = np.random.default_rng(seed)
     n = parts * k + int(rng.integers(0, 30))
     X, within = rng.standard_normal((n, 2)), random_partition(rng, n, parts, k)
@@ -75,7 +75,7 @@ def test_the_tree_has_the_length_of_scipys() -> None:
 
 @given(st.integers(0, 10**6), st.integers(2, 5), st.integers(2, 60))
 @example(seed=0, k=2, more=2)
-def test_mixed_and_tied_rows_make_sound_trees(seed: int, k: int, more: int) -> None:
+def test_mixed_and_tied_rows_give_valid_trees(seed: int, k: int, more: int) -> None:
     rng = np.random.default_rng(seed)
     X = np.column_stack([rng.integers(0, 3, k + more) / 4, rng.integers(0, 3, k + more), rng.random(k + more)])
     sound(spanning_tree(X, Partition.whole(k + more), k, MIXED), k + more, k)
@@ -103,7 +103,7 @@ def fuzzy_of(X: Any, k: int, **options: Any) -> Partition:
 
 @given(st.integers(0, 10**6), st.integers(2, 6), st.integers(0, 60), st.booleans())
 @example(seed=0, k=2, more=0, tied=True)
-def test_fuzzy_groups_are_sound(seed: int, k: int, more: int, tied: bool) -> None:
+def test_fuzzy_groups_are_valid(seed: int, k: int, more: int, tied: bool) -> None:
     X = np.random.default_rng(seed).standard_normal((k + more, 2))
     sound(fuzzy_of(np.round(X) if tied else X, k), k + more, k)
 

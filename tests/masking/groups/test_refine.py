@@ -1,4 +1,4 @@
-"""Refinement: what an exchange brings, what it never does, and how far it comes."""
+"""Refinement: the change by an exchange, the guarantees, and the quality of the result."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def total(X: Any, groups: list[list[int]], metric: Metric) -> float:
 
 @pytest.mark.parametrize("mismatch", [None, [-1, 250, -1]], ids=["euclidean", "gower"])
 @pytest.mark.parametrize("sizes", [(3, 3, 3, 3), (3, 4, 5, 3)], ids=["equal", "unequal"])
-def test_the_best_exchange_is_the_best_of_all_and_brings_what_it_says(
+def test_the_best_exchange_is_the_best_of_all_and_its_change_is_correct(
     mismatch: list[int] | None, sizes: tuple[int, ...]
 ) -> None:
     rng = np.random.default_rng(1)
@@ -79,7 +79,7 @@ def test_groups_equal_those_of_the_definitions(kind: str, k: int, n: int, monkey
 @given(st.integers(0, 10**6), st.integers(2, 5), st.integers(1, 25), st.sampled_from([EUCLIDEAN, MIXED]), st.booleans())
 @example(seed=0, k=2, groups=1, metric=EUCLIDEAN, tied=True)
 @example(seed=0, k=3, groups=7, metric=MIXED, tied=True)
-def test_no_group_below_k_or_above_2k_no_row_lost_and_the_distortion_never_up(
+def test_groups_have_k_to_2k_rows_no_row_is_lost_and_the_distortion_never_rises(
     seed: int, k: int, groups: int, metric: Metric, tied: bool
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -172,7 +172,7 @@ def test_whole_numbers_keep_ties_and_their_sums_are_exact() -> None:
 
 @given(st.integers(0, 10**6), st.integers(1, 60))
 @example(seed=0, groups=1)
-def test_pairs_are_disjoint_and_mates(seed: int, groups: int) -> None:
+def test_pairs_are_disjoint_and_neighbours(seed: int, groups: int) -> None:
     rng = np.random.default_rng(seed)
     mate, coin = rng.integers(0, groups, groups), rng.integers(0, 2, groups) == 1
     a, b = disjoint_pairs(mate, coin, np.empty(groups, dtype=np.int64))

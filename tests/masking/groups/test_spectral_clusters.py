@@ -1,4 +1,4 @@
-"""Spectral clusters: eigenvectors against SciPy, k-means against scikit-learn, clusters that are there, sizes."""
+"""Spectral clusters: eigenvectors against SciPy, k-means against scikit-learn, separated clusters, sizes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def normalised_affinity(X: np.ndarray, sigma: float) -> np.ndarray:
     return root[:, None] * S * root[None, :]
 
 
-def test_leading_eigenvectors_are_those_of_lapack():
+def test_leading_eigenvectors_equal_those_of_lapack():
     rng = np.random.default_rng(0)
     matrices = []
     for _ in range(3):
@@ -62,7 +62,7 @@ def test_leading_eigenvectors_are_those_of_lapack():
         np.testing.assert_allclose(np.abs((vectors[at] * axes[:, ::-1]).sum(axis=0)), 1.0, atol=1e-7)
 
 
-def test_an_operator_of_low_rank_is_no_trouble():
+def test_an_operator_of_low_rank_is_handled():
     u = np.ones((1, 50, 1)) / np.sqrt(50)
     vectors, values = leading_eigenvectors(
         lambda V: u @ (u.transpose(0, 2, 1) @ V), np.random.default_rng(1).normal(size=(1, 50, 6)), 3
@@ -85,7 +85,7 @@ def test_spectral_coordinates_span_the_eigenvectors_of_the_definition(sigma):
     np.testing.assert_allclose(Y @ Y.T, expected @ expected.T, atol=5e-3)
 
 
-def test_the_median_distance_is_the_median_distance():
+def test_the_median_distance_equals_its_definition():
     X = np.random.default_rng(2).normal(size=(200, 4))
     np.testing.assert_allclose(median_distances(X[None]), np.median(pdist(X)), rtol=1e-12)
     assert median_distances(np.zeros((2, 1, 3))).tolist() == [1.0, 1.0]
@@ -131,7 +131,7 @@ def test_kmeans_seeds_are_drawn_by_squared_distance():
     assert abs((centres[:, 1, 0] == 3).mean() - 0.9) < 0.01
 
 
-def test_clusters_that_are_there_are_found():
+def test_separated_clusters_are_found():
     X, truth = blobs(800, 4, seed=5)
     p = spectral_clusters(X, Partition.whole(800), 200, draws(800))
     assert adjusted_rand_score(truth, p.labels()) > 0.98
@@ -178,7 +178,7 @@ def test_blocks_make_it_linear_and_are_not_crossed():
     assert spread / (X.var(axis=0).sum() * 3000) < 0.05
 
 
-def test_a_part_is_clustered_alike_alone_and_in_company(monkeypatch):
+def test_clusters_of_a_part_do_not_depend_on_other_parts(monkeypatch):
     X, _ = blobs(700, 6, seed=8)
     within = Partition.from_labels(np.arange(700) % 2)
     p = spectral_clusters(X, within, 60, draws(700))
@@ -204,7 +204,7 @@ def test_recipes_name_spectral_groups():
         Spectral(sigma=0)
 
 
-def test_they_run_where_the_array_lives(xp):
+def test_they_run_on_the_device_of_the_array(xp):
     X, truth = blobs(120, 3, seed=10)
     moved = xp.asarray(X)
     records = Key(b"spectral cluster tests").draws(xp.arange(120))

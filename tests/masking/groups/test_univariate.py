@@ -50,7 +50,7 @@ def test_optimal_groups_have_the_least_error_of_all(seed: int, k: int, more: int
 
 @given(st.integers(0, 10**6), st.integers(2, 5), st.integers(60, 300))
 @example(seed=0, k=2, n=100)
-def test_stretches_in_lock_step_give_what_one_stretch_gives(seed: int, k: int, n: int) -> None:
+def test_chunks_in_lock_step_give_the_groups_of_one_chunk(seed: int, k: int, n: int) -> None:
     values = np.random.default_rng(seed).lognormal(size=n)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_CHUNK", 1)
@@ -90,14 +90,14 @@ def test_optimal_groups_of_levels_have_the_least_error_of_all_neighbours(
     assert sum(error(features[rows]) for rows in members(groups)) == pytest.approx(rest(0), rel=1e-9, abs=1e-12)
 
 
-def test_many_levels_over_many_stretches_are_found_whole() -> None:
+def test_many_levels_over_many_chunks_are_not_divided() -> None:
     codes = np.random.default_rng(3).integers(0, 30, 20_000)
     groups = optimal_univariate(np.eye(30)[codes], 5)
     mixed = [len(set(codes[rows])) > 1 for rows in members(groups)]
     assert sum(mixed) == 0  # every level has more than 4 · 5 rows, which groups of 5 to 9 divide
 
 
-def test_numbers_ascend_and_what_is_missing_comes_last() -> None:
+def test_numbers_ascend_and_missing_values_come_last() -> None:
     values = np.array([[2.0, -1.0], [0.0, 1.0], [-1.0, -1.0], [0.0, 1.0], [0.0, -1.0], [3.0, -1.0]])
     assert sorted_rows(values).tolist() == [2, 4, 0, 5, 1, 3]
     assert members(univariate(values, 2)) == [[2, 4], [0, 5], [1, 3]]
@@ -105,7 +105,7 @@ def test_numbers_ascend_and_what_is_missing_comes_last() -> None:
     assert sorted_rows(levels).tolist() == [1, 3, 2, 0]
 
 
-def test_fixed_groups_are_k_neighbours_each() -> None:
+def test_fixed_groups_are_k_consecutive_rows_each() -> None:
     values = np.array([5.0, 1.0, 3.0, 3.0, 2.0, 9.0, 8.0])
     assert members(univariate(values, 3)) == [[1, 2, 4], [0, 3, 5, 6]]
 

@@ -34,7 +34,7 @@ def test_types_dictionaries_and_values_survive(tmp_path: Path, name: str, table:
     back = io.read(tmp_path / name).to_native()
     assert back.schema == table.schema
     assert back.num_rows == table.num_rows
-    assert table.num_rows == 0 or same(back, table)  # without rows there are no levels in a file
+    assert table.num_rows == 0 or same(back, table)  # a file without rows stores no levels
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.arrow", "parts"])
@@ -108,7 +108,7 @@ def test_parts_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
     assert io.read(folder).to_native()["x"].to_pylist() == [0, 1, 2]
 
 
-def test_an_index_that_pandas_hides_in_a_file_does_not_come_along(tmp_path: Path) -> None:
+def test_the_index_of_pandas_in_a_file_is_dropped(tmp_path: Path) -> None:
     pd.DataFrame({"a": [1, 2]}, index=[77, 78]).to_parquet(tmp_path / "t.parquet")
     assert "__index_level_0__" in pq.read_schema(tmp_path / "t.parquet").names
     table = io.read(tmp_path / "t.parquet")
@@ -127,7 +127,7 @@ def csv(tmp_path: Path, text: str | bytes, name: str = "t.csv") -> Path:
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
-def test_separators_are_found(tmp_path: Path, separator: str) -> None:
+def test_separators_are_inferred(tmp_path: Path, separator: str) -> None:
     path = csv(tmp_path, f'a{separator}"b,;x"{separator}c\n1{separator}2{separator}3\n')
     assert io.read(path).to_native().to_pydict() == {"a": [1], "b,;x": [2], "c": [3]}
 
@@ -149,7 +149,7 @@ def test_nulls_of_a_single_column_are_rows(tmp_path: Path) -> None:
     assert io.read(tmp_path / "t.csv").to_native()["x"].to_pylist() == [1, None, 3]
 
 
-def test_a_head_alone_is_an_empty_table(tmp_path: Path) -> None:
+def test_a_header_alone_is_an_empty_table(tmp_path: Path) -> None:
     path = csv(tmp_path, "a,b\n")
     assert (io.read(path).n_rows, io.read(path).names) == (0, ("a", "b"))
     assert list(io.open(path).batches()) == []
@@ -175,7 +175,7 @@ def test_types_are_widened_when_a_later_row_needs_it(tmp_path: Path, monkeypatch
         ("name\nj\xe4ne doe\n".encode("latin1"), "not UTF-8 text in 'name'"),
     ],
 )
-def test_a_broken_csv_is_told_without_a_cell(tmp_path: Path, text: str | bytes, said: str) -> None:
+def test_errors_of_a_broken_csv_do_not_quote_values(tmp_path: Path, text: str | bytes, said: str) -> None:
     path = csv(tmp_path, text)
     message = error_message(lambda: io.read(path))
     assert str(path) in message
@@ -184,12 +184,12 @@ def test_a_broken_csv_is_told_without_a_cell(tmp_path: Path, text: str | bytes, 
     assert "doe" not in message
 
 
-def test_a_broken_row_is_told_without_a_cell_in_batches_too(tmp_path: Path) -> None:
+def test_errors_of_a_broken_row_do_not_quote_values_in_batches_either(tmp_path: Path) -> None:
     path = csv(tmp_path, "a,b\n1,2\njane doe\n")
     assert "jane" not in error_message(lambda: list(io.open(path).batches()))
 
 
-# Files that are not there or not whole
+# Missing and incomplete files
 
 
 @pytest.mark.parametrize("use", [io.read, io.open])
@@ -208,7 +208,7 @@ def test_a_wrong_suffix(tmp_path: Path, use: Callable) -> None:
     )
 
 
-def test_folders_that_are_no_tables(tmp_path: Path) -> None:
+def test_folders_that_are_not_tables_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert "holds no .parquet file" in error_message(lambda: io.read(tmp_path / "empty"))
     (tmp_path / "folder.csv").mkdir()
@@ -268,7 +268,7 @@ def test_garbage_in_the_middle_of_a_file_is_refused_or_harmless(tmp_path: Path, 
             back = io.read(path)
         except InputError as error:
             refused += "truncated, corrupt" in str(error)
-        else:  # Parquet has checksums; Arrow has none, and other values in the right places are not to be error_message
+        else:  # Parquet has checksums; Arrow has none, so that changed values cannot be detected
             assert name == "t.arrow" or back.to_native().equals(table)
             assert back.to_native().schema == table.schema
     assert refused >= (20 if name == "t.parquet" else 1)

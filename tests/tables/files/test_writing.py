@@ -1,4 +1,4 @@
-"""Outputs are whole or not there, whatever happens while they are written."""
+"""Outputs are complete or absent, whatever happens while they are written."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_nothing_is_replaced_without_force(tmp_path: Path) -> None:
         assert left_behind(tmp_path) == before
 
 
-def test_what_appears_in_the_meantime_is_not_replaced(tmp_path: Path) -> None:
+def test_files_created_meanwhile_are_not_replaced(tmp_path: Path) -> None:
     table = Table.of(pa.table({"x": [1]}))
 
     def late(name: str) -> None:
@@ -95,9 +95,7 @@ def test_files_appear_together_tables_last(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize("force", [False, True])
 @pytest.mark.parametrize("error", [OSError(errno.EIO, "broken"), KeyboardInterrupt(), RuntimeError("bug")])
 @pytest.mark.parametrize("at", [0, 1, 2])
-def test_a_failure_among_the_moves_undoes_those_before(
-    tmp_path: Path, monkeypatch, at: int, error, force: bool
-) -> None:
+def test_a_failed_rename_undoes_the_earlier_ones(tmp_path: Path, monkeypatch, at: int, error, force: bool) -> None:
     names = ("manifest.json", "link.csv", "t.parquet")
     if force:
         for name in names:
@@ -141,7 +139,7 @@ def test_an_error_in_the_block_leaves_nothing(tmp_path: Path, name: str, error: 
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_places_that_cannot_be_written_to(tmp_path: Path, name: str) -> None:
+def test_paths_that_cannot_be_written_are_refused(tmp_path: Path, name: str) -> None:
     table = Table.of(pa.table({"x": [1]}))
     (tmp_path / "file").touch()
     for folder in (tmp_path / "missing", tmp_path / "file", Path("/proc/self")):
@@ -159,7 +157,7 @@ def test_a_folder_without_permission(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
-def test_a_type_that_has_no_form_in_a_csv(tmp_path: Path) -> None:
+def test_a_type_that_csv_cannot_store_is_refused(tmp_path: Path) -> None:
     table = Table.of(pa.table({"x": [[1, 2]]}))
     assert "cannot be stored" in error_message(lambda: io.write(table, tmp_path / "t.csv"), OutputError)
     assert left_behind(tmp_path) == []

@@ -19,7 +19,7 @@ from gpuanon.arrays.batches import even_batches
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.threads import each
-from gpuanon.errors import InputError
+from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance import Metric
 
 Host: TypeAlias = Any
@@ -34,7 +34,7 @@ def require_k_rows(within: Partition, k: int) -> None:
     smallest = int(within.sizes.min()) if within.parts else 0
     if smallest < k:
         what = f"{within.n} rows" if within.parts <= 1 else f"a part of {smallest} rows"
-        raise InputError(
+        raise ParameterError(
             f"k: groups of at least {k} rows were asked for, got {what}", hint="lower k, or mask more rows"
         )
 

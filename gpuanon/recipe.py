@@ -12,25 +12,26 @@ import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, field_validator
 
 from gpuanon.errors import RecipeError
 from gpuanon.masking.contract import Part
 from gpuanon.masking.methods.catalogue import AnyMask
-from gpuanon.tables.schema import ColumnSpec, Nulls
+from gpuanon.tables.schema import ColumnSpec, Nulls, Others, Schema
 
 
 class Recipe(Part):
     """A whole recipe; `Recipe.load` reads one from a file or a mapping."""
 
-    columns: dict[str, ColumnSpec] = Field(
-        min_length=1, description="what each column is; a column not named is kept as it is"
-    )
+    columns: dict[str, ColumnSpec] = Field(min_length=1, description="what each column is")
+    others: Others = Field(default="refuse", description="what becomes of columns that are not named")
     nulls: Nulls = Field(default="indicator", description="what a missing value means to the masks")
     mask: tuple[AnyMask, ...] = Field(description="masks, applied one after the other; at least one")
-    limits: dict[str, float] = Field(default_factory=dict, description="measure → the worst value that may be written")
+    limits: dict[str, Annotated[float, Field(strict=True, allow_inf_nan=False)]] = Field(
+        default_factory=dict, description="measure → the worst value that may be written"
+    )
 
     @field_validator("mask")
     @classmethod
@@ -48,6 +49,32 @@ class Recipe(Part):
         if unknown:
             raise ValueError(f"unknown measure {', '.join(unknown)}; 'gpuanon measures' lists them")
         return limits
+
+    def fit(self, schema: Schema) -> Schema:
+        """The schema of what the masks see, checked against the recipe; every fault is named at once.
+
+        Columns that are not named need a word on what becomes of them, and a quasi-identifier that no mask changes has
+        to be one that is kept on purpose.
+        """
+        faults = []
+        unnamed = schema.unnamed()
+        if self.others == "refuse" and unnamed:
+            faults.append(
+                f"columns: {', '.join(map(repr, unnamed))}: not named in the recipe; name each, or say what becomes of"
+                ' them: others = "drop" or "keep"'
+            )
+        released = schema.without(schema.identifiers)
+        changed = {name for mask in self.mask for name in released.select(mask.combination().columns)}
+        for name in released.quasi:
+            if name not in changed and not schema[name].keep:
+                faults.append(
+                    f"columns.{name}: a quasi-identifier that no mask changes; keep = true releases it as it is"
+                )
+            if name in changed and schema[name].keep:
+                faults.append(f"columns.{name}: keep = true, and a mask changes it")
+        if faults:
+            raise RecipeError("\n".join(faults))
+        return released
 
     @property
     def text_columns(self) -> list[str]:

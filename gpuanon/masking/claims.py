@@ -43,6 +43,8 @@ class Trace:
     labels   : (n,) the group of each row; None where each column has groups of its own
     rows     : (m,) the row that each released row stands for, or beside which it was made
     source   : (m,) the row whose values each released row received; None when values were computed
+    weights  : (n,) sample weights of the rows, or None
+    minima   : what the operation reports besides, of which the smallest stands
     """
 
     groups: int
@@ -50,6 +52,15 @@ class Trace:
     rows: Host
     labels: Host | None = None
     source: Host | None = None
+    weights: Host | None = None
+    minima: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def smallest_drawn(self) -> int:
+        """Members of the smallest group from whom values can be drawn: those of a weight above 0."""
+        if self.weights is None or self.labels is None:
+            return self.smallest
+        return int(np.bincount(self.labels, weights=self.weights > 0).min(initial=len(self.labels)))
 
 
 @dataclass(frozen=True)
@@ -191,23 +202,35 @@ class _Drawn(Claim):
     most 1 in each group (among records whose values are unique in their group).  The number of records that keep their
     own values is therefore at most the number of groups, g, in expectation, with a variance of at most g: more than
     g + 5 √g of them, and nothing was drawn.
+
+    A value that a group of s records holds is drawn by one of them with a probability of at least 1 − (1 − 1/s)^s >
+    0.632.  Of the d values that the groups hold, far fewer than 0.632 d are released only when values were not drawn
+    from all of them (sample weights change these chances: then nothing is said).
     """
 
     needs_labels: ClassVar[bool] = True
 
     def check(self, before: Rows, trace: Trace, after: Rows) -> Evidence:
         require(trace.smallest >= self.k, f"a group has {trace.smallest} records, fewer than k = {self.k}")
+        drawn = trace.smallest_drawn
+        require(drawn >= self.k, f"a group has {drawn} records of a weight above 0, fewer than k = {self.k}")
         assert trace.labels is not None
         own, new = row_bits(before.table, self.columns), row_bits(after.table, self.columns)
         if trace.source is not None:
             same = bool((own[trace.source] == new).all())
             require(same, "a released record differs from the record that it was drawn from")
         self._check_values(own, new, trace)
-        values, counts = np.unique(_in_group(own, trace.labels), return_counts=True)
-        unique = counts[np.searchsorted(values, _in_group(own, trace.labels))] == 1
+        before_values, after_values = _in_group(own, trace.labels), _in_group(new, trace.labels[trace.rows])
+        values, place, counts = np.unique(before_values, return_inverse=True, return_counts=True)
+        unique = counts[place] == 1
         kept = (own[trace.rows] == new).all(axis=1) & unique[trace.rows] & (after.records < ADDED)
         found = super().check(before, trace, after)
-        return Evidence({**found.sums, "own_values": int(kept.sum())}, found.minima)
+        sums = {
+            "own_values": int(kept.sum()),
+            "distinct_values": len(values) if trace.weights is None else 0,
+            "distinct_drawn": len(np.unique(after_values)),
+        }
+        return Evidence({**found.sums, **sums}, {**found.minima, **trace.minima})
 
     def _check_values(self, own: Host, new: Host, trace: Trace) -> None:
         """Check from whom the values may come."""
@@ -225,6 +248,14 @@ class _Drawn(Claim):
 @dataclass(frozen=True)
 class DrawnFromGroup(_Drawn):
     """A released record's values are those of one of at least k members of its own group, drawn at random."""
+
+    def conclude(self, evidence: Evidence, smallest: Mapping[Counted, int]) -> Guarantee:
+        held, drawn = evidence.sums["distinct_values"], evidence.sums["distinct_drawn"]
+        require(
+            drawn >= 0.632 * held - 2.5 * held**0.5,
+            f"{drawn} different values were drawn of the {held} that groups hold; a random draw takes 63 % at least",
+        )
+        return super().conclude(evidence, smallest)
 
     @property
     def statement(self) -> str:
@@ -247,6 +278,14 @@ class DrawnFromMixture(_Drawn):
         names = ", ".join(self.columns)
         where = f"a mixture of groups of {self.k} or more records"
         return f"the values of {names} in a released record were drawn from {where}"
+
+    def conclude(self, evidence: Evidence, smallest: Mapping[Counted, int]) -> Guarantee:
+        mixed_groups = evidence.minima["groups_in_block"]
+        require(
+            mixed_groups > 1 or evidence.sums["groups"] == 1,
+            "a block holds one group, so that no groups were mixed there",
+        )
+        return super().conclude(evidence, smallest)
 
 
 @dataclass(frozen=True)

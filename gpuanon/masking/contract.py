@@ -100,11 +100,13 @@ class Outcome:
     added : number of released rows, the last ones, that stand for no record.  Columns that the mask does not release
             are filled in them by values of random rows, column by column (the marginal distribution)
     facts : counts for the manifest (rows added, cells suppressed …); those of several cells are added up
+    minima : counts for the claims, of which the smallest of all cells stands
     """
 
     rows: Array | None = None
     added: int = 0
     facts: Mapping[str, int] = field(default_factory=dict)
+    minima: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, repr=False)

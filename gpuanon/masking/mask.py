@@ -28,6 +28,7 @@ from gpuanon.tables.hierarchy import Hierarchy
 from gpuanon.tables.rows import Rows, added_records
 from gpuanon.tables.schema import Nulls, Schema
 from gpuanon.tables.summaries import Summary as TableSummary
+from gpuanon.tables.values import floats
 
 Host = np.ndarray[Any, Any]
 
@@ -206,6 +207,8 @@ class Mask:
             rows=at,
             labels=got.labels,
             source=got.source,
+            weights=None if self.schema.weight is None else floats(rows.table.arrow(self.schema.weight)),
+            minima=outcome.minima,
         )
         return Masked(Rows(table, records), trace, outcome.facts)
 

@@ -80,11 +80,11 @@ def assess(
     backend : ``"auto"``, ``"numpy"`` or ``"cupy"``; an explicit one runs there or fails
     sample_rows : see `measure`
     """
-    before, after = Table.of(original), Table.of(release)
+    before, after, loaded = Table.of(original), Table.of(release), Recipe.load(recipe)
     return measure(
         Pieces.of(before),
         Pieces.of(after),
-        Schema.resolve(before, Recipe.load(recipe).columns),
+        Schema.resolve(before, loaded.columns, loaded.others),
         tuple(by_name()) if measures is None else tuple(measures),
         link=None if link is None else np.asarray(link, dtype=np.int64),
         reference=None if reference is None else Table.of(reference),

@@ -122,7 +122,7 @@ def compare(
     check_names(names)
     points = [(name, chosen, Recipe.load(point)) for recipe in recipes for name, chosen, point in grid(recipe)]
     # A column that is not there is a fault of the recipe: it is named before anything is masked.
-    schema = common_schema([Schema.resolve(table, recipe.columns) for _, _, recipe in points])
+    schema = common_schema([Schema.resolve(table, recipe.columns, recipe.others) for _, _, recipe in points])
     trials = []
     for name, chosen, recipe in points:
         try:

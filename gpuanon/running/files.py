@@ -44,7 +44,7 @@ def assess_files(
         in_memory = sample_rows is None and max(before.rows, after.rows) <= IN_MEMORY_ROWS
         if in_memory:
             before, after = (Pieces.of(read_table(path, loaded)) for path in (original, release))
-    schema = (Schema.resolve if in_memory else Schema.infer)(before.first, loaded.columns)
+    schema = (Schema.resolve if in_memory else Schema.infer)(before.first, loaded.columns, loaded.others)
     chosen_names = tuple(by_name()) if names is None else names
     return measure(
         before, after, schema, chosen_names, link=rows, reference=sample, backend=chosen, sample_rows=sample_rows
@@ -90,7 +90,8 @@ def check_recipe(recipe: Path, source: Path | None) -> list[str]:
     if source is None:
         return lines
     table = read_table(source, loaded)
-    schema = Schema.resolve(table, loaded.columns)
+    schema = Schema.resolve(table, loaded.columns, loaded.others)
+    loaded.fit(schema)
     lines.append(f"{source.name}: {table.n_rows} rows, {len(table.names)} columns: fits")
     lines += [f"  {column.name}: {column.role}, {column.kind or 'kept as it is'}" for column in schema.columns]
     lines += [f"note: {note}" for note in schema.notes]

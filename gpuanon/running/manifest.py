@@ -54,7 +54,7 @@ def conclude(done: Done, smallest: Mapping[Counted, int]) -> dict[str, Any]:
         "guarantee": [guarantee.to_json() for guarantee in done.conclude(smallest)],
         "quasi": {
             "columns": list(done.schema.quasi),
-            "kept": [],
+            "kept": [name for name in done.schema.quasi if done.schema[name].keep],
             "smallest_class": smallest[done.quasi] if done.quasi else None,
             "unit": "record",
         },

@@ -166,12 +166,13 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
     reference : a second, non-overlapping sample of the population, for automatic parameters
     """
     rows = sum(part.rows for part in parts)
-    schema = Schema.infer(head, run.recipe.columns)
+    schema = Schema.infer(head, run.recipe.columns, run.recipe.others)
     if rows == 0:
         raise InputError("the table has no rows", hint="there is nothing to mask")
     for mask in run.recipe.mask:
         check_backend(mask.combination(), run.backend)
-    state = _State(list(parts), schema.without(schema.identifiers), rows)
+    released = run.recipe.fit(schema)
+    state = _State(list(parts), released, rows)
     steps: list[Step] = []
     for number in range(len(run.recipe.mask)):
         step, state = _step(run, number, state, schema, reference)

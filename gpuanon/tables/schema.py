@@ -16,7 +16,9 @@ from gpuanon.tables.native import column_type
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import family
 
-Role: TypeAlias = Literal["identifier", "quasi", "sensitive", "other", "weight"]
+Role: TypeAlias = Literal["identifier", "quasi", "sensitive", "other", "weight", "dropped"]
+Others: TypeAlias = Literal["refuse", "drop", "keep"]
+"""What becomes of columns that a recipe does not name."""
 Kind: TypeAlias = Literal["numeric", "ordinal", "categorical", "date"]
 Transform: TypeAlias = Literal["none", "log", "log1p", "normal-scores"]
 Nulls: TypeAlias = Literal["refuse", "category", "indicator", "wildcard"]
@@ -34,12 +36,13 @@ set      : text, the values of which the record has one
 class ColumnSpec(BaseModel):
     """What a recipe says of a column, under ``[columns]``.
 
-    role      : identifier (dropped), quasi (an intruder may know it), sensitive (to be protected, never known),
-                other (kept as it is), weight (sample weight)
+    role      : identifier (not released), quasi (an intruder may know it), sensitive (to be protected, never known),
+                other (kept as it is), weight (sample weight), dropped (not released)
     kind      : how its values compare; inferred from the type when not said
     hierarchy : file of generalisations, ``leaf,level1,level2,…``
     transform : applied to numbers before masking and undone after
     levels    : the order of an ordinal column's values, lowest first
+    keep      : a quasi-identifier that no mask changes has to say so
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -49,6 +52,8 @@ class ColumnSpec(BaseModel):
     hierarchy: Path | None = None
     transform: Transform = "none"
     levels: tuple[Level, ...] | None = Field(default=None, min_length=1, repr=False)
+
+    keep: bool = False
 
     @field_validator("hierarchy")
     @classmethod
@@ -62,6 +67,8 @@ class Column(ColumnSpec):
     """A column of a table, with everything decided."""
 
     name: str
+    named: bool = True
+    """Whether the recipe names it."""
     kind: Kind | None
     """None only for a column of role other or identifier whose type cannot be encoded."""
     reading: Reading = "same"
@@ -84,7 +91,9 @@ class Schema(BaseModel):
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def resolve(cls, table: Table, columns: Mapping[str, ColumnSpec | Mapping[str, Any]]) -> Schema:
+    def resolve(
+        cls, table: Table, columns: Mapping[str, ColumnSpec | Mapping[str, Any]], others: Others = "keep"
+    ) -> Schema:
         """Decide role and kind of every column of `table`, and check its values; every fault is named at once.
 
         Parameters
@@ -97,12 +106,14 @@ class Schema(BaseModel):
         RecipeError : a named column does not exist, or cannot be what the recipe says
         InputError  : the values cannot be masked as they are
         """
-        schema = cls.infer(table, columns)
+        schema = cls.infer(table, columns, others)
         schema.check(table, [*schema.quasi, *schema.sensitive, *([schema.weight] if schema.weight else [])])
         return schema
 
     @classmethod
-    def infer(cls, table: Table, columns: Mapping[str, ColumnSpec | Mapping[str, Any]]) -> Schema:
+    def infer(
+        cls, table: Table, columns: Mapping[str, ColumnSpec | Mapping[str, Any]], others: Others = "keep"
+    ) -> Schema:
         """`resolve` by names and types alone, without a look at the values (a part or an empty table will do)."""
         specs, faults = _specs(columns)
         faults += _unknown(specs, table.names)
@@ -117,6 +128,8 @@ class Schema(BaseModel):
             except InputError as error:
                 broken.append(error)
                 continue
+            if name not in specs:
+                column = column.model_copy(update={"named": False, "role": "dropped" if others == "drop" else "other"})
             decided.append(column)
             notes += remarks
             faults += fault
@@ -144,8 +157,12 @@ class Schema(BaseModel):
 
     @property
     def identifiers(self) -> tuple[str, ...]:
-        """Columns to be dropped."""
-        return self.with_role("identifier")
+        """Columns that are not released: identifiers, and what the recipe drops."""
+        return tuple(column.name for column in self.columns if column.role in ("identifier", "dropped"))
+
+    def unnamed(self) -> tuple[str, ...]:
+        """Columns that the recipe does not name."""
+        return tuple(column.name for column in self.columns if not column.named)
 
     @property
     def quasi(self) -> tuple[str, ...]:
@@ -188,7 +205,7 @@ class Schema(BaseModel):
         if which == "quasi":
             return self.quasi
         if which == "all":
-            return tuple(c.name for c in self.columns if c.role not in ("identifier", "weight"))
+            return tuple(c.name for c in self.columns if c.role not in ("identifier", "dropped", "weight"))
         names = [which] if isinstance(which, str) else list(which)
         faults = _unknown(names, [column.name for column in self.columns])
         dropped = [name for name in names if name in self.identifiers]
@@ -233,7 +250,7 @@ _INFERRED: Mapping[str, Kind] = {
 def _decide(table: Table, name: str, spec: ColumnSpec) -> tuple[Column, list[str], list[str]]:
     """The column with everything decided, notes on it, and faults of it."""
     given = {field: getattr(spec, field) for field in spec.model_fields_set}
-    if spec.role == "identifier":
+    if spec.role in ("identifier", "dropped"):
         return Column(**{**given, "name": name, "kind": spec.kind}), [], []
     series = table.series(name)
     type_, order = column_type(series)

@@ -55,11 +55,23 @@ MASKS: dict[str, dict[str, Any]] = {
 
 def recipe(mask: str | dict[str, Any], **changes: Any) -> dict[str, Any]:
     """A recipe for the small registry with one mask."""
+    chosen = MASKS[mask] if isinstance(mask, str) else mask
     return {
-        "columns": COLUMNS,
+        "columns": kept_but(chosen.get("columns", "quasi"), changes.pop("columns", COLUMNS)),
+        "others": "keep",
         "nulls": "indicator",
-        "mask": [MASKS[mask] if isinstance(mask, str) else mask],
+        "mask": [chosen],
         **changes,
+    }
+
+
+def kept_but(masked: Any, columns: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The columns, with the quasi-identifiers that are not masked kept on purpose."""
+    if isinstance(masked, str):
+        return columns
+    return {
+        name: spec | {"keep": True} if spec["role"] == "quasi" and name not in masked else spec
+        for name, spec in columns.items()
     }
 
 

@@ -58,7 +58,12 @@ class DistributionPreserving(Method):
     k: K
     dither: Literal["gaussian", "cell", "merged-cell", "resample", "permute"] = "gaussian"
     alpha: float = Field(default=1 / 3, ge=0, description="gaussian: variance added to each column")
-    response_weight: float = Field(default=1.0, ge=0, description="weight of the sensitive columns in the grouping")
+    response_weight: float = Field(
+        default=0.0,
+        ge=0,
+        description="weight of the sensitive columns in the grouping; the paper's 1 makes groups alike in them, which"
+        " discloses them",
+    )
     block: int | None = Field(
         default=None, ge=0, description="rows of a block; 0: the whole table, as published; none: grows with k"
     )

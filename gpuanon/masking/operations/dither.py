@@ -149,9 +149,11 @@ class Dither(Operation):
         u, within = gaussian_dither(
             X, groups, records.draws.child("noise"), alpha=self.alpha, block=self.block, weights=records.weights
         )
+        first = within.labels()[groups.order[groups.starts[:-1]]]  # the block of each group
+        minima = {"groups_in_block": int(namespace(T).bincount(first).min())}
         if self.bins is None:
-            return Moved(conditional_inverse(u, X, within, records.weights))
+            return Moved(conditional_inverse(u, X, within, records.weights), minima=minima)
         codes = bin_codes(X, within, self.bins)
         source = conditional_inverse(u, codes, within, records.weights)
         sampled = sample_inside(X, codes, source, within, records.draws.child("inside"), records.weights)
-        return Changed(sampled[:, list(np.argsort(columns))])
+        return Changed(sampled[:, list(np.argsort(columns))], minima=minima)

@@ -11,12 +11,12 @@ from gpuanon.masking.methods.microaggregation import Microaggregation
 from gpuanon.recipe import Recipe
 
 TOML = """
+nulls = "category"
+
 [columns]
 patient = { role = "identifier" }
 age     = { role = "quasi" }
 cost    = { role = "sensitive", transform = "log1p" }
-
-nulls = "category"
 
 [[mask]]
 method = "microaggregation"

@@ -52,7 +52,7 @@ def in_pieces(both, schema, names, *, size=700, **known):
     return measure(pieces(both[0]), pieces(both[1], 400), schema, names, sample_rows=size, **known)
 
 
-@pytest.mark.parametrize("file", ["assess.py", "files.py", "verify.py"])
+@pytest.mark.parametrize("file", ["assess.py", "files.py", "limits.py"])
 def test_the_engine_knows_no_measure_by_name(file):
     text = Path(gpuanon.__file__).parent.joinpath("running", file).read_text()
     assert not [name for name in by_name() if f'"{name}"' in text]

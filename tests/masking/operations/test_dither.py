@@ -9,6 +9,7 @@ from scipy import stats
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import GpuanonError, ParameterError
+from gpuanon.masking.claims import DrawnFromGroup, DrawnFromMixture
 from gpuanon.masking.contract import Changed, Moved, Records
 from gpuanon.masking.groups.blocks import blocks
 from gpuanon.masking.operations.bins import bin_codes
@@ -280,8 +281,9 @@ class TestCells:
             share = np.bincount(x[labels == g].astype(int), minlength=6) / (labels == g).sum()
             assert counts[g, share == 0].sum() == 0
             assert stats.chisquare(counts[g, share > 0], counts[g].sum() * share[share > 0]).pvalue > 1e-5
-        assert operation.promise == "members"
-        assert Dither().promise == "mixture"
+        assert operation.claims(3, [("x",)]) == (DrawnFromGroup(3, (("x",),)),)
+        assert Dither().claims(3, [("x",)]) == (DrawnFromMixture(3, (("x",),)),)
+        assert Dither().claims(None, [("x",)]) == ()
 
     def test_merged_cells_need_one_column_and_cells_need_weight(self):
         X = np.zeros((4, 2))

@@ -9,6 +9,7 @@ from scipy import stats
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
+from gpuanon.masking.claims import DrawnFromGroup
 from gpuanon.masking.contract import Moved, Records
 from gpuanon.masking.operations.permute import Permute, permute
 from gpuanon.masking.operations.resample import Resample, resample
@@ -92,5 +93,5 @@ def test_models_move_rows(operation):
     groups = groups_of([3, 3])
     outcome = operation.apply(np.zeros((6, 1)), groups, Records(KEY.draws(np.arange(6))))
     assert isinstance(outcome, Moved)
-    assert operation.promise == "members"
+    assert operation.claim is DrawnFromGroup
     assert (groups.labels()[outcome.source] == groups.labels()).all()

@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from gpuanon.running.plan import Plan
+from gpuanon.running.verify import verify
 
 import gpuanon
 from gpuanon.arrays.backend import choose
@@ -16,8 +18,6 @@ from gpuanon.masking.methods.catalogue import DistributionPreserving
 from gpuanon.masking.methods.microaggregation import Microaggregation
 from gpuanon.masking.operations.centroid import Centroid
 from gpuanon.recipe import Recipe
-from gpuanon.running.plan import Plan
-from gpuanon.running.verify import verify
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 from tests.support.every import recipe, registry

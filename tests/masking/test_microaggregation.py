@@ -19,7 +19,7 @@ from gpuanon.masking.methods.microaggregation import MICRO_GROUPS, Microaggregat
 from gpuanon.recipe import Recipe
 from tests.support.every import recipe, registry
 from tests.support.groups import census, information_loss
-from tests.support.running import KEY, masked, protected, verify, with_value, written
+from tests.support.running import KEY, as_rows, masked, protected, verify, with_value, written
 
 NUMBERS = {"columns": {name: {"role": "quasi"} for name in "xy"}}
 
@@ -66,7 +66,7 @@ def test_the_named_method_is_the_free_combination(groups):
     free = NUMBERS | {"mask": [{"groups": {"use": groups, "k": 5}, "operation": {"use": "centroid"}}]}
     combined = gpuanon.protect(table, free, rng=KEY, backend="numpy")
     named = release_of(table, groups=groups)
-    assert named.data.equals(combined.data)
+    assert as_rows(named.data).equals(as_rows(combined.data))  # another recipe, another order of rows
     assert named.manifest["guarantee"] == combined.manifest["guarantee"]
 
 
@@ -107,8 +107,11 @@ def test_parameters_that_apply_are_in_the_manifest_as_they_were(groups):
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
-        ({"operation": {"use": "resample"}}, "operation centroid are allowed, got identity and resample"),
-        ({"basis": {"use": "svd"}}, "basis identity and operation centroid are allowed, got svd and centroid"),
+        ({"operation": {"use": "resample"}}, "(centroid) are allowed, got identity and resample"),
+        (
+            {"basis": {"use": "svd"}},
+            "(identity) and an operation on single columns (centroid) are allowed, got svd and centroid",
+        ),
         ({"response_weight": 1.0}, "response_weight: does not apply"),
         ({"metric": "gower"}, "metric: univariate groups know euclidean only, got gower"),
         ({"groups": {"use": "first-axis", "k": 5}, "metric": "gower"}, "metric: first-axis groups know euclidean only"),

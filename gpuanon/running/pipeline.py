@@ -171,6 +171,7 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
         raise InputError("the table has no rows", hint="there is nothing to mask")
     for mask in run.recipe.mask:
         check_backend(mask.combination(), run.backend)
+        masked_columns(mask.combination(), schema)  # refuses identifiers by name
     state = _State(list(parts), schema.without(schema.identifiers), rows)
     steps: list[Step] = []
     for number in range(len(run.recipe.mask)):

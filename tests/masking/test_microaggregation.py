@@ -110,7 +110,7 @@ def test_parameters_that_apply_are_in_the_manifest_as_they_were(groups):
         ({"operation": {"use": "resample"}}, "(centroid) are allowed, got identity and resample"),
         (
             {"basis": {"use": "svd"}},
-            "(identity) and an operation on single columns (centroid) are allowed, got svd and centroid",
+            "(identity) and an operation on single columns (centroid) are allowed, got svd",
         ),
         ({"response_weight": 1.0}, "response_weight: does not apply"),
         ({"metric": "gower"}, "metric: univariate groups know euclidean only, got gower"),

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from gpuanon.arrays.rng import Key
 from gpuanon.recipe import Recipe
-from gpuanon.running.part_files import protect_in_parts
+from gpuanon.running.protect import protect_in_parts
 
 KEY = Key(b"a benchmark's key is no secret")
 

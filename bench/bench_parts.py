@@ -32,9 +32,9 @@ from distributed import Client, LocalCluster
 import gpuanon
 from gpuanon.arrays.rng import Key
 from gpuanon.recipe import Recipe
-from gpuanon.running.dask import LOOPBACK, OnWorkers, worker_environment, worker_settings
-from gpuanon.running.part_files import protect_in_parts, work_path
-from gpuanon.running.parts import CELL_ROWS, in_turn
+from gpuanon.running.pipeline import CELL_ROWS, in_turn
+from gpuanon.running.protect import protect_in_parts, work_path
+from gpuanon.running.workers import LOOPBACK, OnWorkers, worker_environment, worker_settings
 from gpuanon.tables.files import io
 
 KEY = Key(b"a benchmark's key is no secret")
@@ -129,7 +129,7 @@ def in_parts(source: Path, method: str, rows: int, arguments: argparse.Namespace
                 output,
                 key=KEY,
                 backend="numpy",
-                runner=OnWorkers(client),
+                workers=OnWorkers(client),
                 cell_rows=arguments.cell,
                 log=lines.append,
             )
@@ -164,7 +164,7 @@ def in_process(source: Path, method: str, rows: int, arguments: argparse.Namespa
 
     options: dict[str, Any] = {"key": KEY, "backend": "numpy", "cell_rows": arguments.cell, "log": lines.append}
     began = time.perf_counter()
-    protect_in_parts(source, recipe(method, arguments.masked), output, runner=timed, **options)
+    protect_in_parts(source, recipe(method, arguments.masked), output, workers=timed, **options)
     seconds = time.perf_counter() - began
     shutil.rmtree(output)
     Path(f"{output}.manifest.json").unlink()
@@ -181,7 +181,7 @@ def in_process(source: Path, method: str, rows: int, arguments: argparse.Namespa
 
 def _imported() -> None:
     """Load what the tasks need, so that imports are not timed."""
-    import gpuanon.running.stages  # noqa: F401
+    import gpuanon.running.tasks  # noqa: F401
 
 
 def parsed(line: str) -> dict[str, str]:

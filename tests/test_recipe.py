@@ -12,11 +12,11 @@ from gpuanon.recipe import Recipe
 
 TOML = """
 nulls = "category"
+
 [columns]
 patient = { role = "identifier" }
 age     = { role = "quasi" }
 cost    = { role = "sensitive", transform = "log1p" }
-
 
 [[mask]]
 method = "microaggregation"

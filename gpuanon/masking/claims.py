@@ -299,9 +299,11 @@ class RowsAccounted:
 
     def check(self, before: Rows, trace: Trace, after: Rows) -> Evidence:
         """Compare the record numbers before and after, of one cell."""
-        kept = after.records[after.records < ADDED] if self.effect in ("added", "new") else after.records
-        if self.effect == "added":  # rows that an earlier mask added are kept as well
-            kept = after.records[np.isin(after.records, before.records)]
+        kept = after.records
+        if self.effect == "new":
+            kept = kept[kept < ADDED]
+        elif self.effect == "added":  # rows that an earlier mask added are kept as well
+            kept = kept[(kept < ADDED) | np.isin(kept, before.records)]
         require(len(np.unique(kept)) == len(kept), "a record was released twice")
         if self.effect == "new":
             require(len(kept) == 0, "a released row stands for a record, and none should")

@@ -53,7 +53,7 @@ def scatter(rows: pa.Table, destinations: np.ndarray[Any, Any], path: Path) -> d
         if len(order)
         else np.empty(0, np.int64)
     )
-    ends = np.append(starts[1:], len(order))
+    ends = np.append(starts[1:], len(order))[: len(starts)]
     ordered = rows.take(pa.array(order)).combine_chunks().unify_dictionaries()
     batches = [
         (int(sorted_to[start]), batch)

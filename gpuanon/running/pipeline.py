@@ -171,8 +171,8 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
         raise InputError("the table has no rows", hint="there is nothing to mask")
     for mask in run.recipe.mask:
         check_backend(mask.combination(), run.backend)
-    released = run.recipe.fit(schema)
-    state = _State(list(parts), released, rows)
+        masked_columns(mask.combination(), schema)  # refuses identifiers by name
+    state = _State(list(parts), run.recipe.fit(schema), rows)
     steps: list[Step] = []
     for number in range(len(run.recipe.mask)):
         step, state = _step(run, number, state, schema, reference)

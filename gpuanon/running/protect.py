@@ -20,6 +20,7 @@ from gpuanon.arrays.backend import Backend, BackendName, choose
 from gpuanon.arrays.rng import Key, as_key
 from gpuanon.assessing.streams import Pieces
 from gpuanon.errors import GuaranteeError, InputError, OutputError, ParameterError, RecipeError
+from gpuanon.masking.mask import check_backend
 from gpuanon.recipe import Recipe
 from gpuanon.running.limits import check_limits
 from gpuanon.running.manifest import describe
@@ -184,6 +185,8 @@ def protect_in_parts(
     io.check_output(manifest_path(output), force=force, table=False)
     io.open(source)  # a missing or broken input is named before anything is made
     chosen = choose(backend)
+    for mask in recipe.mask:
+        check_backend(mask.combination(), chosen)
     identity = _identity(source, recipe, key, cell_rows, chosen)
     workspace = Workspace.begin(work_path(output), identity, resume=resume, force=force)
     try:

@@ -65,8 +65,9 @@ def test_protect_writes_the_release_and_its_manifest(gpuanon, folder):
     result = json.loads(out)
     assert code == 0
     assert (result["rows_in"], result["rows_out"], result["rows_added"], result["rows_dropped"]) == (200, 200, 0, 0)
-    assert result["guarantee"]["k"] == 5
-    assert result["guarantee"]["verified"] is True
+    (guarantee,) = result["guarantee"]
+    assert guarantee["k"] == 5
+    assert guarantee["verified"] is True
     assert result["output"] == "release.parquet"
     assert set(result) >= {"backend", "seconds", "mask"}
     released = pq.read_table(folder / "release.parquet")

@@ -178,7 +178,8 @@ class NumberCodec:
             values = np.clip(np.round(values, type_.scale), float(self.low or 0), float(self.high or 0))
             return pa.array(values, mask=null).cast(type_)
         most = float(np.finfo(type_.to_pandas_dtype()).max)
-        return pa.array(np.clip(self._short(values), -most, most), mask=null).cast(type_)
+        # −0.0 and 0.0 are equal numbers and different text: adding 0.0 leaves only the latter.
+        return pa.array(np.clip(self._short(values), -most, most) + 0.0, mask=null).cast(type_)
 
     def _unchanged(self, values: Matrix, feature: Matrix, before: Matrix) -> Matrix:
         """Where a row's feature is what its own value gives, that value, to the bit: nothing was masked there.

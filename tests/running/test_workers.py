@@ -22,8 +22,9 @@ import gpuanon
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import BackendError, GpuanonError, InputError, OutputError
 from gpuanon.recipe import Recipe
-from gpuanon.running import dask as on_dask
-from gpuanon.running.part_files import protect_in_parts, work_path
+from gpuanon.running import workers as on_dask
+from gpuanon.running.pipeline import in_turn
+from gpuanon.running.protect import protect_in_parts, work_path
 from tests.support.every import recipe, registry
 
 pytestmark = [
@@ -70,8 +71,20 @@ def protect(client, source, output, **options):
 def test_workers_give_the_release_of_one_process(client, source, expected, tmp_path):
     manifest = protect(client, source, tmp_path / "release")
     assert pq.read_table(tmp_path / "release").equals(expected)
-    assert manifest["guarantee"]["verified"] is True
+    assert manifest["guarantee"][0]["verified"] is True
     assert {path.name for path in tmp_path.iterdir()} == {"release", "release.manifest.json"}
+
+
+@pytest.mark.parametrize("mask", ["suppress", "synthetic-rows", "mondrian interval", "recode", "copula", "pica"])
+def test_rows_that_are_dropped_added_and_new_are_those_of_one_process(client, source, tmp_path, mask):
+    options = {"key": KEY, "backend": "numpy", "cell_rows": 300}
+    loaded, found = Recipe.load(recipe(mask)), []
+    for name, workers in (("alone", in_turn), ("workers", on_dask.OnWorkers(client))):
+        link = tmp_path / f"{name}.csv"
+        protect_in_parts(source, loaded, tmp_path / name, workers=workers, link=link, **options)
+        found.append((pq.read_table(tmp_path / name), link.read_text()))
+    assert found[0][0].equals(found[1][0])
+    assert found[0][1] == found[1][1]
 
 
 @pytest.fixture(scope="module")
@@ -166,8 +179,8 @@ def test_a_worker_killed_in_any_stage_costs_time_not_rows(client, source, expect
         return on_dask.OnWorkers(client)(task, items)
 
     options = {"key": KEY, "backend": "numpy", "cell_rows": 300}
-    protect_in_parts(source, Recipe.load(recipe("gaussian")), tmp_path / "release", runner=killing, **options)
-    assert calls == 5
+    protect_in_parts(source, Recipe.load(recipe("gaussian")), tmp_path / "release", workers=killing, **options)
+    assert calls == 5  # summarise, place, mask, assemble, count
     assert pq.read_table(tmp_path / "release").equals(expected)
 
 
@@ -214,7 +227,7 @@ def test_a_lost_scheduler_ends_clean_and_the_run_is_resumed(apart, source, expec
     output, loaded = tmp_path / "release", Recipe.load(recipe("gaussian"))
     options = {"key": KEY, "backend": "numpy", "cell_rows": 300}
     with pytest.raises(BackendError, match=r"the scheduler, or every worker, was lost[\s\S]*--resume"):
-        protect_in_parts(source, loaded, output, runner=losing, **options)
+        protect_in_parts(source, loaded, output, workers=losing, **options)
     assert not output.exists()
     protect_in_parts(source, loaded, output, resume=True, **options)
     assert pq.read_table(output).equals(expected)
@@ -240,12 +253,12 @@ def test_the_command_line_is_killed_with_its_workers_and_resumed(tmp_path):
     work = work_path(tmp_path / "release")
 
     process = subprocess.Popen([*command, "-o", "release", "--workers", "2"], start_new_session=True, **options)
-    while process.poll() is None and not list(work.glob("scatter-*.result")):
+    while process.poll() is None and not list(work.glob("place-*.result")):
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert not (tmp_path / "release").exists()
-    assert list(work.glob("scatter-*.result"))
+    assert list(work.glob("place-*.result"))
     subprocess.run([*command, "-o", "release", "--workers", "0", "--resume"], check=True, **options)
     subprocess.run([*command, "-o", "expected", "--workers", "0"], check=True, **options)
     assert pq.read_table(tmp_path / "release").equals(pq.read_table(tmp_path / "expected"))
@@ -266,7 +279,7 @@ def test_an_interrupted_run_waits_for_its_resumption(client, source, expected, t
     loaded = Recipe.load(recipe("gaussian"))
     options = {"key": KEY, "backend": "numpy", "cell_rows": 300}
     with pytest.raises(KeyboardInterrupt):
-        protect_in_parts(source, loaded, output, runner=failing, **options)
+        protect_in_parts(source, loaded, output, workers=failing, **options)
     assert not output.exists()
     assert work_path(output).exists()
     with pytest.raises(OutputError, match="--resume"):
@@ -299,7 +312,7 @@ def test_the_key_is_in_no_file_of_the_run(source, tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        protect_in_parts(source, Recipe.load(recipe("permute")), output, key=KEY, backend="numpy", runner=stopping)
+        protect_in_parts(source, Recipe.load(recipe("permute")), output, key=KEY, backend="numpy", workers=stopping)
     files = [path for path in work_path(output).rglob("*") if path.is_file()]
     assert files
     assert not any(b"a key for tests" in file.read_bytes() for file in files)
@@ -312,4 +325,4 @@ def test_a_cluster_that_is_not_installed_says_what_to_install(monkeypatch):
 
 
 def test_public_name_is_reachable():
-    assert gpuanon.running.dask.protect is on_dask.protect
+    assert gpuanon.running.workers.protect is on_dask.protect

@@ -1,0 +1,263 @@
+"""The one pipeline from a table to a release: what no single part can show."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gpuanon
+from gpuanon.errors import GpuanonError, ParameterError, RecipeError
+from gpuanon.running.protect import InParts, protect_file
+from gpuanon.tables.table import Table
+from tests.support.every import MASKS, recipe, registry
+from tests.support.running import as_rows, divided, in_parts, protected, read_link, written
+
+KEY = b"a key for tests, of sixteen bytes or more"
+
+
+def test_an_automatic_target_needs_a_reference_and_is_settled_by_it():
+    everyone = registry(3000)
+    mask = {"method": "pica", "target": "auto"}
+    with pytest.raises(RecipeError, match="--reference"):
+        gpuanon.protect(everyone, recipe(mask), rng=KEY, backend="numpy")
+    release = gpuanon.protect(
+        everyone.slice(0, 1500), recipe(mask), rng=KEY, backend="numpy", reference=everyone.slice(1500)
+    )
+    (done,) = release.manifest["mask"]
+    assert 50 <= done["target"] <= 750
+    again = recipe(mask | {"target": done["target"]})
+    given = gpuanon.protect(everyone.slice(0, 1500), again, rng=KEY, backend="numpy")
+    assert as_rows(release.data).equals(as_rows(given.data))
+
+
+@pytest.mark.parametrize("rng", [None, 7, np.int64(7), np.random.default_rng(7), KEY, gpuanon.Key(KEY)])
+def test_every_kind_of_rng_is_taken(rng):
+    assert gpuanon.protect(registry(60), recipe("permute"), rng=rng, backend="numpy").data.num_rows == 60
+
+
+@pytest.mark.parametrize("rng", ["text", 1.5, True])
+def test_other_kinds_of_rng_are_refused(rng):
+    with pytest.raises(ParameterError, match="rng"):
+        gpuanon.protect(registry(60), recipe("permute"), rng=rng, backend="numpy")
+
+
+def test_sample_weights_decide_what_is_resampled():
+    table = registry(300)
+    heavy = np.arange(300) < 150
+    table = table.append_column("w", pa.array(np.where(heavy, 1000.0, 1e-9)))
+    rules = recipe("resample")
+    rules["columns"] = rules["columns"] | {"w": {"role": "weight"}}
+    release = gpuanon.protect(table, rules, rng=KEY, backend="numpy")
+    allowed = set(table.filter(pa.array(heavy))["admission"].to_pylist())
+    drawn = release.data["admission"].to_pylist()
+    share = np.mean([value in allowed for value in drawn])
+    assert share > np.mean([value in allowed for value in table["admission"].to_pylist()]) + 0.2
+
+
+def test_the_response_takes_part_in_the_grouping_and_is_not_changed():
+    table = registry(300)
+    alone = gpuanon.protect(
+        table, recipe({"method": "distribution-preserving", "k": 5, "dither": "permute", "response_weight": 0}), rng=KEY
+    )
+    together = gpuanon.protect(
+        table, recipe({"method": "distribution-preserving", "k": 5, "dither": "permute", "response_weight": 9}), rng=KEY
+    )
+    ages, costs = ([by_record(release, name) for release in (alone, together)] for name in ("age", "cost"))
+    assert ages[0] != ages[1]
+    assert costs[0] == costs[1] == table["cost"].to_pylist()
+
+
+def by_record(release, name):
+    """The released values of a column in the order of the originals."""
+    return release.data[name].take(pa.array(np.argsort(release.link))).to_pylist()
+
+
+COMBINATIONS = [
+    (groups, basis, operation)
+    for groups in (
+        {"use": "whole"},
+        {"use": "blocks", "size": 60},
+        {"use": "k-member", "k": 30},
+        {"use": "mdav", "k": 30},
+    )
+    for basis in (
+        {"use": "identity"},
+        {"use": "svd"},
+        {"use": "svd", "per_group": True},
+        {"use": "ica", "per_group": True},
+    )
+    for operation in ({"use": "centroid"}, {"use": "swap"}, {"use": "permute"}, {"use": "noise"})
+]
+
+
+@pytest.mark.parametrize(("groups", "basis", "operation"), COMBINATIONS)
+def test_parts_that_nobody_has_published_together_combine(groups, basis, operation):
+    table = registry(150)
+    rules = recipe({"groups": groups, "basis": basis, "operation": operation})
+    release = gpuanon.protect(table, rules, rng=KEY, backend="numpy")
+    assert release.data.schema.equals(table.drop_columns(["person_id"]).schema)
+    (guarantee,) = release.manifest["guarantee"]
+    k = groups.get("k") if operation["use"] in ("centroid", "permute") else None
+    assert guarantee["k"] == k
+    assert guarantee["verified"] is (None if k is None else True)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"columns": ["nothing"]}, "nothing"),
+        ({"columns": ["person_id"]}, "identifier"),
+        ({"columns": []}, "no column"),
+    ],
+)
+def test_columns_that_cannot_be_masked_are_named(change, message):
+    with pytest.raises(GpuanonError, match=message):
+        gpuanon.protect(registry(60), recipe({"method": "microaggregation", "k": 3} | change), rng=KEY)
+
+
+def test_names_with_spaces_and_unicode_are_names():
+    table = registry(60).rename_columns([f"{name} – größe" for name in registry(60).column_names])
+    columns = {"age – größe": {"role": "quasi"}, "person_id – größe": {"role": "identifier"}}
+    release = gpuanon.protect(table, {"columns": columns, "mask": [{"method": "microaggregation", "k": 3}]}, rng=KEY)
+    assert "age – größe" in release.data.column_names
+    assert "person_id – größe" not in release.data.column_names
+
+
+def test_a_million_categories_are_refused_with_advice():
+    table = pa.table({"zip": [f"{i:06d}" for i in range(5000)], "age": list(range(5000))})
+    rules = {"columns": {"zip": {"role": "quasi"}}, "mask": [{"method": "microaggregation", "k": 3}]}
+    with pytest.raises(GpuanonError, match=r"'zip': 5000 levels.*\n.*ordinal") as caught:
+        gpuanon.protect(table, rules, rng=KEY)
+    assert "000017" not in str(caught.value)
+
+
+# In parts as in memory: what a run in parts once refused.
+
+
+def test_an_automatic_target_is_chosen_in_parts_as_in_memory(tmp_path):
+    everyone = registry(3000)
+    mask = {"method": "pica", "target": "auto"}
+    sample, reference = everyone.slice(0, 1500), everyone.slice(1500)
+    expected = gpuanon.protect(sample, recipe(mask), rng=KEY, backend="numpy", reference=reference)
+    released, link, manifest = in_parts(
+        tmp_path, sample, recipe(mask), key=gpuanon.Key(KEY), reference=Table.of(reference)
+    )
+    assert manifest["mask"] == expected.manifest["mask"]
+    assert released.equals(expected.data)
+    assert np.array_equal(link, expected.link)
+    with pytest.raises(RecipeError, match="--reference"):
+        in_parts(tmp_path, sample, recipe(mask), name="without")
+    assert not list(tmp_path.glob(".without*"))
+
+
+@pytest.mark.parametrize("first", ["suppress", "synthetic-rows"])
+def test_several_masks_in_parts_are_those_in_memory(tmp_path, first):
+    masks = [
+        {"method": first, "k": 8, "columns": ["sex", "education", "smoker"]},
+        MASKS["microaggregation"] | {"columns": ["age", "income"]},
+        MASKS["permute"] | {"columns": ["admission"]},
+    ]
+    chain = recipe("permute") | {"mask": masks}
+    expected = gpuanon.protect(registry(), chain, rng=KEY, backend="numpy")
+    released, link, manifest = in_parts(tmp_path, registry(), chain, key=gpuanon.Key(KEY))
+    assert released.equals(expected.data)
+    assert np.array_equal(link, expected.link)
+    assert manifest["guarantee"] == expected.manifest["guarantee"]
+    for name in ("rows_in", "rows_out", "rows_added", "rows_dropped"):
+        assert manifest[name] == expected.manifest[name]
+    assert manifest["rows_out"] != manifest["rows_in"]
+    assert [guarantee["k"] for guarantee in manifest["guarantee"]] == [8, 4, 4]
+
+
+def test_the_command_line_takes_a_link_a_reference_and_limits_in_parts(tmp_path):
+    everyone = registry(600)
+    source = written(tmp_path, divided(everyone.slice(0, 300), 3))
+    pq.write_table(everyone.slice(300), tmp_path / "reference.parquet")
+    rules = recipe("microaggregation", limits={"k_anonymity": 4, "reference_standard": 1e-300})
+    (tmp_path / "recipe.json").write_text(json.dumps(rules))
+    (tmp_path / "key").write_bytes(KEY)
+    common = {"backend": "numpy", "key_file": tmp_path / "key", "reference": tmp_path / "reference.parquet"}
+    results = {}
+    for name, how in {"memory": None, "parts": InParts(workers=0, cell=10**6)}.items():
+        results[name] = protect_file(
+            source, tmp_path / "recipe.json", tmp_path / f"{name}.parquet", link=tmp_path / f"{name}.csv",
+            in_parts=how, **common,
+        )  # fmt: skip
+    assert results["memory"]["guarantee"] == results["parts"]["guarantee"]
+    one, other = (pq.read_table(tmp_path / f"{name}.parquet") for name in results)
+    assert one.equals(other)
+    assert np.array_equal(*(read_link(tmp_path / f"{name}.csv") for name in results))
+    measured = [json.loads((tmp_path / f"{name}.parquet.manifest.json").read_text())["measured"] for name in results]
+    assert measured[0] == measured[1]
+
+
+# The order of the rows.
+
+
+def shared_order(one, other):
+    """Share of neighbours in one link that are neighbours in the other: 2 / n by chance."""
+    pairs = [set(map(tuple, np.sort(np.stack([link[:-1], link[1:]], axis=1), axis=1))) for link in (one, other)]
+    return len(pairs[0] & pairs[1]) / len(pairs[0])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"mask": [MASKS["permute"] | {"k": 5}]},
+        {"mask": [MASKS["noise"]]},
+        {"nulls": "category"},
+        {"limits": {"k_anonymity": 1}},
+        {"mask": [MASKS["permute"], MASKS["noise"]]},
+    ],
+)
+def test_two_recipes_under_one_key_share_no_order_of_rows(change):
+    one = gpuanon.protect(registry(), recipe("permute"), rng=KEY, backend="numpy").link
+    other = gpuanon.protect(registry(), recipe("permute") | change, rng=KEY, backend="numpy").link
+    assert shared_order(one, other) < 0.05
+    assert (one == other).mean() < 0.05
+
+
+def test_two_tables_under_one_key_share_no_order_of_rows():
+    table = registry()
+    one = gpuanon.protect(table, recipe("permute"), rng=KEY, backend="numpy").link
+    changed = table.set_column(
+        table.column_names.index("cost"), "cost", pa.array([*table["cost"].to_pylist()[:-1], 12345.0])
+    )
+    other = gpuanon.protect(changed, recipe("permute"), rng=KEY, backend="numpy").link
+    assert shared_order(one, other) < 0.05
+
+
+def test_the_division_into_cells_changes_the_order_of_rows(tmp_path):
+    _, one, _ = in_parts(tmp_path, registry(600), "permute", name="one")
+    _, other, _ = in_parts(tmp_path, registry(600), "permute", name="other", cell_rows=100)
+    assert shared_order(one, other) < 0.05
+
+
+def test_the_same_inputs_give_the_same_order_whatever_the_kind_of_dataframe():
+    table = registry()
+    links = [
+        gpuanon.protect(data, recipe("permute"), rng=KEY, backend="numpy").link
+        for data in (table, table, pa.concat_tables([table.slice(0, 100), table.slice(100)]))
+    ]
+    assert np.array_equal(links[0], links[1])
+    assert np.array_equal(links[0], links[2])
+
+
+def test_release_parts_hold_rows_of_every_cell(tmp_path, monkeypatch):
+    monkeypatch.setattr("gpuanon.running.pipeline.RELEASE_PART_ROWS", 100)
+    source = written(tmp_path, [registry(600)])
+    manifest = protected(source, tmp_path / "release", "microaggregation", cell_rows=150, link=tmp_path / "link.csv")
+    files = sorted((tmp_path / "release").iterdir())
+    assert len(files) == 6
+    link = read_link(tmp_path / "link.csv")
+    assert sorted(link) == list(range(600))
+    assert manifest["rows_out"] == 600
+    original = registry(600).take(pa.array(link))
+    assert pq.read_table(tmp_path / "release")["cost"].to_pylist() == original["cost"].to_pylist()
+    ends = np.cumsum([pq.read_metadata(file).num_rows for file in files])
+    spans = [np.ptp(part) for part in np.split(link, ends[:-1])]
+    assert min(spans) > 500

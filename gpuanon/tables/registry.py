@@ -66,6 +66,12 @@ income      = { role = "quasi", transform = "log" }
 admission   = { role = "quasi" }
 diagnosis   = { role = "sensitive" }
 cost        = { role = "sensitive", transform = "log1p" }
+smoker      = { role = "other" }
+bmi         = { role = "other" }
+systolic    = { role = "other" }
+cholesterol = { role = "other" }
+hba1c       = { role = "other" }
+visits      = { role = "other" }
 
 [[mask]]
 method = "microaggregation"

@@ -28,7 +28,7 @@ COLUMNS = {
     "zip": {"role": "quasi"},
     "cost": {"role": "sensitive"},
 }
-RULES = {"columns": COLUMNS, "mask": [{"method": "microaggregation", "k": 3}], "nulls": "indicator"}
+RULES = {"columns": COLUMNS, "others": "keep", "mask": [{"method": "microaggregation", "k": 3}], "nulls": "indicator"}
 
 
 def people(rows: int = 90) -> pa.Table:

@@ -19,6 +19,7 @@ from gpuanon.faces import cli
 from tests.support.every import registry
 
 RECIPE = """
+others = "keep"
 nulls = "indicator"
 [columns]
 person_id = { role = "identifier" }

@@ -326,6 +326,7 @@ def numbers_with_both_zeros():
 def test_a_masked_column_has_no_negative_zeros():
     rules = {
         "columns": {"x": {"role": "quasi"}, "y": {"role": "quasi"}},
+        "others": "keep",
         "mask": [{"groups": {"use": "whole"}, "basis": {"use": "identity"}, "operation": {"use": "centroid"}}],
     }
     released = gpuanon.protect(numbers_with_both_zeros(), rules, rng=KEY, backend="numpy").data
@@ -338,7 +339,7 @@ def test_no_mask_releases_a_negative_zero_that_was_not_there(mask):
     rng = np.random.default_rng(3)
     table = registry().append_column("z", pa.array(np.where(rng.random(300) < 0.5, -1e-320, rng.normal(size=300))))
     rules = recipe(mask)
-    rules["columns"] = rules["columns"] | {"z": {"role": "quasi"}}
+    rules["columns"] = rules["columns"] | {"z": {"role": "quasi", "keep": "columns" in MASKS[mask]}}
     released = gpuanon.protect(table, rules, rng=KEY, backend="numpy").data
     for column in released.columns:
         if pa.types.is_floating(column.type):
@@ -348,7 +349,7 @@ def test_no_mask_releases_a_negative_zero_that_was_not_there(mask):
 
 @pytest.mark.parametrize("method", ["suppress", "synthetic-rows"])
 def test_zeros_of_either_sign_are_different_classes_where_rows_are_not_changed(method):
-    rules = {"columns": {"x": {"role": "quasi"}}, "mask": [{"method": method, "k": 5}]}
+    rules = {"columns": {"x": {"role": "quasi"}}, "others": "keep", "mask": [{"method": method, "k": 5}]}
     table = pa.table({"x": [0.0] * 7 + [-0.0] * 3 + [1.0] * 5})
     release = gpuanon.protect(table, rules, rng=KEY, backend="numpy")
     released = release.data["x"].to_numpy()
@@ -392,7 +393,7 @@ def test_a_file_that_is_written_otherwise_than_it_was_checked_is_refused(tmp_pat
             return lambda table: put(changed(table))
 
         monkeypatch.setattr(module.io.Writing, "stream", stream)
-    rules = recipe("microaggregation") | {"mask": [MASKS["microaggregation"] | {"columns": ["age", "income"]}]}
+    rules = recipe(MASKS["microaggregation"] | {"columns": ["age", "income"]})
     if run == "memory":
         made = gpuanon.protect(registry(120), rules, rng=KEY, backend="numpy")
         with pytest.raises(GuaranteeError, match=r"is shared by 1 released records, fewer than k = 4"):
@@ -428,7 +429,7 @@ def test_a_writer_that_rounds_may_only_make_classes_larger(tmp_path):
 
 def test_a_later_mask_takes_an_earlier_promise_away():
     masks = [{"method": "microaggregation", "k": 4, "columns": ["age"]}, {"method": "noise", "columns": ["age"]}]
-    release = gpuanon.protect(registry(120), recipe("noise") | {"mask": masks}, rng=KEY, backend="numpy")
+    release = gpuanon.protect(registry(120), recipe(*masks), rng=KEY, backend="numpy")
     (guarantee,) = release.manifest["guarantee"]
     assert guarantee["k"] is None
     assert guarantee["verified"] is None
@@ -440,7 +441,7 @@ def test_promises_on_different_columns_stand_side_by_side():
         {"method": "microaggregation", "k": 4, "columns": ["age"]},
         {"method": "microaggregation", "k": 6, "columns": ["income"]},
     ]
-    release = gpuanon.protect(registry(120), recipe("noise") | {"mask": masks}, rng=KEY, backend="numpy")
+    release = gpuanon.protect(registry(120), recipe(*masks), rng=KEY, backend="numpy")
     assert [guarantee["k"] for guarantee in release.manifest["guarantee"]] == [4, 6]
     assert all("is shared by at least" in guarantee["statement"] for guarantee in release.manifest["guarantee"])
 
@@ -452,7 +453,7 @@ def test_rows_that_a_later_mask_drops_break_an_earlier_promise():
         {"method": "suppress", "k": 30, "columns": ["education", "sex"]},
     ]
     with pytest.raises(GuaranteeError, match="fewer than k = 4"):
-        gpuanon.protect(registry(300), recipe("noise") | {"mask": masks}, rng=KEY, backend="numpy")
+        gpuanon.protect(registry(300), recipe(*masks), rng=KEY, backend="numpy")
 
 
 # Nulls that match every value.
@@ -483,6 +484,7 @@ def test_records_stay_compatible_with_k_where_a_null_is_any_value(tmp_path, meth
     rules = {
         "columns": {name: {"role": "quasi"} for name in "abc"},
         "nulls": "wildcard",
+        "others": "keep",
         "mask": [{"method": method, "k": k}],
     }
     table = with_gaps()
@@ -505,6 +507,7 @@ def test_records_that_are_compatible_with_too_few_are_refused(monkeypatch, metho
     rules = {
         "columns": {name: {"role": "quasi"} for name in "abc"},
         "nulls": "wildcard",
+        "others": "keep",
         "mask": [{"method": method, "k": 8}],
     }
     with pytest.raises(GuaranteeError, match="fewer than k = 8"):

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from gpuanon.running.verify import verify
 from rich.console import Console
 
 import gpuanon
@@ -22,7 +21,7 @@ from tests.support.every import recipe, registry
 from tests.support.groups import census, information_loss
 from tests.support.running import KEY, as_rows, masked, protected, verify, with_value, written
 
-NUMBERS = {"columns": {name: {"role": "quasi"} for name in "xy"}}
+NUMBERS = {"columns": {name: {"role": "quasi"} for name in "xy"}, "others": "keep"}
 
 
 def numbers(rows=200, seed=0):
@@ -31,7 +30,7 @@ def numbers(rows=200, seed=0):
 
 
 def release_of(table, rules=None, **mask):
-    rules = (rules or NUMBERS) | {"mask": [{"method": "microaggregation", "k": 5, **mask}]}
+    rules = (rules or NUMBERS) | {"others": "keep", "mask": [{"method": "microaggregation", "k": 5, **mask}]}
     return gpuanon.protect(table, rules, rng=KEY, backend="numpy")
 
 
@@ -64,7 +63,7 @@ def test_the_command_line_says_what_each_grouping_is(capsys, monkeypatch):
 @pytest.mark.parametrize("groups", MICRO_GROUPS)
 def test_the_named_method_is_the_free_combination(groups):
     table = numbers()
-    free = NUMBERS | {"mask": [{"groups": {"use": groups, "k": 5}, "operation": {"use": "centroid"}}]}
+    free = NUMBERS | {"others": "keep", "mask": [{"groups": {"use": groups, "k": 5}, "operation": {"use": "centroid"}}]}
     combined = gpuanon.protect(table, free, rng=KEY, backend="numpy")
     named = release_of(table, groups=groups)
     assert as_rows(named.data).equals(as_rows(combined.data))  # another recipe, another order of rows
@@ -88,7 +87,10 @@ def test_the_named_method_is_the_free_combination(groups):
     ],
 )
 def test_a_parameter_that_does_not_apply_is_refused_by_name(groups, parameter, value):
-    rules = NUMBERS | {"mask": [{"method": "microaggregation", "k": 5, "groups": groups, parameter: value}]}
+    rules = NUMBERS | {
+        "others": "keep",
+        "mask": [{"method": "microaggregation", "k": 5, "groups": groups, parameter: value}],
+    }
     allowed = "know euclidean only" if parameter == "metric" else "only to mdav"
     if parameter == "refine" or groups == "fuzzy":
         allowed = allowed.replace("mdav", "mdav, k-member")
@@ -121,14 +123,14 @@ def test_parameters_that_apply_are_in_the_manifest_as_they_were(groups):
 def test_combinations_that_mean_nothing_are_refused(changes, fault):
     mask = {"groups": {"use": "univariate", "k": 5}, "operation": {"use": "centroid"}} | changes
     with pytest.raises(RecipeError, match=re.escape(fault)):
-        Recipe.load(NUMBERS | {"mask": [mask]})
+        Recipe.load(NUMBERS | {"others": "keep", "mask": [mask]})
 
 
 @pytest.mark.parametrize("groups", ["first-axis", "fuzzy", "spanning-tree"])
 @pytest.mark.parametrize("operation", ["resample", "permute", "dither"])
 def test_groups_of_records_serve_other_operations(groups, operation):
     mask = {"groups": {"use": groups, "k": 5}, "operation": {"use": operation}}
-    release = gpuanon.protect(numbers(120), NUMBERS | {"mask": [mask]}, rng=KEY, backend="numpy")
+    release = gpuanon.protect(numbers(120), NUMBERS | {"others": "keep", "mask": [mask]}, rng=KEY, backend="numpy")
     (guarantee,) = release.manifest["guarantee"]
     assert guarantee["smallest_group"] >= 5
     assert guarantee["k"] == 5

@@ -122,14 +122,16 @@ def test_columns_that_cannot_be_masked_are_named(change, message):
 def test_names_with_spaces_and_unicode_are_names():
     table = registry(60).rename_columns([f"{name} – größe" for name in registry(60).column_names])
     columns = {"age – größe": {"role": "quasi"}, "person_id – größe": {"role": "identifier"}}
-    release = gpuanon.protect(table, {"columns": columns, "mask": [{"method": "microaggregation", "k": 3}]}, rng=KEY)
+    release = gpuanon.protect(
+        table, {"columns": columns, "others": "keep", "mask": [{"method": "microaggregation", "k": 3}]}, rng=KEY
+    )
     assert "age – größe" in release.data.column_names
     assert "person_id – größe" not in release.data.column_names
 
 
 def test_a_million_categories_are_refused_with_advice():
     table = pa.table({"zip": [f"{i:06d}" for i in range(5000)], "age": list(range(5000))})
-    rules = {"columns": {"zip": {"role": "quasi"}}, "mask": [{"method": "microaggregation", "k": 3}]}
+    rules = {"columns": {"zip": {"role": "quasi"}}, "others": "keep", "mask": [{"method": "microaggregation", "k": 3}]}
     with pytest.raises(GpuanonError, match=r"'zip': 5000 levels.*\n.*ordinal") as caught:
         gpuanon.protect(table, rules, rng=KEY)
     assert "000017" not in str(caught.value)
@@ -161,7 +163,7 @@ def test_several_masks_in_parts_are_those_in_memory(tmp_path, first):
         MASKS["microaggregation"] | {"columns": ["age", "income"]},
         MASKS["permute"] | {"columns": ["admission"]},
     ]
-    chain = recipe("permute") | {"mask": masks}
+    chain = recipe(*masks)
     expected = gpuanon.protect(registry(), chain, rng=KEY, backend="numpy")
     released, link, manifest = in_parts(tmp_path, registry(), chain, key=gpuanon.Key(KEY))
     assert released.equals(expected.data)
@@ -207,11 +209,11 @@ def shared_order(one, other):
 @pytest.mark.parametrize(
     "change",
     [
-        {"mask": [MASKS["permute"] | {"k": 5}]},
-        {"mask": [MASKS["noise"]]},
+        {"others": "keep", "mask": [MASKS["permute"] | {"k": 5}]},
+        {"others": "keep", "mask": [MASKS["noise"]]},
         {"nulls": "category"},
         {"limits": {"k_anonymity": 1}},
-        {"mask": [MASKS["permute"], MASKS["noise"]]},
+        {"others": "keep", "mask": [MASKS["permute"], MASKS["noise"]]},
     ],
 )
 def test_two_recipes_under_one_key_share_no_order_of_rows(change):

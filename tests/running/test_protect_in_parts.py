@@ -167,7 +167,7 @@ def test_cells_keep_the_guarantee(tmp_path):
 def test_masks_follow_each_other(tmp_path):
     masks = [MASKS["microaggregation"] | {"columns": ["age", "income"]}, MASKS["permute"] | {"columns": ["sex"]}]
     table = registry()
-    chain = recipe("permute") | {"mask": masks}
+    chain = recipe(*masks)
     released, _, manifest = in_parts(tmp_path, table, chain)
     expected = gpuanon.protect(table, chain, rng=KEY, backend="numpy")
     assert released.equals(expected.data)
@@ -279,6 +279,7 @@ def test_equal_rows_are_divided_at_random(tmp_path):
     table = pa.table({"x": np.repeat([0.0, 1.0], [1900, 100]), "y": np.arange(2000)})
     rules = {
         "columns": {"x": {"role": "quasi"}, "y": {"role": "other"}},
+        "others": "keep",
         "mask": [{"method": "microaggregation", "k": 5}],
     }
     seen = []
@@ -309,7 +310,7 @@ def test_files_are_removed_when_no_task_needs_them(tmp_path):
         most = max(most, len(kinds))
         return results
 
-    protected(source, output, recipe("permute") | {"mask": masks}, workers=watching)
+    protected(source, output, recipe(*masks), workers=watching)
     assert most == 2
     assert not work_path(output).exists()
 

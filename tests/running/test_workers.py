@@ -138,7 +138,7 @@ def test_a_dask_dataframe_goes_in_and_comes_out(client, table, tmp_path):
 
     frame = dd.from_pandas(table.select(["age", "visits", "bmi", "cost"]).to_pandas(), npartitions=3)
     columns = {"age": {"role": "quasi"}, "visits": {"role": "quasi"}, "bmi": {"role": "quasi"}}
-    rules = {"columns": columns, "mask": [{"method": "microaggregation", "k": 5}]}
+    rules = {"columns": columns, "others": "keep", "mask": [{"method": "microaggregation", "k": 5}]}
     released = on_dask.protect(frame, rules, client=client, rng=KEY, scratch=tmp_path).compute()
     assert released.groupby(list(columns)).size().min() >= 5
     assert sorted(released["cost"]) == sorted(table["cost"].to_pylist())
@@ -297,6 +297,7 @@ def test_other_formats_are_read_piece_by_piece(client, table, tmp_path):
     pa.csv.write_csv(plain, tmp_path / "registry.csv")
     rules = {
         "columns": {"age": {"role": "quasi"}, "visits": {"role": "quasi"}},
+        "others": "keep",
         "mask": [{"method": "distribution-preserving", "dither": "permute", "k": 5}],
     }
     on_dask.protect(tmp_path / "registry.csv", rules, tmp_path / "release.csv", client=client, rng=KEY, cell=300)

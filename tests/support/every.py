@@ -53,14 +53,16 @@ MASKS: dict[str, dict[str, Any]] = {
 }
 
 
-def recipe(mask: str | dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """A recipe for the small registry with one mask."""
-    chosen = MASKS[mask] if isinstance(mask, str) else mask
+def recipe(*masks: str | dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """A recipe for the small registry with one mask or several; quasi-identifiers that none changes are kept."""
+    chosen = [MASKS[mask] if isinstance(mask, str) else mask for mask in masks]
+    masked = [mask.get("columns", "quasi") for mask in chosen]
+    whole = next((columns for columns in masked if isinstance(columns, str)), None)
     return {
-        "columns": kept_but(chosen.get("columns", "quasi"), changes.pop("columns", COLUMNS)),
+        "columns": kept_but(whole or [name for columns in masked for name in columns], changes.pop("columns", COLUMNS)),
         "others": "keep",
         "nulls": "indicator",
-        "mask": [chosen],
+        "mask": chosen,
         **changes,
     }
 

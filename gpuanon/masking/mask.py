@@ -23,7 +23,7 @@ from gpuanon.masking.contract import Changed, Moved, Outcome, Placement, Recoded
 from gpuanon.masking.methods.combination import Combination
 from gpuanon.masking.view import View, view_of, wanted
 from gpuanon.tables import released
-from gpuanon.tables.encoding import Encoding
+from gpuanon.tables.encoding import Encoding, refuse_nulls
 from gpuanon.tables.hierarchy import Hierarchy
 from gpuanon.tables.rows import Rows, added_records
 from gpuanon.tables.schema import Nulls, Schema
@@ -71,6 +71,8 @@ class Mask:
         columns = masked_columns(combination, schema)
         response = tuple(name for name in needed_columns(combination, schema) if name not in columns)
         sights = wanted(combination)
+        if nulls == "refuse":
+            refuse_nulls(summary.select(columns))
         if "points" in sights:
             encoding = Encoding.from_summary(summary.select(columns), schema, nulls, combination.basis.categories)
             encoding.check()

@@ -79,7 +79,7 @@ class Encoding:
         max_levels : more levels of one category are refused by `encode`
         """
         if nulls == "refuse":
-            _refuse_nulls(summary)
+            refuse_nulls(summary)
         codecs: list[Codec] = []
         for name, found in summary.columns.items():
             column = schema[name]
@@ -162,7 +162,7 @@ class Encoding:
             )
 
 
-def _refuse_nulls(summary: Summary) -> None:
+def refuse_nulls(summary: Summary) -> None:
     """Name every column with nulls."""
     faults = [
         f"column {name!r}: {s.nulls} of {summary.rows} rows are null" for name, s in summary.columns.items() if s.nulls

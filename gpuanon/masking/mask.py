@@ -6,7 +6,7 @@ device in one matrix of points, or one of codes, and what changed comes back in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +19,7 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
 from gpuanon.errors import BackendError, RecipeError
 from gpuanon.masking.claims import Claim, RowsAccounted, Trace
-from gpuanon.masking.contract import Changed, Moved, Outcome, Placement, Recoded, Summary
+from gpuanon.masking.contract import Changed, Moved, NewColumn, Outcome, Placement, Recoded, Summary
 from gpuanon.masking.methods.combination import Combination
 from gpuanon.masking.view import View, view_of, wanted
 from gpuanon.tables import released
@@ -196,7 +196,8 @@ class Mask:
             columns = {name: {name: series} for name, series in decoded.items()}
         else:
             assert isinstance(outcome, Recoded)
-            columns = released.recoded(rows.table, self.released_schema, self.columns, outcome.columns, view.values)
+            coded = _codes_on_host(outcome.columns)
+            columns = released.recoded(rows.table, self.released_schema, self.columns, coded, view.values)
         fill = key.draws(records[-outcome.added :], f"{stream}/fill") if outcome.added else None
         table = released.assemble(rows.table, self.columns, columns, got.rows, fill)
         sizes = [part.sizes for part in groups]
@@ -254,6 +255,15 @@ def _values_with(values: Array, beside: dict[str, Array]) -> tuple[Host, dict[st
     got = {name: whole[:, values.shape[1] + at].astype(np.int64) for at, name in enumerate(fitting)}
     got |= {name: to_host(array) for name, array in beside.items() if name not in fitting}
     return whole[:, : values.shape[1]], {name: got[name] for name in beside}
+
+
+def _codes_on_host(columns: Sequence[NewColumn]) -> list[NewColumn]:
+    """The codes of all new columns, in one transfer; sets of values are few and come one by one."""
+    xp = namespace(columns[0].codes)
+    if xp is np:
+        return list(columns)
+    codes = to_host(xp.stack([column.codes for column in columns]))
+    return [replace(column, codes=own) for column, own in zip(columns, codes, strict=True)]
 
 
 def _side_by_side(outcomes: list[Outcome]) -> Changed:

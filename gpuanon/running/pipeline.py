@@ -177,8 +177,10 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
     for number in range(len(run.recipe.mask)):
         step, state = _step(run, number, state, schema, reference)
         steps.append(step)
-    if state.rows == 0:
-        raise GuaranteeError("no row is left to be released; nothing was written", hint="a smaller k keeps more rows")
+        if state.rows == 0:
+            raise GuaranteeError(
+                "no row is left to be released; nothing was written", hint="a smaller k keeps more rows"
+            )
     names = tuple(part.name for part in state.parts if isinstance(part, StoredPart))
     assemble = partial(tasks.assemble, store=run.store, names=names, key=run.key, stream=f"row order/{state.salt}")
     _check_rows(state.rows, sum(run.stage("assemble", assemble, range(state.release_parts))))

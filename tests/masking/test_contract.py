@@ -62,7 +62,7 @@ def test_parts_of_every_kind_are_found():
 
 
 OTHER_MEANINGS = {
-    "gpuanon.running.assess": {"whole"},  # a measure that wants all rows at once
+    "gpuanon.running.assess": {"sample"},  # what a measure may be given
     "gpuanon.masking.mask": {"classes"},  # how rows are seen, as for the next two
     "gpuanon.masking.view": {"classes"},
     "gpuanon.masking.contract": {"classes"},

@@ -19,7 +19,7 @@ import numpy as np
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend
 from gpuanon.arrays.rng import Key
-from gpuanon.errors import GuaranteeError, InputError
+from gpuanon.errors import GuaranteeError, InputError, RecipeError
 from gpuanon.masking.claims import Claim, Counted, Guarantee, no_promise
 from gpuanon.masking.contract import Summary
 from gpuanon.masking.mask import Mask, check_backend, masked_columns, needed_columns
@@ -171,7 +171,7 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
         raise InputError("the table has no rows", hint="there is nothing to mask")
     for mask in run.recipe.mask:
         check_backend(mask.combination(), run.backend)
-        masked_columns(mask.combination(), schema)  # refuses identifiers by name
+    _check_columns(run.recipe, schema)
     state = _State(list(parts), schema.without(schema.identifiers), rows)
     steps: list[Step] = []
     for number in range(len(run.recipe.mask)):
@@ -201,6 +201,21 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
     )
     done.conclude(done.smallest)
     return done
+
+
+def _check_columns(recipe: Recipe, schema: Schema) -> None:
+    """Refuse columns that cannot be masked: identifiers, and those in whose place an earlier mask released others."""
+    for number, mask in enumerate(recipe.mask):
+        combination = mask.combination()
+        columns = needed_columns(combination, schema)
+        gone = [name for name in columns if schema[name].released_names != (name,)]
+        if gone:
+            raise RecipeError(
+                f"mask.{number}: columns: an earlier mask releases others in place of {', '.join(map(repr, gone))}",
+                hint="mask a column before it is released as an interval, or name this mask's columns",
+            )
+        masked = masked_columns(combination, schema)
+        schema = schema.read_as({name: combination.operation.reading(schema[name].kind) for name in masked})
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ class Mask:
     @property
     def released_schema(self) -> Schema:
         """The schema of what is released."""
-        return self.schema.read_as({name: self.combination.operation.reading(k) for name, k in self._kinds().items()})
+        return released_schema(self.combination, self.schema)
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -210,9 +210,6 @@ class Mask:
         )
         return Masked(Rows(table, records), trace, outcome.facts)
 
-    def _kinds(self) -> dict[str, Any]:
-        return {name: self.schema[name].kind for name in self.columns}
-
 
 @dataclass(frozen=True, repr=False)
 class _Downloaded:
@@ -285,6 +282,12 @@ def needed_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
     """The columns that a mask has to know: those that it changes, and sensitive ones that take part in its grouping."""
     columns = masked_columns(combination, schema)
     return columns + tuple(name for name in schema.sensitive if combination.response_weight and name not in columns)
+
+
+def released_schema(combination: Combination, schema: Schema) -> Schema:
+    """The schema of what a mask releases."""
+    kinds: dict[str, Any] = {name: schema[name].kind for name in masked_columns(combination, schema)}
+    return schema.read_as({name: combination.operation.reading(kind) for name, kind in kinds.items()})
 
 
 def masked_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from gpuanon.arrays.rng import Key
 from gpuanon.errors import GuaranteeError, InputError, RecipeError
 from gpuanon.masking.claims import Claim, Counted, Guarantee, no_promise
 from gpuanon.masking.contract import Summary
-from gpuanon.masking.mask import Mask, check_backend, masked_columns, needed_columns
+from gpuanon.masking.mask import Mask, check_backend, masked_columns, needed_columns, released_schema
 from gpuanon.masking.methods.catalogue import AnyMask
 from gpuanon.numerics.cut_tree import grow, unite
 from gpuanon.recipe import Recipe
@@ -214,8 +214,7 @@ def _check_columns(recipe: Recipe, schema: Schema) -> None:
                 f"mask.{number}: columns: an earlier mask releases others in place of {', '.join(map(repr, gone))}",
                 hint="mask a column before it is released as an interval, or name this mask's columns",
             )
-        masked = masked_columns(combination, schema)
-        schema = schema.read_as({name: combination.operation.reading(schema[name].kind) for name in masked})
+        schema = released_schema(combination, schema)
 
 
 @dataclass(frozen=True)

@@ -48,10 +48,10 @@ def loss(X: Any, groups: Any) -> float:
 def stages(X: Any, k: int, use: str, block: int, refined: bool) -> tuple[dict[str, Any], Any]:
     """Seconds of each stage, and the groups."""
     from gpuanon.arrays.partition import Partition, segment_means
-    from gpuanon.masking.groups.blocks import blocks
     from gpuanon.masking.groups.kmember import kmember
     from gpuanon.masking.groups.mdav import mdav
     from gpuanon.masking.groups.refine import refine
+    from gpuanon.numerics.median_blocks import blocks
 
     times: dict[str, Any] = {}
 

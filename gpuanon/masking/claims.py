@@ -280,12 +280,12 @@ class DrawnFromMixture(_Drawn):
         return f"the values of {names} in a released record were drawn from {where}"
 
     def conclude(self, evidence: Evidence, smallest: Mapping[Counted, int]) -> Guarantee:
-        mixed_groups = evidence.minima.get("groups_in_block", 0)
+        guarantee = super().conclude(evidence, smallest)
         require(
-            mixed_groups > 1 or evidence.sums["groups"] == 1,
+            evidence.minima.get("groups_in_block", 0) > 1 or evidence.sums["groups"] == 1,
             "a block holds one group, so that no groups were mixed there",
         )
-        return super().conclude(evidence, smallest)
+        return guarantee
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ device in one matrix of points, or one of codes, and what changed comes back in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +19,7 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
 from gpuanon.errors import BackendError, RecipeError
 from gpuanon.masking.claims import Claim, RowsAccounted, Trace
-from gpuanon.masking.contract import Changed, Moved, Outcome, Placement, Recoded, Summary
+from gpuanon.masking.contract import Changed, Moved, NewColumn, Outcome, Placement, Recoded, Summary
 from gpuanon.masking.methods.combination import Combination
 from gpuanon.masking.view import View, view_of, wanted
 from gpuanon.tables import released
@@ -96,7 +96,7 @@ class Mask:
     @property
     def released_schema(self) -> Schema:
         """The schema of what is released."""
-        return self.schema.read_as({name: self.combination.operation.reading(k) for name, k in self._kinds().items()})
+        return released_schema(self.combination, self.schema)
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -197,7 +197,8 @@ class Mask:
             columns = {name: {name: series} for name, series in decoded.items()}
         else:
             assert isinstance(outcome, Recoded)
-            columns = released.recoded(rows.table, self.released_schema, self.columns, outcome.columns, view.values)
+            coded = _codes_on_host(outcome.columns)
+            columns = released.recoded(rows.table, self.released_schema, self.columns, coded, view.values)
         fill = key.draws(records[-outcome.added :], f"{stream}/fill") if outcome.added else None
         table = released.assemble(rows.table, self.columns, columns, got.rows, fill)
         sizes = [part.sizes for part in groups]
@@ -211,9 +212,6 @@ class Mask:
             minima=outcome.minima,
         )
         return Masked(Rows(table, records), trace, outcome.facts)
-
-    def _kinds(self) -> dict[str, Any]:
-        return {name: self.schema[name].kind for name in self.columns}
 
 
 @dataclass(frozen=True, repr=False)
@@ -259,6 +257,15 @@ def _values_with(values: Array, beside: dict[str, Array]) -> tuple[Host, dict[st
     return whole[:, : values.shape[1]], {name: got[name] for name in beside}
 
 
+def _codes_on_host(columns: Sequence[NewColumn]) -> list[NewColumn]:
+    """The codes of all new columns, in one transfer; sets of values are few and come one by one."""
+    xp = namespace(columns[0].codes)
+    if xp is np:
+        return list(columns)
+    codes = to_host(xp.stack([column.codes for column in columns]))
+    return [replace(column, codes=own) for column, own in zip(columns, codes, strict=True)]
+
+
 def _side_by_side(outcomes: list[Outcome]) -> Changed:
     """The outcomes of single columns as one."""
     values = [outcome.values for outcome in outcomes if isinstance(outcome, Changed)]
@@ -278,6 +285,12 @@ def needed_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
     """The columns that a mask has to know: those that it changes, and sensitive ones that take part in its grouping."""
     columns = masked_columns(combination, schema)
     return columns + tuple(name for name in schema.sensitive if combination.response_weight and name not in columns)
+
+
+def released_schema(combination: Combination, schema: Schema) -> Schema:
+    """The schema of what a mask releases."""
+    kinds: dict[str, Any] = {name: schema[name].kind for name in masked_columns(combination, schema)}
+    return schema.read_as({name: combination.operation.reading(kind) for name, kind in kinds.items()})
 
 
 def masked_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:

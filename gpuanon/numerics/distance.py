@@ -259,3 +259,12 @@ def _launch(
         "distance", kernel, X, Y, _weights(X, metric), n, len(Y), d, run, *out,
         over=(rows, over), each=(threads, run), threads=threads, shared=shared, define=_define(metric),
     )  # fmt: skip
+
+
+def weighted(X: Array, metric: Metric) -> Array:
+    """`X` as contiguous floats; under the Euclidean metric its columns are scaled by the roots of the weights."""
+    xp = namespace(X)
+    X = xp.ascontiguousarray(X, dtype=X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
+    if metric.kind == "euclidean" and metric.weights is not None:
+        X = X * xp.asarray(np.sqrt(np.asarray(metric.weights, dtype=X.dtype)))
+    return X

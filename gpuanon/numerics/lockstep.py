@@ -13,9 +13,12 @@ import numpy as np
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.batches import even_batches, gather, scatter, tiles
 from gpuanon.arrays.partition import Batch, Partition
+from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
 
-__all__ = ["Affine", "centre", "even_batches", "gather", "random_order", "scatter", "sum_over_tiles"]
+__all__ = ["Affine", "centre", "even_batches", "gather", "random_order", "random_words", "scatter", "sum_over_tiles"]
+
+_CHUNK = 1 << 15
 
 
 def random_order(words: Array, valid: Array) -> Array:
@@ -28,6 +31,19 @@ def random_order(words: Array, valid: Array) -> Array:
     positions = xp.arange(words.shape[-1], dtype=np.uint64)
     keys = (xp.where(valid, words.astype(np.uint64), np.uint64(0xFFFFFFFF)) << np.uint64(32)) | positions
     return (xp.sort(keys, axis=-1) & np.uint64(0xFFFFFFFF)).astype(np.int64)
+
+
+def random_words(draws: Draws, rows: Array, count: int) -> Array:
+    """(b, count, length) uint32 of the records in `rows`, made in chunks on all cores when there are many."""
+    xp = namespace(rows)
+    flat = rows.reshape(-1)
+    out = xp.empty((count, len(flat)), dtype=np.uint32)
+
+    def work(at: int) -> None:
+        out[:, at : at + _CHUNK] = draws.take(flat[at : at + _CHUNK]).words(count).T
+
+    each(work, range(0, len(flat), _CHUNK))
+    return out.reshape(count, *rows.shape).transpose(1, 0, 2)
 
 
 def centre(Z: Array, valid: Array) -> tuple[Array, Array]:

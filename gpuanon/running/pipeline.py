@@ -19,10 +19,10 @@ import numpy as np
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend
 from gpuanon.arrays.rng import Key
-from gpuanon.errors import GuaranteeError, InputError
+from gpuanon.errors import GuaranteeError, InputError, RecipeError
 from gpuanon.masking.claims import Claim, Counted, Guarantee, no_promise
 from gpuanon.masking.contract import Summary
-from gpuanon.masking.mask import Mask, check_backend, masked_columns, needed_columns
+from gpuanon.masking.mask import Mask, check_backend, masked_columns, needed_columns, released_schema
 from gpuanon.masking.methods.catalogue import AnyMask
 from gpuanon.numerics.cut_tree import grow, unite
 from gpuanon.recipe import Recipe
@@ -171,14 +171,16 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
         raise InputError("the table has no rows", hint="there is nothing to mask")
     for mask in run.recipe.mask:
         check_backend(mask.combination(), run.backend)
-        masked_columns(mask.combination(), schema)  # refuses identifiers by name
+    _check_columns(run.recipe, schema)
     state = _State(list(parts), run.recipe.fit(schema), rows)
     steps: list[Step] = []
     for number in range(len(run.recipe.mask)):
         step, state = _step(run, number, state, schema, reference)
         steps.append(step)
-    if state.rows == 0:
-        raise GuaranteeError("no row is left to be released; nothing was written", hint="a smaller k keeps more rows")
+        if state.rows == 0:
+            raise GuaranteeError(
+                "no row is left to be released; nothing was written", hint="a smaller k keeps more rows"
+            )
     names = tuple(part.name for part in state.parts if isinstance(part, StoredPart))
     assemble = partial(tasks.assemble, store=run.store, names=names, key=run.key, stream=f"row order/{state.salt}")
     _check_rows(state.rows, sum(run.stage("assemble", assemble, range(state.release_parts))))
@@ -199,6 +201,20 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
     )
     done.conclude(done.smallest)
     return done
+
+
+def _check_columns(recipe: Recipe, schema: Schema) -> None:
+    """Refuse columns that cannot be masked: identifiers, and those in whose place an earlier mask released others."""
+    for number, mask in enumerate(recipe.mask):
+        combination = mask.combination()
+        columns = needed_columns(combination, schema)
+        gone = [name for name in columns if schema[name].released_names != (name,)]
+        if gone:
+            raise RecipeError(
+                f"mask.{number}: columns: an earlier mask releases others in place of {', '.join(map(repr, gone))}",
+                hint="mask a column before it is released as an interval, or name this mask's columns",
+            )
+        schema = released_schema(combination, schema)
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from gpuanon.arrays import kernels
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import BackendError, InputError
-from gpuanon.masking.groups.blocks import blocks
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.median_blocks import blocks
 from tests.cuda.fixtures import host
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.cuda.support.interpreter import Module

@@ -1,9 +1,10 @@
-"""The whole of `protect` on the stand-in for CuPy, for every method: the same release as NumPy's, the table uploaded
-once and the result downloaded once, and nothing else but scalars copied."""
+"""The whole of `protect` on the stand-in for CuPy, for every method: the same release as NumPy's, in memory and
+in parts, the table uploaded once and the result downloaded once, and nothing else but scalars copied."""
 
 from __future__ import annotations
 
-import sys
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from gpuanon.errors import BackendError
 from gpuanon.recipe import Recipe
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.support.every import MASKS, recipe, registry
+from tests.support.running import in_parts
 
 
 def assert_same_release(found: pa.Table, expected: pa.Table) -> None:
@@ -49,14 +51,28 @@ def rows_for(name: str) -> int:
 @pytest.fixture
 def brief_refinement(monkeypatch: pytest.MonkeyPatch) -> None:
     """One short turn on either device: the usual ones are too many to interpret."""
-    module = sys.modules["gpuanon.masking.groups.refine"]
+    module = import_module("gpuanon.masking.groups.refine")  # its package has a function of that name
     monkeypatch.setattr(module, "_STEPS", 6)
     monkeypatch.setattr(module, "_usual_turns", lambda groups: 1)
 
 
+USUAL = (2, 1)
+"""Uploads: the record numbers, and one matrix of everything that the parts see.  Downloads: one of all that changed."""
+
+TRANSFERS = {
+    "suppress": (3, 1),  # codes in place of points, and one hierarchy
+    "synthetic-rows": (6, 1),  # codes, and the values of columns that have more than a few: four tables of ancestors
+    "recode": (4, 1),  # codes and two hierarchies
+    "mondrian interval": (7, 1),  # points and codes, and four tables of ancestors
+    "copula": (5, 5),  # numbers and points to learn and again to sample, and the factor; sums, and the new points
+}
+
+ON_THE_DEVICE = [name for name in MASKS if name not in ON_THE_CPU_ONLY]
+
+
 @pytest.mark.usefixtures("brief_refinement")
-@pytest.mark.parametrize("name", [name for name in MASKS if name not in ON_THE_CPU_ONLY])
-def test_every_method_runs_on_the_device_with_one_upload_and_one_download(name: str) -> None:
+@pytest.mark.parametrize("name", ON_THE_DEVICE)
+def test_every_method_runs_on_the_device_with_few_transfers(name: str) -> None:
     data: Any = registry(rows_for(name))
     expected = gpuanon.protect(data, recipe(name), rng=7, backend="numpy")
     with fake_cupy() as cp:
@@ -64,8 +80,22 @@ def test_every_method_runs_on_the_device_with_one_upload_and_one_download(name: 
         uploads, downloads = cp.transfers.uploads, cp.transfers.downloads
     assert found.manifest["backend"] == "cupy"
     assert_same_release(found.data, expected.data)
-    assert len(uploads) == 1, uploads
-    assert len(downloads) == 1, downloads
+    assert np.array_equal(found.link, expected.link)
+    assert (len(uploads), len(downloads)) == TRANSFERS.get(name, USUAL), (uploads, downloads)
+
+
+@pytest.mark.usefixtures("brief_refinement")
+@pytest.mark.parametrize("name", ON_THE_DEVICE)
+def test_every_method_runs_on_the_device_in_parts(name: str, tmp_path: Path) -> None:
+    data: Any = registry(rows_for(name))
+    expected, link, _ = in_parts(tmp_path, data, name, name="host", cell_rows=rows_for(name) // 2)
+    with fake_cupy():
+        found, its_link, manifest = in_parts(
+            tmp_path, data, name, name="device", cell_rows=rows_for(name) // 2, backend="cupy"
+        )
+    assert manifest["backend"] == "cupy"
+    assert_same_release(found, expected)
+    assert np.array_equal(its_link, link)
 
 
 def test_these_run_on_the_cpu_only() -> None:

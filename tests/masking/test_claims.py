@@ -309,10 +309,13 @@ def test_evidence_of_cells_is_added_up_and_the_smallest_group_stands():
 
 def test_own_values_are_judged_over_all_cells():
     claim = DrawnFromGroup(4, (("x",),))
-    fair = Evidence({"groups": 100, "own_values": 100}, {"smallest_group": 4})
+    counts = {"groups": 100, "own_values": 100, "distinct_values": 400, "distinct_drawn": 260}
+    fair = Evidence(counts, {"smallest_group": 4})
     assert claim.conclude(fair, {}).verified is True
     with pytest.raises(GuaranteeError, match="151 records kept their own values"):
-        claim.conclude(replace(fair, sums={"groups": 100, "own_values": 151}), {})
+        claim.conclude(replace(fair, sums=counts | {"own_values": 151}), {})
+    with pytest.raises(GuaranteeError, match="150 different values were drawn of the 400"):
+        claim.conclude(replace(fair, sums=counts | {"distinct_drawn": 150}), {})
 
 
 # What is written.

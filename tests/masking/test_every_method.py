@@ -59,6 +59,10 @@ def test_every_method_of_the_catalogue_is_tried():
     assert {entry["name"] for entry in gpuanon.methods()} == {mask["method"] for mask in MASKS.values()}
 
 
+def test_every_effect_on_rows_is_tried():
+    assert {effect(mask) for mask in MASKS} == {"kept", "dropped", "added", "new"}
+
+
 @every_method
 def test_the_released_columns_and_types_are_those_declared_and_identifiers_are_gone(mask):
     table = registry()

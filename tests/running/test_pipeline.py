@@ -137,6 +137,17 @@ def test_a_million_categories_are_refused_with_advice():
     assert "000017" not in str(caught.value)
 
 
+def test_a_column_that_was_released_as_an_interval_is_not_masked_again(tmp_path):
+    interval = MASKS["mondrian interval"] | {"columns": ["age", "income"]}
+    rules = recipe("noise") | {"mask": [interval, {"method": "noise", "columns": ["sex", "age"]}]}
+    fault = r"mask\.1: columns: an earlier mask releases others in place of 'age'"
+    with pytest.raises(RecipeError, match=fault):
+        gpuanon.protect(registry(60), rules, rng=KEY, backend="numpy")
+    with pytest.raises(RecipeError, match=fault):
+        in_parts(tmp_path, registry(60), rules)
+    assert [path.name for path in tmp_path.iterdir()] == ["run-input"]
+
+
 # In parts as in memory: what a run in parts once refused.
 
 

@@ -409,3 +409,34 @@ def test_files_of_a_run_are_private_and_those_of_the_release_are_not(tmp_path):
 def test_what_dask_may_log_holds_no_values():
     tree = grow(np.random.default_rng(0).normal(size=(100, 2)), 4)
     assert repr(Placing(False, tree, 4)) == "Placing(by_class=False, tree=CutTree(4 cells), count=4)"
+
+
+@pytest.mark.parametrize("follower", [[], [{"method": "microaggregation", "k": 3}]])
+def test_a_cell_of_which_nothing_is_left_is_a_cell(tmp_path, follower):
+    table = pa.table({"x": np.concatenate([np.zeros(300, np.int64), np.arange(1, 301)]), "y": np.arange(600)})
+    rules = {"columns": {"x": {"role": "quasi"}}, "mask": [{"method": "suppress", "k": 3}, *follower]}
+    seen = []
+
+    def watching(task, items):
+        results = in_turn(task, items)
+        seen.extend(result.rows for result in results if isinstance(result, CellResult))
+        return results
+
+    released, link, manifest = in_parts(tmp_path, table, rules, cell_rows=100, workers=watching)
+    assert 0 in seen
+    assert sorted(released["y"].to_pylist()) == sorted(link) == list(range(300))
+    assert manifest["rows_dropped"] == 300
+    expected = gpuanon.protect(table, rules, rng=KEY, backend="numpy")
+    assert as_rows(expected.data).equals(as_rows(released))
+
+
+def test_a_release_without_rows_is_refused_in_memory_and_in_parts(tmp_path):
+    table = pa.table({"x": np.arange(600), "y": np.arange(600)})
+    rules = {"columns": {"x": {"role": "quasi"}}, "mask": [{"method": "suppress", "k": 3}]}
+    for follower in ([], [{"method": "microaggregation", "k": 3}]):
+        chain = rules | {"mask": rules["mask"] + follower}
+        with pytest.raises(GuaranteeError, match="no row is left"):
+            gpuanon.protect(table, chain, rng=KEY, backend="numpy")
+        with pytest.raises(GuaranteeError, match="no row is left"):
+            in_parts(tmp_path, table, chain, cell_rows=100)
+    assert [path.name for path in tmp_path.iterdir()] == ["run-input"]

@@ -1,4 +1,4 @@
-"""What the groupings share: groups formed in batches of parts, scaled columns, and the check for k rows.
+"""What the groupings share: groups formed in batches of parts, and the check for k rows.
 
 A greedy grouping takes rows out of a part one after another.  Here all parts of a batch take their next row at the same
 time, so that one NumPy call serves all of them, and the arrays shrink as rows are taken.
@@ -14,13 +14,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gpuanon.arrays.backend import namespace
 from gpuanon.arrays.batches import even_batches
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.distance import Metric
 
 Host: TypeAlias = Any
 """A NumPy array."""
@@ -56,17 +54,3 @@ def group_batches(within: Partition, group: Callable[[Batch], Host], counts: Hos
     with one_blas_thread():
         each(run, even_batches(within, elements=elements))
     return Partition.from_labels(labels)
-
-
-def widest(variance: Host) -> Host:
-    """(b,) the column of largest `variance` (b, d); the first of those that differ by rounding only."""
-    return (variance >= (1 - 1e-9) * variance.max(axis=1, keepdims=True)).argmax(axis=1)
-
-
-def weighted(X: Host, metric: Metric) -> Host:
-    """`X` as contiguous floats; under the Euclidean metric its columns are scaled by the roots of the weights."""
-    xp = namespace(X)
-    X = xp.ascontiguousarray(X, dtype=X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
-    if metric.kind == "euclidean" and metric.weights is not None:
-        X = X * xp.asarray(np.sqrt(np.asarray(metric.weights, dtype=X.dtype)))
-    return X

@@ -8,10 +8,9 @@ from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.progress import stage
 from gpuanon.arrays.rng import Draws
-from gpuanon.masking.groups.batched import weighted
 from gpuanon.masking.groups.in_blocks import Refined
 from gpuanon.masking.groups.univariate import univariate
-from gpuanon.numerics.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.distance import EUCLIDEAN, Metric, weighted
 
 
 def first_axis(X: Array, k: int, metric: Metric = EUCLIDEAN) -> Partition:

@@ -11,9 +11,9 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.progress import stage
 from gpuanon.masking.contract import Groups
 from gpuanon.masking.groups.batched import require_k_rows
-from gpuanon.masking.groups.blocks import blocks
 from gpuanon.masking.groups.whole import whole
 from gpuanon.numerics.distance import Metric
+from gpuanon.numerics.median_blocks import blocks
 
 _FEWEST_GROUPS = 8
 """Groups per block, at least: a large k makes the blocks larger."""

@@ -9,11 +9,11 @@ import numpy as np
 from gpuanon.arrays.backend import Array, on_device
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.rng import Draws
-from gpuanon.masking.groups.batched import BATCH_ELEMENTS, Host, group_batches, require_k_rows, weighted
+from gpuanon.masking.groups.batched import BATCH_ELEMENTS, Host, group_batches, require_k_rows
 from gpuanon.masking.groups.device import mdav_cuda
 from gpuanon.masking.groups.in_blocks import InBlocks, Refined
 from gpuanon.masking.groups.spaces import free_rows
-from gpuanon.numerics.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.distance import EUCLIDEAN, Metric, weighted
 
 
 def mdav(

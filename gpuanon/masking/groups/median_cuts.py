@@ -24,7 +24,7 @@ from gpuanon.arrays.threads import each
 from gpuanon.errors import GuaranteeError
 from gpuanon.masking.contract import Groups
 from gpuanon.masking.groups.batched import require_k_rows
-from gpuanon.masking.groups.device_cuts import all_cuts_cuda, widest_cuts_cuda
+from gpuanon.numerics.device_cuts import all_cuts_cuda, widest_cuts_cuda
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 from gpuanon.numerics.equal_rows import equal_rows, packed
 from gpuanon.numerics.lockstep import Affine

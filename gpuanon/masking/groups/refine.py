@@ -22,12 +22,11 @@ from gpuanon.arrays.partition import Partition, segment_means
 from gpuanon.arrays.ranges import row_ranges
 from gpuanon.arrays.threads import each
 from gpuanon.masking.groups.annealing import Schedule, anneal
-from gpuanon.masking.groups.batched import weighted
-from gpuanon.masking.groups.blocks import blocks
 from gpuanon.masking.groups.neighbours import exact_bits, neighbours
 from gpuanon.masking.groups.split import split_large
 from gpuanon.masking.groups.whole_numbers import places_of, whole_numbers
-from gpuanon.numerics.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.distance import EUCLIDEAN, Metric, weighted
+from gpuanon.numerics.median_blocks import blocks
 
 _HEAT = 0.5
 _NEIGHBOURS = 4

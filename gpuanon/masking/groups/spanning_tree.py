@@ -10,11 +10,11 @@ from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.errors import ParameterError
-from gpuanon.masking.groups.batched import BATCH_ELEMENTS, Host, group_batches, require_k_rows, weighted
+from gpuanon.masking.groups.batched import BATCH_ELEMENTS, Host, group_batches, require_k_rows
 from gpuanon.masking.groups.in_blocks import InBlocks, Refined
 from gpuanon.masking.groups.spaces import free_rows
 from gpuanon.masking.groups.split import split_large
-from gpuanon.numerics.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.distance import EUCLIDEAN, Metric, weighted
 
 _MOST_ROWS = 1 << 16
 """Most rows of one tree: the time is quadratic in them."""

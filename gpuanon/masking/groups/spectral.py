@@ -21,12 +21,11 @@ from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 from gpuanon.masking.contract import Groups
-from gpuanon.masking.groups.batched import weighted
-from gpuanon.masking.groups.blocks import blocks
 from gpuanon.masking.groups.median_cuts import cut_in_two
-from gpuanon.numerics.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.distance import EUCLIDEAN, Metric, weighted
 from gpuanon.numerics.kmeans import kmeans
 from gpuanon.numerics.lockstep import Affine
+from gpuanon.numerics.median_blocks import blocks
 from gpuanon.numerics.spectral import spectral_coordinates, width
 from gpuanon.numerics.svd import principal_axes
 

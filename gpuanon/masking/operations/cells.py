@@ -14,8 +14,8 @@ from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition, segment_sums
 from gpuanon.arrays.rng import Draws
 from gpuanon.errors import ParameterError
-from gpuanon.masking.operations.resample import check_weights, resample
 from gpuanon.numerics.empirical import cell_cdfs, conditional_inverse
+from gpuanon.numerics.resampling import check_weights, resample
 
 _MARGIN = 2.0**-20  # of a cell's width that points keep from its faces, so that rounding cannot cross them
 

@@ -28,12 +28,12 @@ from gpuanon.arrays.rng import Draws
 from gpuanon.errors import ParameterError
 from gpuanon.masking.claims import Claim, DrawnFromGroup, DrawnFromMixture
 from gpuanon.masking.contract import Changed, Moved, Operation, Outcome, Records
-from gpuanon.masking.groups.blocks import blocks
 from gpuanon.masking.operations.bins import bin_codes, sample_inside
 from gpuanon.masking.operations.cells import cell_dither
-from gpuanon.masking.operations.resample import check_weights
 from gpuanon.numerics.empirical import conditional_inverse
+from gpuanon.numerics.median_blocks import blocks
 from gpuanon.numerics.mixture import group_mixture
+from gpuanon.numerics.resampling import check_weights
 from gpuanon.numerics.rosenblatt import conditional_cdfs
 
 ColumnOrder: TypeAlias = Literal["fewest", "given"] | tuple[int, ...]

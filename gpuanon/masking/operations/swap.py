@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
 from pydantic import Field
 
 from gpuanon.arrays.backend import Array, namespace
@@ -18,7 +17,7 @@ from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 from gpuanon.masking.contract import Changed, Operation, Records
-from gpuanon.numerics.lockstep import even_batches, gather, random_order, scatter
+from gpuanon.numerics.lockstep import even_batches, gather, random_order, random_words, scatter
 from gpuanon.numerics.uncorrelate import decorrelate, restore_covariance
 
 _CHUNK = 1 << 15
@@ -76,19 +75,6 @@ def _permuted(columns: Array, batch: Batch, draws: Draws) -> Array:
 
     each(work, range(columns.shape[1]))
     return out
-
-
-def random_words(draws: Draws, rows: Array, count: int) -> Array:
-    """(b, count, length) uint32 of the records in `rows`, made in chunks on all cores when there are many."""
-    xp = namespace(rows)
-    flat = rows.reshape(-1)
-    out = xp.empty((count, len(flat)), dtype=np.uint32)
-
-    def work(at: int) -> None:
-        out[:, at : at + _CHUNK] = draws.take(flat[at : at + _CHUNK]).words(count).T
-
-    each(work, range(0, len(flat), _CHUNK))
-    return out.reshape(count, *rows.shape).transpose(1, 0, 2)
 
 
 class Swap(Operation):

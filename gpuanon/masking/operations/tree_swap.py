@@ -22,9 +22,8 @@ from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 from gpuanon.masking.contract import Changed, Operation, Records
-from gpuanon.masking.operations.swap import random_words
 from gpuanon.numerics.chow_liu import dependence_forest, link_threshold, mutual_information, quantile_classes
-from gpuanon.numerics.lockstep import even_batches, gather, scatter
+from gpuanon.numerics.lockstep import even_batches, gather, random_words, scatter
 from gpuanon.numerics.uncorrelate import restore_covariance
 
 ROWS_A_CLASS = 40

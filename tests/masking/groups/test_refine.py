@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.masking.groups.annealing import disjoint_pairs
-from gpuanon.masking.groups.blocks import blocks
 from gpuanon.masking.groups.exchange import EuclideanTable, GowerTable, Table
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
@@ -21,6 +20,7 @@ from gpuanon.masking.groups.neighbours import neighbours
 from gpuanon.masking.groups.refine import refine
 from gpuanon.masking.groups.whole_numbers import whole_numbers
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.median_blocks import blocks
 from tests.support import naive_groups as naive
 from tests.support import naive_refine as exact
 from tests.support.groups import METRICS, MIXED, census, information_loss, random_partition, random_rows, table

@@ -11,12 +11,12 @@ from gpuanon.arrays.rng import Key
 from gpuanon.errors import GpuanonError, ParameterError
 from gpuanon.masking.claims import DrawnFromGroup, DrawnFromMixture
 from gpuanon.masking.contract import Changed, Moved, Records
-from gpuanon.masking.groups.blocks import blocks
 from gpuanon.masking.operations.bins import bin_codes
 from gpuanon.masking.operations.cells import cell_dither, merged_cells
 from gpuanon.masking.operations.dither import Dither, column_order, gaussian_dither
 from gpuanon.masking.operations.permute import Permute
 from gpuanon.masking.operations.resample import Resample
+from gpuanon.numerics.median_blocks import blocks
 from gpuanon.numerics.mixture import group_mixture, group_moments
 from tests.cuda.fixtures import host, xp
 
@@ -235,7 +235,7 @@ class TestCells:
     @pytest.mark.parametrize("weighted", [False, True])
     def test_the_drawn_cell_comes_back_every_time(self, weighted):
         """Theorem 1: cell dither and Rosenblatt's transformation are resampling, draw by draw."""
-        from gpuanon.masking.operations.resample import resample
+        from gpuanon.numerics.resampling import resample
 
         n = 20_000
         X = discrete_table(n)

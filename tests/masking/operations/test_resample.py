@@ -12,7 +12,8 @@ from gpuanon.errors import ParameterError
 from gpuanon.masking.claims import DrawnFromGroup
 from gpuanon.masking.contract import Moved, Records
 from gpuanon.masking.operations.permute import Permute, permute
-from gpuanon.masking.operations.resample import Resample, resample
+from gpuanon.masking.operations.resample import Resample
+from gpuanon.numerics.resampling import resample
 
 KEY = Key(b"a key for the tests of resampling")
 

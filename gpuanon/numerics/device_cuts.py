@@ -10,13 +10,12 @@ import numpy as np
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.batches import padded_length
 from gpuanon.arrays.partition import Partition, ranks_within, segment_maxima, segment_minima, sort_within
-from gpuanon.masking.groups.batched import widest
 from gpuanon.numerics.distance import Metric
 from gpuanon.numerics.equal_rows import equal_rows, packed
 
 
 def blocks_cuda(X: Array, within: Partition, size: int, metric: Metric, multiple: int, sample: int) -> Partition:
-    """Cut the parts of `within` into blocks of at most `size` rows; see `gpuanon.masking.groups.blocks`.
+    """Cut the parts of `within` into blocks of at most `size` rows; see `gpuanon.numerics.median_blocks`.
 
     sample : most rows of a part by which its widest column is estimated
     """
@@ -109,3 +108,8 @@ def _widest(X: Array, level: Partition, metric: Metric, sample: int) -> Array:
         if metric.kind == "euclidean" and metric.weights is not None:
             variance[:, j] *= metric.weights[j]
     return widest(variance)
+
+
+def widest(variance: Array) -> Array:
+    """(b,) the column of largest `variance` (b, d); the first of those that differ by rounding only."""
+    return (variance >= (1 - 1e-9) * variance.max(axis=1, keepdims=True)).argmax(axis=1)

@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError, field_validator
 from gpuanon.errors import RecipeError
 from gpuanon.masking.contract import Part
 from gpuanon.masking.methods.catalogue import AnyMask
-from gpuanon.tables.schema import ColumnSpec, Nulls, Others, Schema
+from gpuanon.tables.schema import UNRELEASED, ColumnSpec, Nulls, Others, Schema
 
 
 class Recipe(Part):
@@ -64,6 +64,11 @@ class Recipe(Part):
                 ' them: others = "drop" or "keep"'
             )
         released = schema.without(schema.identifiers)
+        by_class = any(mask.combination().groups.sees == "classes" for mask in self.mask)
+        if schema.unit == "person" and self.nulls == "wildcard" and by_class:
+            faults.append(
+                'nulls: "wildcard" counts records, and a column has the role person: "category" counts persons'
+            )
         changed = {name for mask in self.mask for name in released.select(mask.combination().columns)}
         for name in released.quasi:
             if name not in changed and not schema[name].keep:
@@ -79,7 +84,7 @@ class Recipe(Part):
     @property
     def text_columns(self) -> list[str]:
         """The columns of a CSV that are text whatever they look like."""
-        return [name for name, spec in self.columns.items() if spec.kind == "categorical" or spec.role == "identifier"]
+        return [name for name, spec in self.columns.items() if spec.kind == "categorical" or spec.role in UNRELEASED]
 
     @classmethod
     def load(cls, source: Recipe | Mapping[str, Any] | str | Path) -> Recipe:

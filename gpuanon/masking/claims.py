@@ -16,6 +16,7 @@ import numpy as np
 from gpuanon.errors import GuaranteeError
 from gpuanon.tables.class_counts import mixed, row_bits
 from gpuanon.tables.rows import ADDED, Rows
+from gpuanon.tables.schema import Unit
 
 Host = np.ndarray[Any, Any]
 Figure: TypeAlias = "int | float | str | bool | list[Figure] | dict[str, Figure] | None"
@@ -28,10 +29,17 @@ class Counted:
 
     columns  : on which the records of a class are equal
     wildcard : whether a null matches every value, so that a record counts for every class that it is compatible with
+    unit     : what is counted.  A written file does not say whose its records are: persons are counted in the store
     """
 
     columns: ColumnSet
     wildcard: bool = False
+    unit: Unit = "record"
+
+    @property
+    def of_records(self) -> Counted:
+        """The same classes, counted in records."""
+        return replace(self, unit="record")
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,12 +47,13 @@ class Trace:
     """What a mask did to the rows of one cell.
 
     groups   : number of groups; of all columns together where each has groups of its own
-    smallest : rows of the smallest group
+    smallest : rows of the smallest group, or persons where there are any
     labels   : (n,) the group of each row; None where each column has groups of its own
     rows     : (m,) the row that each released row stands for, or beside which it was made
     source   : (m,) the row whose values each released row received; None when values were computed
     weights  : (n,) sample weights of the rows, or None
     minima   : what the operation reports besides, of which the smallest stands
+    persons  : (n,) whose rows they are, or None
     """
 
     groups: int
@@ -54,13 +63,27 @@ class Trace:
     source: Host | None = None
     weights: Host | None = None
     minima: Mapping[str, int] = field(default_factory=dict)
+    persons: Host | None = None
 
     @property
     def smallest_drawn(self) -> int:
         """Members of the smallest group from whom values can be drawn: those of a weight above 0."""
         if self.weights is None or self.labels is None:
             return self.smallest
-        return int(np.bincount(self.labels, weights=self.weights > 0).min(initial=len(self.labels)))
+        drawn = np.flatnonzero(self.weights > 0)
+        if self.persons is not None:  # each person of a group once
+            _, first = np.unique(np.stack([self.labels, self.persons])[:, drawn], axis=1, return_index=True)
+            drawn = drawn[first]
+        counts = np.bincount(self.labels[drawn], minlength=int(self.labels.max(initial=-1)) + 1)
+        return int(counts.min(initial=len(self.labels)))
+
+    @property
+    def torn(self) -> int:
+        """Persons whose rows are in several groups."""
+        if self.persons is None or self.labels is None:
+            return 0
+        pairs = np.unique(np.stack([self.persons, self.labels]), axis=1)
+        return int((np.unique(pairs[0], return_counts=True)[1] > 1).sum())
 
 
 @dataclass(frozen=True)
@@ -104,12 +127,19 @@ class Claim:
 
     k    : that it speaks of
     sets : released columns that share their groups: one set, or one per column
+    unit : what k counts
     """
 
     needs_labels: ClassVar[bool] = False
 
     k: int
     sets: tuple[ColumnSet, ...]
+    unit: Unit = "record"
+
+    @property
+    def units(self) -> str:
+        """What k counts, in words."""
+        return f"{self.unit}s"
 
     @property
     def statement(self) -> str:
@@ -158,20 +188,20 @@ class EqualRecords(Claim):
         names = ", ".join(self.columns)
         if self.wildcard:
             return (
-                f"every combination of {names} is compatible with at least {self.k} released records, where a missing"
-                " value stands for any value"
+                f"every combination of {names} is compatible with at least {self.k} released {self.units}, where a"
+                " missing value stands for any value"
             )
         if len(self.sets) > 1:
             return (
-                f"in each of {names} by itself, every value is shared by at least {self.k} released records"
+                f"in each of {names} by itself, every value is shared by at least {self.k} released {self.units}"
                 " (their combinations may be unique)"
             )
         what = "combination" if len(self.columns) > 1 else "value"
-        return f"every {what} of {names} is shared by at least {self.k} released records"
+        return f"every {what} of {names} is shared by at least {self.k} released {self.units}"
 
     @property
     def counted(self) -> tuple[Counted, ...]:
-        return tuple(Counted(columns, self.wildcard) for columns in self.sets)
+        return tuple(Counted(columns, self.wildcard, self.unit) for columns in self.sets)
 
     def with_wildcards(self) -> Claim:
         return replace(self, wildcard=True)
@@ -182,7 +212,7 @@ class EqualRecords(Claim):
             what = f"a {'combination' if len(columns) > 1 else 'value'} of {', '.join(columns)}"
             require(
                 found >= self.k or found == 0,
-                f"{what} is shared by {found} released records, fewer than k = {self.k}",
+                f"{what} is shared by {found} released {self.units}, fewer than k = {self.k}",
             )
         guarantee = super().conclude(evidence, smallest)
         name = "smallest_class" if len(self.sets) == 1 else "smallest_value_class"
@@ -211,9 +241,10 @@ class _Drawn(Claim):
     needs_labels: ClassVar[bool] = True
 
     def check(self, before: Rows, trace: Trace, after: Rows) -> Evidence:
-        require(trace.smallest >= self.k, f"a group has {trace.smallest} records, fewer than k = {self.k}")
+        require(trace.smallest >= self.k, f"a group has {trace.smallest} {self.units}, fewer than k = {self.k}")
         drawn = trace.smallest_drawn
-        require(drawn >= self.k, f"a group has {drawn} records of a weight above 0, fewer than k = {self.k}")
+        require(drawn >= self.k, f"a group has {drawn} {self.units} of a weight above 0, fewer than k = {self.k}")
+        require(trace.torn == 0, f"the records of {trace.torn} persons are in several groups")
         assert trace.labels is not None
         own, new = row_bits(before.table, self.columns), row_bits(after.table, self.columns)
         if trace.source is not None:
@@ -260,7 +291,7 @@ class DrawnFromGroup(_Drawn):
     @property
     def statement(self) -> str:
         names = ", ".join(self.columns)
-        return f"the values of {names} in a released record were drawn from at least {self.k} records of its group"
+        return f"the values of {names} in a released record were drawn from at least {self.k} {self.units} of its group"
 
     def _check_values(self, own: Host, new: Host, trace: Trace) -> None:
         assert trace.labels is not None
@@ -276,7 +307,7 @@ class DrawnFromMixture(_Drawn):
     @property
     def statement(self) -> str:
         names = ", ".join(self.columns)
-        where = f"a mixture of groups of {self.k} or more records"
+        where = f"a mixture of groups of {self.k} or more {self.units}"
         return f"the values of {names} in a released record were drawn from {where}"
 
     def conclude(self, evidence: Evidence, smallest: Mapping[Counted, int]) -> Guarantee:

@@ -31,12 +31,13 @@ points  : (n, d) float coordinates: the encoded columns, in a basis
 classes : (n, columns) int64 codes: equal values have equal codes, in ascending order of the values; a null is −1
 """
 
-Placement: TypeAlias = Literal["near", "class", "random", "together"]
+Placement: TypeAlias = Literal["near", "class", "random", "person", "together"]
 """Which rows must lie in one cell so that groups can be formed cell by cell:
 
 near     : rows that are near each other
 class    : all rows of a class
 random   : any rows; cells are random samples
+person   : all rows of a person; cells are random samples of persons
 together : all rows; there is one cell
 """
 
@@ -83,6 +84,7 @@ class Records:
     categorical : points: for each coordinate whether it stands for a category (an indicator), or None for none
     classes     : classes: what is known of the columns, or None
     learned     : the merged summary that `Operation.learn` asked for, or None
+    persons     : (n,) int64 whose record each is, numbered from 0; None where each is a person of its own
     """
 
     draws: Draws
@@ -90,6 +92,7 @@ class Records:
     categorical: tuple[bool, ...] | None = None
     classes: ClassInfo | None = None
     learned: Any = None
+    persons: Array | None = None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

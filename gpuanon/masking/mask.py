@@ -21,11 +21,12 @@ from gpuanon.errors import BackendError, RecipeError
 from gpuanon.masking.claims import Claim, RowsAccounted, Trace
 from gpuanon.masking.contract import Changed, Moved, NewColumn, Outcome, Placement, Recoded, Summary
 from gpuanon.masking.methods.combination import Combination
+from gpuanon.masking.people import People, persons_per_part
 from gpuanon.masking.view import View, view_of, wanted
 from gpuanon.tables import released
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.hierarchy import Hierarchy
-from gpuanon.tables.rows import Rows, added_records
+from gpuanon.tables.rows import ADDED, Rows, added_records
 from gpuanon.tables.schema import Nulls, Schema
 from gpuanon.tables.summaries import Summary as TableSummary
 from gpuanon.tables.values import floats
@@ -89,8 +90,13 @@ class Mask:
 
     @property
     def placement(self) -> Placement:
-        """Which rows must lie in one cell; compatible rows of different classes may be anywhere."""
+        """Which rows must lie in one cell; compatible rows of different classes may be anywhere.
+
+        The records of a person must lie together, and are not near each other.
+        """
         groups = self.combination.groups
+        if self.schema.unit == "person" and groups.placement in ("near", "random"):
+            return "person"
         return "together" if groups.sees == "classes" and self.nulls == "wildcard" else groups.placement
 
     @property
@@ -105,6 +111,7 @@ class Mask:
         apart = self.combination.groups.per_column
         sets = [names[name] for name in self.columns] if apart else [sum(names.values(), ())]
         claims = self.combination.operation.claims(self.combination.groups.least, sets)
+        claims = tuple(replace(claim, unit=self.schema.unit) for claim in claims)
         wildcard = self.nulls == "wildcard" and self.combination.groups.sees == "classes"
         return tuple(claim.with_wildcards() for claim in claims) if wildcard else claims
 
@@ -129,7 +136,7 @@ class Mask:
         check_backend(self.combination, backend)
         view, draws = self._view(rows, backend), key.draws(backend.upload(rows.records), stream)
         (scope,) = view.scopes(draws, self.combination.groups.per_column)
-        groups = self.combination.groups.form(scope.grouped, scope.draws.child("groups"), view.metric)
+        groups = scope.form(self.combination.groups, view.metric)
         T, _ = scope.coordinates(self.combination, groups)
         return self.combination.operation.learn(T, groups, scope.records(self.combination))
 
@@ -146,7 +153,7 @@ class Mask:
     def _view(self, rows: Rows, backend: Backend) -> View:
         """The rows as points, as classes or as both, on the device."""
         response = None if self.response is None else self._response(rows)
-        return view_of(
+        view = view_of(
             rows.table,
             self.schema,
             self.combination,
@@ -157,6 +164,7 @@ class Mask:
             self.nulls,
             backend,
         )
+        return view if rows.persons is None else replace(view, people=People.of(rows.persons, backend))
 
     def _outcome(self, view: View, draws: Draws, learned: Summary | None) -> tuple[Outcome, list[Partition]]:
         """Form groups and apply the operation: once, or once for each column."""
@@ -166,7 +174,7 @@ class Mask:
         formed: list[Partition] = []
         for scope in scopes:
             with progress.stage("") if len(scopes) > 1 else nullcontext():  # of many scopes, the scopes are reported
-                groups = combination.groups.form(scope.grouped, scope.draws.child("groups"), view.metric)
+                groups = scope.form(combination.groups, view.metric)
             with progress.stage("mask"):
                 T, inverse = scope.coordinates(combination, groups)
                 outcome = combination.operation.apply(T, groups, scope.records(combination, learned))
@@ -201,7 +209,8 @@ class Mask:
             columns = released.recoded(rows.table, self.released_schema, self.columns, coded, view.values)
         fill = key.draws(records[-outcome.added :], f"{stream}/fill") if outcome.added else None
         table = released.assemble(rows.table, self.columns, columns, got.rows, fill)
-        sizes = [part.sizes for part in groups]
+        sizes = [persons_per_part(part, None if view.people is None else view.people.index) for part in groups]
+        persons = None if rows.persons is None else np.where(records < ADDED, rows.persons[at], records)
         trace = Trace(
             groups=sum(part.parts for part in groups),
             smallest=min((int(size.min()) for size in sizes if len(size)), default=0),
@@ -210,8 +219,9 @@ class Mask:
             source=got.source,
             weights=None if self.schema.weight is None else floats(rows.table.arrow(self.schema.weight)),
             minima=outcome.minima,
+            persons=rows.persons,
         )
-        return Masked(Rows(table, records), trace, outcome.facts)
+        return Masked(Rows(table, records, persons), trace, outcome.facts)
 
 
 @dataclass(frozen=True, repr=False)

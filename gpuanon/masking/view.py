@@ -11,8 +11,9 @@ import numpy as np
 from gpuanon.arrays.backend import Array, Backend, namespace
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
-from gpuanon.masking.contract import ClassInfo, Records, Sight, Summary
+from gpuanon.masking.contract import ClassInfo, Groups, Records, Sight, Summary
 from gpuanon.masking.methods.combination import Combination
+from gpuanon.masking.people import People
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 from gpuanon.tables.codes import ColumnCodes, column_codes
 from gpuanon.tables.encoding import Encoding
@@ -41,6 +42,14 @@ class Scope:
     categorical: tuple[bool, ...]
     classes: ClassInfo | None
     weights: Array | None
+    people: People | None = None
+
+    def form(self, groups: Groups, metric: Metric) -> Partition:
+        """The groups: of persons, where rows seen as points have any; classes are of rows."""
+        draws = self.draws.child("groups")
+        if self.people is None or groups.sees == "classes":
+            return groups.form(self.grouped, draws, metric)
+        return self.people.form(groups, self.grouped, draws, metric)
 
     def coordinates(self, combination: Combination, groups: Partition) -> tuple[Array, Callable[[Array], Array]]:
         """What the operation sees, and the inverse of its coordinates."""
@@ -54,7 +63,8 @@ class Scope:
         """What the operation may know besides."""
         plain = combination.basis.plain
         draws = self.draws.child("operation")
-        return Records(draws, self.weights, self.categorical if plain else None, self.classes, learned)
+        persons = None if self.people is None else self.people.index
+        return Records(draws, self.weights, self.categorical if plain else None, self.classes, learned, persons)
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,6 +78,7 @@ class View:
     values   : for each column of `codes` the values at each depth of its hierarchy
     features : for each column of `X` its table column, and whether it stands for a category
     weights  : (n,) sample weights, or None
+    people   : whose rows they are; None where each row is a person of its own
     """
 
     X: Array | None
@@ -78,12 +89,14 @@ class View:
     values: tuple[ColumnCodes, ...]
     features: tuple[tuple[str, bool], ...]
     weights: Array | None
+    people: People | None = None
 
     def scopes(self, draws: Draws, per_column: bool) -> list[Scope]:
         """The whole, or each table column by itself with draws of its own."""
         if not per_column:
             categorical = tuple(flag for _, flag in self.features)
-            return [Scope(draws, self.grouped, self.X, self.codes, categorical, self.classes, self.weights)]
+            seen = (self.grouped, self.X, self.codes, categorical, self.classes, self.weights)
+            return [Scope(draws, *seen, self.people)]
         assert self.X is not None
         scopes = []
         for name in dict.fromkeys(column for column, _ in self.features):
@@ -91,7 +104,7 @@ class View:
             place = slice(chosen[0], chosen[-1] + 1)  # the features of a column lie side by side
             X = namespace(self.X).ascontiguousarray(self.X[:, place])
             flags = tuple(self.features[at][1] for at in chosen)
-            scopes.append(Scope(draws.child(name), X, X, None, flags, None, self.weights))
+            scopes.append(Scope(draws.child(name), X, X, None, flags, None, self.weights, self.people))
         return scopes
 
 

@@ -18,6 +18,7 @@ from gpuanon.recipe import Recipe
 from gpuanon.running.assess import IN_MEMORY_ROWS, Assessment, measure
 from gpuanon.running.compare import MEASURES, Trials, compare, grid
 from gpuanon.running.protect import read_table
+from gpuanon.tables.class_counts import ClassCounts, repeat_warnings, row_bits
 from gpuanon.tables.files import io
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.values import floats
@@ -95,6 +96,9 @@ def check_recipe(recipe: Path, source: Path | None) -> list[str]:
     lines.append(f"{source.name}: {table.n_rows} rows, {len(table.names)} columns: fits")
     lines += [f"  {column.name}: {column.role}, {column.kind or 'kept as it is'}" for column in schema.columns]
     lines += [f"note: {note}" for note in schema.notes]
+    names = schema.with_role("identifier") if schema.unit == "record" else ()
+    counts = [ClassCounts.of(row_bits(table, [name])) for name in names]
+    lines += [f"warning: {warning}" for warning in repeat_warnings(names, counts)]
     for mask in loaded.mask:
         combination = mask.combination()
         parts = " × ".join(part.use for part in (combination.groups, combination.basis, combination.operation))

@@ -42,7 +42,7 @@ def describe(recipe: Recipe, backend: str, done: Done) -> dict[str, Any]:
         "limits": recipe.limits,
         "mask": masks,
         **conclude(done, done.smallest),
-        "warnings": [],
+        "warnings": list(done.warnings),
         "backend": backend,
         "versions": {"python": platform.python_version(), **libraries},
     }
@@ -56,6 +56,6 @@ def conclude(done: Done, smallest: Mapping[Counted, int]) -> dict[str, Any]:
             "columns": list(done.schema.quasi),
             "kept": [name for name in done.schema.quasi if done.schema[name].keep],
             "smallest_class": smallest[done.quasi] if done.quasi else None,
-            "unit": "record",
+            "unit": done.schema.unit,
         },
     }

@@ -30,7 +30,7 @@ from gpuanon.running import tasks
 from gpuanon.running.automatic import resolve
 from gpuanon.running.store import Part, Store, StoredPart
 from gpuanon.running.tasks import Cell, CellResult, Content, Placing
-from gpuanon.tables.class_counts import HELD, smallest_of
+from gpuanon.tables.class_counts import HELD, ClassCounts, repeat_warnings, smallest_of
 from gpuanon.tables.rows import Rows
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary as TableSummary
@@ -98,6 +98,7 @@ class Done:
     parts    : number of release parts
     smallest : rows of the smallest class of whatever the claims and the headline speak of, as it lies in the store
     quasi    : classes of all quasi-identifiers as they are released; None without any
+    warnings : what the steward should look at
     """
 
     schema: Schema
@@ -107,6 +108,18 @@ class Done:
     steps: tuple[Step, ...]
     smallest: Mapping[Counted, int]
     quasi: Counted | None
+    warnings: tuple[str, ...] = ()
+
+    def on_file(self, found: Mapping[Counted, int]) -> dict[Counted, int]:
+        """The smallest classes of a file.
+
+        Persons are not in the file: they were counted in the store, on the values that the file holds.  The records
+        of the same classes were counted in both; fewer in the file, and the classes are not the same.
+        """
+        for classes, count in found.items():
+            if classes.unit == "record" and count < self.smallest.get(classes, 0):
+                raise GuaranteeError("the classes of the file are smaller than those that were checked")
+        return {classes: found.get(classes, count) for classes, count in self.smallest.items()}
 
     def conclude(self, smallest: Mapping[Counted, int]) -> tuple[Guarantee, ...]:
         """The guarantees that stand, judged by the smallest classes of a table or file; refuses by `GuaranteeError`."""
@@ -173,6 +186,7 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
         check_backend(mask.combination(), run.backend)
     _check_columns(run.recipe, schema)
     state = _State(list(parts), run.recipe.fit(schema), rows)
+    warnings = _repeated_identifiers(run, parts, schema, rows)
     steps: list[Step] = []
     for number in range(len(run.recipe.mask)):
         step, state = _step(run, number, state, schema, reference)
@@ -182,14 +196,17 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
                 "no row is left to be released; nothing was written", hint="a smaller k keeps more rows"
             )
     names = tuple(part.name for part in state.parts if isinstance(part, StoredPart))
-    assemble = partial(tasks.assemble, store=run.store, names=names, key=run.key, stream=f"row order/{state.salt}")
+    person = schema.person
+    pseudonym = person.name if person is not None and person.release == "pseudonym" else None
+    assemble = partial(tasks.assemble, store=run.store, names=names, key=run.key, salt=state.salt, pseudonym=pseudonym)
     _check_rows(state.rows, sum(run.stage("assemble", assemble, range(state.release_parts))))
     run.store.forget(names)
     added = sum(int((run.store.origin(at) < 0).sum()) for at in range(state.release_parts))
     names = tuple(name for column in state.schema.quasi for name in state.schema[column].released_names)
-    quasi = Counted(names) if names else None
+    quasi = Counted(names, unit=schema.unit) if names else None
     counted = [classes for step in steps for claim in step.claims for classes in claim.counted]
-    counted = list(dict.fromkeys([*counted, *([quasi] if quasi else [])]))
+    counted += [quasi] if quasi else []
+    counted = list(dict.fromkeys([*counted, *(classes.of_records for classes in counted)]))
     done = Done(
         schema,
         (rows, state.rows),
@@ -198,6 +215,7 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
         tuple(steps),
         _smallest_classes(run, state, tuple(counted)),
         quasi,
+        warnings,
     )
     done.conclude(done.smallest)
     return done
@@ -245,6 +263,7 @@ def _step(run: Run, number: int, state: _State, schema: Schema, reference: Table
         key=run.key,
         stream=f"cells.{number}",
         drop=schema.identifiers if number == 0 else (),
+        person=schema.person.name if number == 0 and schema.person is not None else None,
     )
     placed = run.stage(f"place-{number}", place, list(zip(state.parts, names, strict=True)), names)
     counts = [count for count, _ in placed]
@@ -288,10 +307,10 @@ def _planned(
     alternatives = mask.alternatives(min(state.rows, AUTOMATIC_ROWS))
     wanted = max(SAMPLED_PER_CELL * count if count > 1 else 0, AUTOMATIC_ROWS if alternatives else 0)
     columns = needed_columns(combination, state.schema)
-    known = (*schema.quasi, *schema.sensitive, *schema.with_role("weight"))
+    known = schema.checked
     summarise = partial(
         tasks.summarise,
-        schema=state.schema,
+        schema=state.schema if number else schema,  # columns that are checked may not be released
         columns=columns,
         checked=tuple(name for name in known if name not in columns) if number == 0 else (),
         key=run.key,
@@ -314,7 +333,7 @@ def _placing(fitted: Mask, count: int, sample: Rows | None) -> Placing:
     if fitted.placement == "together":
         return Placing(False, None, 1)
     if fitted.placement != "near" or count == 1:
-        return Placing(fitted.placement == "class", None, count)
+        return Placing(fitted.placement == "class", None, count, fitted.placement == "person")
     assert sample is not None
     return Placing(False, grow(fitted.points(sample), min(count, len(sample))), count)
 
@@ -327,7 +346,7 @@ def _cells(counts: list[dict[int, int]], places: int, cell_rows: int | None, fit
     if places == 1 or cell_rows is None:
         return (
             [Cell((0,))]
-            if fitted.placement in ("class", "together") or cell_rows is None
+            if fitted.placement in ("class", "person", "together") or cell_rows is None
             else _shares([0], sum(sum(count.values()) for count in counts), cell_rows, fitted)
         )
     total = np.zeros(places, dtype=np.int64)
@@ -365,6 +384,20 @@ def _learned(run: Run, number: int, names: tuple[str, ...], cells: list[Cell], f
     )
     found: list[Summary] = run.stage(f"learn-{number}", task, cells)
     return reduce(lambda one, other: one.merge(other), found)
+
+
+REPEATS_HELD = 1_000_000
+"""Values of an identifier that are looked at: of a longer column a share, every row of a value or none."""
+
+
+def _repeated_identifiers(run: Run, parts: Sequence[Part], schema: Schema, rows: int) -> tuple[str, ...]:
+    """A warning for each identifier whose values repeat, unless a column says whose the records are."""
+    names = schema.with_role("identifier")
+    if not names or schema.unit == "person":
+        return ()
+    share = (0, -(-rows // REPEATS_HELD))
+    found = run.stage("identifiers", partial(tasks.repeats, names=names, share=share), parts)
+    return repeat_warnings(names, [ClassCounts.merged(list(counts)) for counts in zip(*found, strict=True)])
 
 
 def _release_parts(run: Run, state: _State) -> int:

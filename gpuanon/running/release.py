@@ -73,8 +73,9 @@ def write_release(
                 arrow = piece.to_arrow()
                 put = put or out.stream(output, arrow.schema)
                 put(arrow)
-        smallest = smallest_classes(out.finish(output), output, tuple(done.smallest), done.rows[1])
-        manifest = {**manifest, **conclude(done, smallest)}
+        counted = tuple(classes for classes in done.smallest if classes.unit == "record")
+        smallest = smallest_classes(out.finish(output), output, counted, done.rows[1])
+        manifest = {**manifest, **conclude(done, done.on_file(smallest))}
         out.text(manifest_path(output), json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
         if link is not None:
             lines = ["row", *(str(row) for origin in origins for row in origin.tolist()), ""]

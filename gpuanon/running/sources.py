@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuanon.errors import InputError
 from gpuanon.running.pipeline import Workers
-from gpuanon.running.store import RECORD, FilePart, Store
+from gpuanon.running.store import PERSON, RECORD, FilePart, Store
 from gpuanon.tables.files import io
 from gpuanon.tables.files.reading import parquet_files
 from gpuanon.tables.table import Table
@@ -32,10 +32,11 @@ def parquet_parts(path: Path, rows: int = PART_ROWS) -> list[FilePart]:
     import pyarrow.parquet as pq
 
     source = io.open(path)
-    if RECORD in source.schema.names:
-        raise InputError(
-            f"{path.name}: the column name {RECORD!r} is kept for the run itself", hint="rename the column"
-        )
+    for name in (RECORD, PERSON):
+        if name in source.schema.names:
+            raise InputError(
+                f"{path.name}: the column name {name!r} is kept for the run itself", hint="rename the column"
+            )
     parts: list[FilePart] = []
     first = 0
     for file in parquet_files(path):

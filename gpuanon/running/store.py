@@ -26,7 +26,8 @@ Keep = Callable[[Host], Host]
 """From record numbers (n,) to whether each is wanted."""
 
 RECORD = "gpuanon record number"
-"""The column that carries record numbers in files; it never leaves a run."""
+PERSON = "gpuanon person number"
+"""The columns that carry record numbers, and whose records they are, in files; they never leave a run."""
 
 
 class Part(Protocol):
@@ -69,6 +70,9 @@ class Store(Protocol):
 
     def origin(self, number: int) -> Host:
         """The record that each row of a release part stands for, −1 for an added row."""
+
+    def persons(self, number: int) -> Host | None:
+        """Whose record each row of a release part is; None where no column has the role person."""
 
 
 @dataclass(frozen=True)
@@ -168,6 +172,9 @@ class MemoryStore:
     def origin(self, number: int) -> Host:
         return self.parts[number].origin
 
+    def persons(self, number: int) -> Host | None:
+        return self.parts[number].persons
+
 
 @dataclass(frozen=True)
 class FolderStore:
@@ -184,12 +191,16 @@ class FolderStore:
 
     def put(self, name: str, rows: Rows, destinations: Host) -> dict[int, int]:
         table = rows.table.to_arrow().append_column(RECORD, pa.array(rows.records))
+        if rows.persons is not None:
+            table = table.append_column(PERSON, pa.array(rows.persons))
         return scatter(table, destinations, self._file(name))
 
     def get(self, names: Sequence[str], destinations: Iterable[int], keep: Keep | None = None) -> Rows:
         wanted = None if keep is None else (lambda table: keep(_records(table)))
         table = collect([self._file(name) for name in names], destinations, wanted)
-        return Rows(Table.of(table.drop_columns([RECORD])), _records(table))
+        persons = np.asarray(table[PERSON].to_numpy()) if PERSON in table.column_names else None
+        beside = [RECORD] if persons is None else [RECORD, PERSON]
+        return Rows(Table.of(table.drop_columns(beside)), _records(table), persons)
 
     def forget(self, names: Iterable[str]) -> None:
         self.workspace.forget(self._file(name) for name in names)
@@ -202,6 +213,9 @@ class FolderStore:
 
         with whole_file(self._origin(number)) as hidden, hidden.open("wb") as file:
             np.save(file, rows.origin)
+        if rows.persons is not None:
+            with whole_file(self._persons(number)) as hidden, hidden.open("wb") as file:
+                np.save(file, rows.persons)
         with whole_file(self.release_file(number), mode=0o666) as hidden:  # the release: the umask says who may read it
             pq.write_table(rows.table.to_arrow(), hidden)
         return len(rows)
@@ -214,6 +228,10 @@ class FolderStore:
 
     def origin(self, number: int) -> Host:
         return np.asarray(np.load(self._origin(number)))
+
+    def persons(self, number: int) -> Host | None:
+        file = self._persons(number)
+        return np.asarray(np.load(file)) if file.exists() else None
 
     def release_file(self, number: int) -> Path:
         """The file of a release part."""
@@ -228,6 +246,9 @@ class FolderStore:
 
     def _origin(self, number: int) -> Path:
         return self.workspace.path(f"origin-{number:05d}.npy")
+
+    def _persons(self, number: int) -> Path:
+        return self.workspace.path(f"persons-{number:05d}.npy")
 
     def _file(self, name: str) -> Path:
         return self.workspace.path(f"{name}.arrow")

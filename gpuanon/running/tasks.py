@@ -27,8 +27,9 @@ from gpuanon.masking.contract import Summary
 from gpuanon.masking.mask import Mask
 from gpuanon.numerics.cut_tree import CutTree
 from gpuanon.running.store import Part, Store
-from gpuanon.tables.class_counts import ClassCounts, PatternCounts, count_classes, row_bits
-from gpuanon.tables.rows import Rows
+from gpuanon.tables.class_counts import ClassCounts, Counts, PersonCounts, count_classes, row_bits
+from gpuanon.tables.native import text_series
+from gpuanon.tables.rows import Rows, pseudonyms
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary as TableSummary
 
@@ -41,13 +42,15 @@ Content = tuple[int, int]
 class Placing:
     """Which cell a row goes to: a place in space, its class, or a random one.
 
-    tree  : cuts of the encoded space; None for the others
-    count : number of cells
+    tree      : cuts of the encoded space; None for the others
+    count     : number of cells
+    by_person : a random one is that of the row's person
     """
 
     by_class: bool
     tree: CutTree | None
     count: int
+    by_person: bool = False
 
     def cells(self, mask: Mask, rows: Rows, key: Key, stream: str) -> Host:
         """(n,) cell of each row."""
@@ -57,7 +60,8 @@ class Placing:
             return np.asarray(self.tree.assign(mask.points(rows)))
         if self.by_class:
             return (row_bits(rows.table, mask.columns)[:, 0] % np.uint64(self.count)).astype(np.int64)
-        return np.asarray(key.draws(rows.records, f"{stream}/cell").uniform()[:, 0] * self.count).astype(np.int64)
+        who = rows.persons if self.by_person and rows.persons is not None else rows.records
+        return np.asarray(key.draws(who, f"{stream}/cell").uniform()[:, 0] * self.count).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -124,12 +128,31 @@ def summarise(
         return summary, rows.take(np.flatnonzero(chosen))
 
 
+def repeats(part: Part, names: tuple[str, ...], share: tuple[int, int]) -> tuple[ClassCounts, ...]:
+    """How often the values of these columns of a part occur, those of a share of all values."""
+    table = part.read(names).table
+    return tuple(ClassCounts.of(row_bits(table, [name]), share) for name in names)
+
+
 def place(
-    item: tuple[Part, str], store: Store, mask: Mask, placing: Placing, key: Key, stream: str, drop: tuple[str, ...]
+    item: tuple[Part, str],
+    store: Store,
+    mask: Mask,
+    placing: Placing,
+    key: Key,
+    stream: str,
+    drop: tuple[str, ...],
+    person: str | None = None,
 ) -> tuple[dict[int, int], Content]:
-    """Put a part's rows by cell; rows for each cell, and the sum that tells what the rows are."""
+    """Put a part's rows by cell; rows for each cell, and the sum that tells what the rows are.
+
+    drop   : columns that go no further
+    person : the column that says whose the rows are; None where there is none, or the rows know it already
+    """
     part, name = item
     rows = part.read()
+    if person is not None:
+        rows = rows.with_persons(person, key)
     rows = rows.with_table(rows.table.drop(drop))
     counts = store.put(name, rows, placing.cells(mask, rows, key, stream))
     return counts, content(rows)
@@ -183,10 +206,20 @@ def mask_cell(
     return CellResult(len(masked.rows), trace.groups, trace.smallest, evidence, masked.facts)
 
 
-def assemble(number: int, store: Store, names: tuple[str, ...], key: Key, stream: str) -> int:
-    """Collect the rows of a release part and keep them in random order; the number of rows."""
+def assemble(
+    number: int, store: Store, names: tuple[str, ...], key: Key, salt: str, pseudonym: str | None = None
+) -> int:
+    """Collect the rows of a release part and keep them in random order; the number of rows.
+
+    salt      : differs between runs, so that two releases under one key share neither an order nor pseudonyms
+    pseudonym : the column that holds a pseudonym of each person, or None
+    """
     rows = store.get(names, [number]).sorted()  # nothing of the cells may be left
-    return store.release(number, rows.take(random_order(rows.records, key, stream)))
+    rows = rows.take(random_order(rows.records, key, f"row order/{salt}"))
+    if pseudonym is not None and rows.persons is not None:
+        made = text_series(pseudonyms(rows.persons, key, f"pseudonym/{salt}"), rows.table.series(rows.table.names[0]))
+        rows = rows.with_table(rows.table.replace({pseudonym: made}))
+    return store.release(number, rows)
 
 
 def random_order(records: Host, key: Key, stream: str) -> Host:
@@ -195,12 +228,15 @@ def random_order(records: Host, key: Key, stream: str) -> Host:
     return np.argsort((words[:, 0] << np.uint64(32)) | words[:, 1], kind="stable")
 
 
-def count(
-    number: int, store: Store, counted: tuple[Counted, ...], share: tuple[int, int]
-) -> tuple[ClassCounts | PatternCounts, ...]:
-    """Classes of rows of a release part.
+def count(number: int, store: Store, counted: tuple[Counted, ...], share: tuple[int, int]) -> tuple[Counts, ...]:
+    """Classes of rows of a release part, counted in rows or in persons.
 
     share : number of the round, and how many there are: each counts a share of all classes, so that memory holds them
     """
     names = tuple(dict.fromkeys(name for classes in counted for name in classes.columns))
-    return count_classes(store.released(number, names), [(c.columns, c.wildcard) for c in counted], share)
+    table, persons = store.released(number, names), store.persons(number)
+    found: list[Counts] = list(count_classes(table, [(c.columns, c.wildcard) for c in counted], share))
+    for at, classes in enumerate(counted):
+        if classes.unit == "person" and persons is not None:
+            found[at] = PersonCounts.of(row_bits(table, classes.columns), persons, share)
+    return tuple(found)

@@ -54,6 +54,9 @@ def value_faults(
 ) -> list[str]:
     """Problems with the values of a column that is to be masked or used as a weight."""
     faults = []
+    if role in ("person", "household"):
+        missing = int(null_mask(column).sum())
+        return [f"column {name!r}: a {role} must not be null, {missing} rows are"] if missing else []
     if levels is not None:
         faults += _level_faults(name, levels, column)
     elif family(column.type) == "number":

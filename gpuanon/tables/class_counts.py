@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -84,6 +84,41 @@ class ClassCounts:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class PersonCounts:
+    """Who is in which class: the pairs of class and person that occur; those of several pieces can be merged.
+
+    pairs : (p, 3) uint64: the bits of a class and the number of a person, each pair once
+    """
+
+    pairs: Host
+
+    @classmethod
+    def of(cls, bits: Host, persons: Host, share: tuple[int, int] = (0, 1)) -> PersonCounts:
+        """The pairs of rows with these `bits` (n, 2) and `persons` (n,), or of one of several shares of all classes."""
+        at, shares = share
+        pairs = np.column_stack([bits, persons.astype(np.int64).view(np.uint64)])
+        return cls(pairs[bits[:, 0] % np.uint64(shares) == at])._distinct()
+
+    def _distinct(self) -> PersonCounts:
+        """Each pair once, persons of a class next to each other."""
+        pairs = self.pairs[np.lexsort(self.pairs.T[::-1])]
+        new = np.concatenate([[True], (pairs[1:] != pairs[:-1]).any(axis=1)]) if len(pairs) else np.empty(0, bool)
+        return PersonCounts(pairs[new])
+
+    def merge(self, other: PersonCounts) -> PersonCounts:
+        """The pairs of both."""
+        return PersonCounts(np.concatenate([self.pairs, other.pairs]))._distinct()
+
+    @property
+    def smallest(self) -> int:
+        """Persons of the class that has the fewest; 0 when there are no rows."""
+        return ClassCounts.of(self.pairs[:, :2]).smallest
+
+
+Counts: TypeAlias = "ClassCounts | PatternCounts | PersonCounts"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class PatternCounts:
     """Distinct combinations of values and how often each occurs, for classes in which a null matches every value.
 
@@ -127,9 +162,23 @@ class PatternCounts:
         return int(compatible_counts(codes, self.patterns[_COUNT].to_numpy()).min())
 
 
-def smallest_of(counts: Sequence[ClassCounts | PatternCounts]) -> int:
-    """Rows of the smallest class of pieces that were counted alike; 0 when there are no rows."""
+def smallest_of(counts: Sequence[Counts]) -> int:
+    """Rows (or persons) of the smallest class of pieces that were counted alike; 0 when there are no rows."""
     return reduce(lambda one, other: one.merge(other), counts).smallest  # type: ignore[arg-type]
+
+
+def repeat_warnings(names: Sequence[str], counts: Sequence[ClassCounts]) -> tuple[str, ...]:
+    """A warning for each identifier of which a value stands in several rows.
+
+    counts : for each column how often its values occur
+    """
+    repeated = [float((found.sizes > 1).mean()) if len(found.sizes) else 0.0 for found in counts]
+    return tuple(
+        f"column {name!r}: an identifier, and {share:.1%} of its values stand in several rows; if it tells whose the"
+        ' records are, role = "person" makes k count persons'
+        for name, share in zip(names, repeated, strict=True)
+        if share > 0
+    )
 
 
 def count_classes(

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpuanon.arrays.rng import Key
-from gpuanon.tables.class_counts import mixed
+from gpuanon.tables.class_counts import mixed, row_bits
 from gpuanon.tables.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Host = np.ndarray[Any, Any]
 
@@ -28,10 +31,13 @@ class Rows:
 
     table   : the columns
     records : (n,) int64 record number of each row: its row number in the input, from 0, or `ADDED` and more
+    persons : (n,) int64 whose record each row is; an added row is a person of its own, with the number of its record.
+              None where no column has the role person.  Private, as record numbers are: never released
     """
 
     table: Table
     records: Host
+    persons: Host | None = None
 
     @classmethod
     def of(cls, table: Table) -> Rows:
@@ -48,11 +54,15 @@ class Rows:
 
     def take(self, rows: Host) -> Rows:
         """These rows, in this order."""
-        return Rows(self.table.take(rows), self.records[rows])
+        return Rows(self.table.take(rows), self.records[rows], None if self.persons is None else self.persons[rows])
 
     def with_table(self, table: Table) -> Rows:
         """The same records with other columns."""
-        return Rows(table, self.records)
+        return Rows(table, self.records, self.persons)
+
+    def with_persons(self, name: str, key: Key) -> Rows:
+        """The same rows with the numbers of the persons that the column `name` holds."""
+        return Rows(self.table, self.records, person_numbers(self.table, name, key))
 
     def sorted(self) -> Rows:
         """The rows in the order of their numbers."""
@@ -66,10 +76,31 @@ class Rows:
         if len(pieces) == 1:
             return pieces[0]
         table = Table.concatenated([piece.table for piece in pieces])
-        return Rows(table, np.concatenate([piece.records for piece in pieces]))
+        persons = [piece.persons for piece in pieces if piece.persons is not None]
+        records = np.concatenate([piece.records for piece in pieces])
+        return Rows(table, records, np.concatenate(persons) if persons else None)
 
     def __repr__(self) -> str:
         return f"Rows({len(self)} rows, {len(self.table.names)} columns)"
+
+
+def person_numbers(table: Table, name: str, key: Key) -> Host:
+    """(n,) int64 below `ADDED`, equal for equal values of the column: 62 bits that the key derives from the value.
+
+    Two of ten million persons share a number with one chance in 10⁵; they then count as one, which is the safe side.
+    """
+    bits = row_bits(table, [name]).view(np.int64)
+    halves = [key.draws(np.ascontiguousarray(bits[:, half]), f"person/{half}").keys() for half in (0, 1)]
+    return np.asarray((halves[0] ^ halves[1]) >> np.uint64(2)).astype(np.int64)
+
+
+def pseudonyms(persons: Host, key: Key, stream: str) -> pa.Array:
+    """(n,) text of 16 hexadecimal digits, equal for equal persons: a function of the key, the stream and the person."""
+    import pyarrow as pa
+
+    found, place = np.unique(persons, return_inverse=True)
+    words = key.draws(found, stream).keys()
+    return pa.array([f"{word:016x}" for word in words.tolist()], pa.string()).take(pa.array(place.reshape(-1)))
 
 
 def added_records(key: Key, stream: str, parents: Host) -> Host:

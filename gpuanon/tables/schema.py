@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from gpuanon.errors import GpuanonError, InputError, RecipeError
 from gpuanon.tables.checks import kind_fault, value_faults
@@ -16,7 +16,12 @@ from gpuanon.tables.native import column_type
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import family
 
-Role: TypeAlias = Literal["identifier", "quasi", "sensitive", "other", "weight", "dropped"]
+Role: TypeAlias = Literal["identifier", "person", "household", "quasi", "sensitive", "other", "weight", "dropped"]
+Unit: TypeAlias = Literal["record", "person"]
+"""What k counts."""
+UNRELEASED: tuple[Role, ...] = ("identifier", "person", "household", "dropped")
+"""Roles of columns that never reach a release as they are."""
+CHECKED: tuple[Role, ...] = ("quasi", "sensitive", "weight", "person", "household")
 Others: TypeAlias = Literal["refuse", "drop", "keep"]
 """What becomes of columns that a recipe does not name."""
 Kind: TypeAlias = Literal["numeric", "ordinal", "categorical", "date"]
@@ -36,13 +41,15 @@ set      : text, the values of which the record has one
 class ColumnSpec(BaseModel):
     """What a recipe says of a column, under ``[columns]``.
 
-    role      : identifier (not released), quasi (an intruder may know it), sensitive (to be protected, never known),
-                other (kept as it is), weight (sample weight), dropped (not released)
+    role      : identifier (not released), person (whose records they are; k counts persons; not released), household
+                (not released), quasi (an intruder may know it), sensitive (to be protected, never known), other (kept
+                as it is), weight (sample weight), dropped (not released)
     kind      : how its values compare; inferred from the type when not said
     hierarchy : file of generalisations, ``leaf,level1,level2,…``
     transform : applied to numbers before masking and undone after
     levels    : the order of an ordinal column's values, lowest first
     keep      : a quasi-identifier that no mask changes has to say so
+    release   : role person only: pseudonym releases random text, equal for the records of a person
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -54,6 +61,7 @@ class ColumnSpec(BaseModel):
     levels: tuple[Level, ...] | None = Field(default=None, min_length=1, repr=False)
 
     keep: bool = False
+    release: Literal["pseudonym"] | None = None
 
     @field_validator("hierarchy")
     @classmethod
@@ -61,6 +69,12 @@ class ColumnSpec(BaseModel):
         if file is not None and not file.is_file():
             raise ValueError(f"there is no file {file.name}")
         return file
+
+    @model_validator(mode="after")
+    def _pseudonym_of_a_person(self) -> Self:
+        if self.release is not None and self.role != "person":
+            raise ValueError(f"release: pseudonym is for role person, got role {self.role}")
+        return self
 
 
 class Column(ColumnSpec):
@@ -83,12 +97,14 @@ class Schema(BaseModel):
     """All columns of a table, in its order.
 
     notes : what the steward should know of what was inferred
+    unit  : what k counts: persons where a column has that role, also after it was dropped
     """
 
     model_config = ConfigDict(frozen=True)
 
     columns: tuple[Column, ...]
     notes: tuple[str, ...] = ()
+    unit: Unit = "record"
 
     @classmethod
     def resolve(
@@ -107,7 +123,7 @@ class Schema(BaseModel):
         InputError  : the values cannot be masked as they are
         """
         schema = cls.infer(table, columns, others)
-        schema.check(table, [*schema.quasi, *schema.sensitive, *([schema.weight] if schema.weight else [])])
+        schema.check(table, schema.checked)
         return schema
 
     @classmethod
@@ -117,9 +133,10 @@ class Schema(BaseModel):
         """`resolve` by names and types alone, without a look at the values (a part or an empty table will do)."""
         specs, faults = _specs(columns)
         faults += _unknown(specs, table.names)
-        weights = [name for name, spec in specs.items() if spec.role == "weight"]
-        if len(weights) > 1:
-            faults.append(f"columns: one column of role weight is allowed, got {', '.join(map(repr, weights))}")
+        for role in ("weight", "person", "household"):
+            several = [name for name, spec in specs.items() if spec.role == role]
+            if len(several) > 1:
+                faults.append(f"columns: one column of role {role} is allowed, got {', '.join(map(repr, several))}")
         decided, notes, broken = [], [], []
         for name in table.names:
             spec = specs.get(name, ColumnSpec())
@@ -134,7 +151,8 @@ class Schema(BaseModel):
             notes += remarks
             faults += fault
         _raise(faults, broken)
-        return cls(columns=tuple(decided), notes=tuple(notes))
+        unit: Unit = "person" if any(column.role == "person" for column in decided) else "record"
+        return cls(columns=tuple(decided), notes=tuple(notes), unit=unit)
 
     def check(self, table: Table, names: Iterable[str]) -> None:
         """Check the values of these columns; all faults are named at once, as counts of rows, never as values."""
@@ -157,8 +175,23 @@ class Schema(BaseModel):
 
     @property
     def identifiers(self) -> tuple[str, ...]:
-        """Columns that are not released: identifiers, and what the recipe drops."""
-        return tuple(column.name for column in self.columns if column.role in ("identifier", "dropped"))
+        """Columns that are not released: identifiers, persons, households, and what the recipe drops."""
+        return tuple(column.name for column in self.columns if column.role in UNRELEASED)
+
+    @property
+    def checked(self) -> tuple[str, ...]:
+        """Columns whose values are checked."""
+        return tuple(name for role in CHECKED for name in self.with_role(role))
+
+    @property
+    def person(self) -> Column | None:
+        """The column that says whose record each is."""
+        return next((column for column in self.columns if column.role == "person"), None)
+
+    @property
+    def household(self) -> str | None:
+        """The column that says to which household a record belongs."""
+        return next(iter(self.with_role("household")), None)
 
     def unnamed(self) -> tuple[str, ...]:
         """Columns that the recipe does not name."""
@@ -205,7 +238,7 @@ class Schema(BaseModel):
         if which == "quasi":
             return self.quasi
         if which == "all":
-            return tuple(c.name for c in self.columns if c.role not in ("identifier", "dropped", "weight"))
+            return tuple(c.name for c in self.columns if c.role not in (*UNRELEASED, "weight"))
         names = [which] if isinstance(which, str) else list(which)
         faults = _unknown(names, [column.name for column in self.columns])
         dropped = [name for name in names if name in self.identifiers]
@@ -250,7 +283,7 @@ _INFERRED: Mapping[str, Kind] = {
 def _decide(table: Table, name: str, spec: ColumnSpec) -> tuple[Column, list[str], list[str]]:
     """The column with everything decided, notes on it, and faults of it."""
     given = {field: getattr(spec, field) for field in spec.model_fields_set}
-    if spec.role in ("identifier", "dropped"):
+    if spec.role in UNRELEASED:
         return Column(**{**given, "name": name, "kind": spec.kind}), [], []
     series = table.series(name)
     type_, order = column_type(series)

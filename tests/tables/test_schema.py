@@ -116,7 +116,7 @@ def test_every_fault_is_named_at_once_with_the_nearest_name() -> None:
     assert "'AGE': not in the table; did you mean 'age'?" in said
     assert "'nothing like it': not in the table\n" in said + "\n"
     assert "'sex': kind numeric does not fit, the column holds text; allowed: categorical, ordinal" in said
-    assert "'Größe': role: input should be 'identifier', 'quasi', 'sensitive', 'other' or 'weight'" in said
+    assert "'Größe': role: input should be 'identifier', 'person', 'household', 'quasi', 'sensitive'," in said
     assert "one column of role weight is allowed, got 'w1', 'w2'" in said
 
 

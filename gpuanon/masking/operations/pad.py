@@ -18,21 +18,24 @@ from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition
 from gpuanon.masking.claims import Claim, EqualRecords
 from gpuanon.masking.contract import Moved, Operation, Records, RowEffect, Sight
+from gpuanon.masking.people import persons_per_part
 from gpuanon.numerics.compatible import covering_counts
 from gpuanon.numerics.equal_rows import equal_rows
 
 
-def pad(codes: Array, groups: Partition, k: int) -> Array:
+def pad(codes: Array, groups: Partition, k: int, persons: Array | None = None) -> Array:
     """(m,) the row beside which each added row is made, so that no class of `codes` (n, columns) has fewer than k rows.
 
     A class is a set of equal rows of one group; a null is a value.  A class of s < k rows receives k − s rows, the
     fewest that will do; the j-th is made beside member ``j mod s``.  Classes follow each other as `equal_rows` numbers
     them.
 
+    persons : (n,) whose rows they are, numbered from 0: then persons are counted, and an added row is one of its own
+
     Cost : one sort of n numbers; memory O(n + m).
     """
     found = Partition.from_labels(equal_rows(codes, groups.labels()))
-    return _parents(found, namespace(codes).maximum(k - found.sizes, 0))
+    return _parents(found, namespace(codes).maximum(k - persons_per_part(found, persons), 0))
 
 
 def pad_maximal(codes: Array, k: int) -> Array:
@@ -80,6 +83,6 @@ class Pad(Operation):
     def apply(self, T: Array, groups: Partition, records: Records) -> Moved:
         xp = namespace(T)
         wildcard = records.classes is not None and records.classes.wildcard
-        parents = pad_maximal(T, self.k) if wildcard else pad(T, groups, self.k)
+        parents = pad_maximal(T, self.k) if wildcard else pad(T, groups, self.k, records.persons)
         source = xp.concatenate([xp.arange(len(T), dtype=np.int64), parents])
         return Moved(source, rows=source, added=len(parents), facts={"rows_synthetic": len(parents)})

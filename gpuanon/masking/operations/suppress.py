@@ -12,18 +12,21 @@ from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition
 from gpuanon.masking.claims import Claim, EqualRecords
 from gpuanon.masking.contract import Moved, Operation, Records, RowEffect, Sight
+from gpuanon.masking.people import persons_per_part
 from gpuanon.numerics.compatible import compatible_counts
 from gpuanon.numerics.equal_rows import equal_rows
 
 
-def suppress(codes: Array, groups: Partition, k: int) -> Array:
+def suppress(codes: Array, groups: Partition, k: int, persons: Array | None = None) -> Array:
     """(m,) ascending rows that share their `codes` (n, columns) with at least k − 1 other rows of their group.
 
-    Guarantee : each combination of codes that is left is shared by at least k rows.
+    persons : (n,) whose rows they are, numbered from 0: then a combination of codes needs k persons, not k rows
+
+    Guarantee : each combination of codes that is left is shared by at least k rows, or persons.
     Cost      : one sort of n numbers.
     """
     found = Partition.from_labels(equal_rows(codes, groups.labels()))
-    return namespace(codes).flatnonzero(found.sizes[found.labels()] >= k)
+    return namespace(codes).flatnonzero(persons_per_part(found, persons)[found.labels()] >= k)
 
 
 def suppress_incompatible(codes: Array, k: int) -> Array:
@@ -62,5 +65,5 @@ class Suppress(Operation):
 
     def apply(self, T: Array, groups: Partition, records: Records) -> Moved:
         wildcard = records.classes is not None and records.classes.wildcard
-        kept = suppress_incompatible(T, self.k) if wildcard else suppress(T, groups, self.k)
+        kept = suppress_incompatible(T, self.k) if wildcard else suppress(T, groups, self.k, records.persons)
         return Moved(kept, rows=kept, facts={"rows_suppressed": len(T) - len(kept)})

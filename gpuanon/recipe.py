@@ -19,7 +19,9 @@ from pydantic import Field, ValidationError, field_validator
 from gpuanon.errors import RecipeError
 from gpuanon.masking.contract import Part
 from gpuanon.masking.methods.catalogue import AnyMask
-from gpuanon.tables.schema import UNRELEASED, ColumnSpec, Nulls, Others, Schema
+from gpuanon.tables.files.csv_files import CsvOptions
+from gpuanon.tables.files.csv_types import CsvColumns
+from gpuanon.tables.schema import UNRELEASED, ColumnSpec, Kind, Nulls, Others, Schema
 
 
 class Recipe(Part):
@@ -32,6 +34,7 @@ class Recipe(Part):
     limits: dict[str, Annotated[float, Field(strict=True, allow_inf_nan=False)]] = Field(
         default_factory=dict, description="measure → the worst value that may be written"
     )
+    csv: CsvOptions = Field(default=CsvOptions(), description="how CSV files are read")
 
     @field_validator("mask")
     @classmethod
@@ -82,9 +85,19 @@ class Recipe(Part):
         return released
 
     @property
-    def text_columns(self) -> list[str]:
-        """The columns of a CSV that are text whatever they look like."""
-        return [name for name, spec in self.columns.items() if spec.kind == "categorical" or spec.role in UNRELEASED]
+    def csv_columns(self) -> CsvColumns:
+        """The columns of a CSV that are masked or measured, with their kinds; all others stay text as they are."""
+        masked = [mask.combination().columns for mask in self.mask]
+        named = {name for columns in masked if not isinstance(columns, str) for name in columns}
+        kinds: dict[str, Kind | None] = dict.fromkeys(named)
+        for name, spec in self.columns.items():
+            if spec.role in UNRELEASED or spec.kind == "categorical":
+                kinds[name] = "categorical"
+            elif spec.role == "weight":
+                kinds[name] = "numeric"
+            elif spec.role in ("quasi", "sensitive") or spec.kind is not None:
+                kinds[name] = spec.kind
+        return CsvColumns(kinds, rest="all" in masked)
 
     @classmethod
     def load(cls, source: Recipe | Mapping[str, Any] | str | Path) -> Recipe:
@@ -123,7 +136,7 @@ def _with_paths(data: Any, folder: Path) -> Any:
 def parse(path: Path) -> Any:
     """The structure in a recipe file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors put a byte order mark
     except FileNotFoundError:
         raise RecipeError(f"{path}: there is no such recipe") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -133,7 +146,7 @@ def parse(path: Path) -> Any:
         if suffix == ".toml":
             return tomllib.loads(text)
         if suffix == ".json":
-            return json.loads(text)
+            return json.loads(text, object_pairs_hook=_without_duplicates)
         if suffix in (".yaml", ".yml"):
             try:
                 import yaml
@@ -142,12 +155,33 @@ def parse(path: Path) -> Any:
                     f"{path.name}: YAML needs pyyaml, which is not installed", hint="pip install 'gpuanon[yaml]'"
                 ) from None
             try:
-                return yaml.safe_load(text)
+                return yaml.load(text, Loader=_yaml_loader(yaml))
             except yaml.YAMLError as error:
                 raise ValueError(str(error)) from None
     except ValueError as error:
         raise RecipeError(f"{path.name}: is not well-formed {suffix[1:].upper()}: {error}") from None
     raise RecipeError(f"{path.name}: a recipe ends in .toml, .yaml, .yml or .json, got {suffix!r}")
+
+
+def _without_duplicates(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    """The pairs as a mapping; a key that occurs twice is an error, as in TOML: the second would hide the first."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = sorted({str(key) for at, (key, _) in enumerate(pairs) if key in dict(pairs[:at])})
+        raise ValueError(f"{', '.join(map(repr, twice))} occurs twice in one table")
+    return found
+
+
+def _yaml_loader(yaml: Any) -> Any:
+    """PyYAML's safe loader, which refuses a key that occurs twice."""
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
+            _without_duplicates([(key.value, None) for key in keys])
+            return super().construct_mapping(node, deep=deep)
+
+    return Loader
 
 
 def _faults(error: ValidationError) -> list[str]:

@@ -152,3 +152,36 @@ def test_free_combinations_are_recipes_too():
     combination = loaded.combination()
     assert (combination.groups.use, combination.basis.use, combination.operation.use) == ("k-member", "ica", "swap")
     assert combination.k == 10
+
+
+@pytest.mark.parametrize("suffix", [".toml", ".json", ".yaml"])
+def test_a_byte_order_mark_is_read_over(tmp_path: Path, suffix: str) -> None:
+    texts = {
+        ".toml": '[columns]\nage = { role = "quasi" }\n[[mask]]\nmethod = "microaggregation"\nk = 5\n',
+        ".json": '{"columns": {"age": {"role": "quasi"}}, "mask": [{"method": "microaggregation", "k": 5}]}',
+        ".yaml": "columns: {age: {role: quasi}}\nmask: [{method: microaggregation, k: 5}]\n",
+    }
+    (tmp_path / f"recipe{suffix}").write_text("\ufeff" + texts[suffix], encoding="utf-8")
+    assert Recipe.load(tmp_path / f"recipe{suffix}").columns["age"].role == "quasi"
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text"),
+    [
+        (".json", '{"columns": {"age": {"role": "identifier", "role": "other"}}, "mask": []}'),
+        (".json", '{"columns": {"role": {}, "role": {}}, "mask": []}'),
+        (".yaml", "columns: {age: {role: identifier, role: other}}\nmask: []\n"),
+        (".yaml", "columns: {role: {}}\nmask: []\ncolumns: {role: {}, role: {}}\n"),
+        (".toml", "[columns]\nage = { role = 'identifier', role = 'other' }\n"),
+    ],
+)
+def test_a_key_that_occurs_twice_is_an_error(tmp_path: Path, suffix: str, text: str) -> None:
+    (tmp_path / f"recipe{suffix}").write_text(text)
+    with pytest.raises(RecipeError, match="is not well-formed"):
+        Recipe.load(tmp_path / f"recipe{suffix}")
+
+
+def test_merged_keys_of_yaml_may_be_overridden(tmp_path: Path) -> None:
+    text = "columns:\n  a: &base {role: quasi, kind: numeric}\n  b: {<<: *base, kind: ordinal}\n"
+    (tmp_path / "recipe.yaml").write_text(text + "mask: [{method: microaggregation, k: 5}]\n")
+    assert Recipe.load(tmp_path / "recipe.yaml").columns["b"].kind == "ordinal"

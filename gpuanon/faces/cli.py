@@ -78,6 +78,8 @@ def protect(
             in_parts=None if how == InParts() else how,
             log=(lambda text: None) if quiet else (lambda text: err.print(text, style="dim")),
         )  # fmt: skip
+    for warning in () if quiet else result["warnings"]:
+        err.print(f"warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)
     if json_:
         _print_json(result)
     else:

@@ -17,7 +17,8 @@ from gpuanon.masking.mask import masked_columns
 from gpuanon.recipe import Recipe
 from gpuanon.running.assess import IN_MEMORY_ROWS, Assessment, measure
 from gpuanon.running.compare import MEASURES, Trials, compare, grid
-from gpuanon.running.protect import read_table
+from gpuanon.running.protect import open_table, read_table
+from gpuanon.tables.checks import code_notes
 from gpuanon.tables.class_counts import ClassCounts, repeat_warnings, row_bits
 from gpuanon.tables.files import io
 from gpuanon.tables.schema import Schema
@@ -54,7 +55,7 @@ def assess_files(
 
 def _pieces(path: Path, recipe: Recipe) -> Pieces:
     """The table in a file, piece by piece."""
-    source = io.open(path, recipe.text_columns)
+    source = open_table(path, recipe)
     return Pieces.counted(source.batches) if source.rows is None else Pieces(source.batches, source.rows)
 
 
@@ -95,10 +96,10 @@ def check_recipe(recipe: Path, source: Path | None) -> list[str]:
     loaded.fit(schema)
     lines.append(f"{source.name}: {table.n_rows} rows, {len(table.names)} columns: fits")
     lines += [f"  {column.name}: {column.role}, {column.kind or 'kept as it is'}" for column in schema.columns]
-    lines += [f"note: {note}" for note in schema.notes]
     names = schema.with_role("identifier") if schema.unit == "record" else ()
     counts = [ClassCounts.of(row_bits(table, [name])) for name in names]
     lines += [f"warning: {warning}" for warning in repeat_warnings(names, counts)]
+    lines += [f"note: {note}" for note in (*table.notes, *schema.notes, *code_notes(table, schema, loaded.columns))]
     for mask in loaded.mask:
         combination = mask.combination()
         parts = " × ".join(part.use for part in (combination.groups, combination.basis, combination.operation))

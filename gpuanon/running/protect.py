@@ -70,7 +70,7 @@ def protect(
     original, sample = Table.of(data), None if reference is None else Table.of(reference)
     done = protect_parts(run, [MemoryPart(original)], original, sample)
     released, link = run.store.released(0), run.store.origin(0)
-    manifest = describe(run.recipe, run.backend.name, done)
+    manifest = warned(describe(run.recipe, run.backend.name, done), original.notes)
     measured = _limited(run, done, Pieces.of(original), Pieces.of(released), link, sample)
     manifest |= {**measured, "seconds": round(time.perf_counter() - began, 3)}
     return Release(released, manifest, link, done)
@@ -183,19 +183,19 @@ def protect_in_parts(
     began = time.perf_counter()
     io.check_output(output, force=force, inputs=[source])
     io.check_output(manifest_path(output), force=force, table=False)
-    io.open(source)  # a missing or broken input is named before anything is made
+    opened = open_table(source, recipe)  # a missing or broken input is named before anything is made
     chosen = choose(backend)
     for mask in recipe.mask:
         check_backend(mask.combination(), chosen)
     identity = _identity(source, recipe, key, cell_rows, chosen)
     workspace = Workspace.begin(work_path(output), identity, resume=resume, force=force)
     try:
-        parts = parquet_parts(in_parquet(source, workspace.folder, recipe.text_columns))
+        parts = parquet_parts(in_parquet(opened, workspace.folder))
         store = FolderStore(workspace)
         run = Run(recipe, key, chosen, store, workers, cell_rows, log)
         done = protect_parts(run, parts, head_of(parts, store, workers), reference)
         origins = [store.origin(at) for at in range(done.parts)]
-        manifest = describe(recipe, chosen.name, done)
+        manifest = warned(describe(recipe, chosen.name, done), opened.notes)
         original = Pieces(lambda: (part.read().table for part in parts), done.rows[0])
         released = Pieces(lambda: (store.released(at) for at in range(done.parts)), done.rows[1])
         manifest |= _limited(run, done, original, released, np.concatenate(origins), reference)
@@ -223,8 +223,18 @@ def work_path(output: Path) -> Path:
 
 
 def read_table(path: Path, recipe: Recipe) -> Table:
-    """The table in a file; in a CSV, columns that the recipe calls categorical or identifiers are text (post codes)."""
-    return io.read(path, recipe.text_columns)
+    """The table in a file; in a CSV, columns that the recipe neither masks nor measures are text, as they are."""
+    return io.read(path, csv=recipe.csv, columns=recipe.csv_columns)
+
+
+def open_table(path: Path, recipe: Recipe) -> io.Source:
+    """The table in a file, to be read piece by piece; see `read_table`."""
+    return io.open(path, csv=recipe.csv, columns=recipe.csv_columns)
+
+
+def warned(manifest: dict[str, Any], notes: tuple[str, ...]) -> dict[str, Any]:
+    """The manifest with these notes among its warnings."""
+    return {**manifest, "warnings": [*manifest["warnings"], *notes]}
 
 
 def _identity(source: Path, recipe: Recipe, key: Key, cell_rows: int, backend: Backend) -> dict[str, Any]:

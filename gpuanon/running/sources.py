@@ -101,11 +101,11 @@ def _levels_once(store: Store, columns: tuple[str, ...], item: tuple[int, FilePa
     return store.once(f"levels-{item[0]:05d}", levels)
 
 
-def in_parquet(path: Path, folder: Path, text: list[str]) -> Path:
-    """A Parquet table with the rows of `path`: itself if it is one, else written piece by piece into `folder`."""
+def in_parquet(source: io.Source, folder: Path) -> Path:
+    """A Parquet table with the rows of `source`: itself if it is one, else written piece by piece into `folder`."""
+    path = source.path
     if path.is_dir() or path.suffix.lower() == ".parquet":
         return path
-    source = io.open(path, text)
     target = folder / "input.parquet"
     if not target.exists():
         with io.Writing() as out:

@@ -25,12 +25,14 @@ class Table:
 
     A pandas index is a link back to the person: it is dropped on the way in.  An index that matters is a column
     to be named in the recipe (``df.reset_index()``).
+
+    notes : what the steward should know of how the table was read; empty for tables that were made from it
     """
 
-    __slots__ = ("_frame",)
+    __slots__ = ("_frame", "notes")
 
-    def __init__(self, frame: nw.DataFrame[Any]) -> None:
-        self._frame = frame
+    def __init__(self, frame: nw.DataFrame[Any], notes: tuple[str, ...] = ()) -> None:
+        self._frame, self.notes = frame, notes
 
     @classmethod
     def of(cls, data: Any) -> Table:
@@ -74,6 +76,10 @@ class Table:
 
         data = self.to_native()
         return data if isinstance(data, pa.Table) else pa.table({name: self.arrow(name) for name in self.names})
+
+    def with_notes(self, notes: tuple[str, ...]) -> Table:
+        """The same table with these notes."""
+        return Table(self._frame, notes)
 
     def take(self, rows: np.ndarray[Any, Any]) -> Table:
         """The rows with these numbers, in this order; each may be taken several times."""

@@ -1,103 +1,300 @@
-"""Read CSV files: separators and types are inferred, empty values are nulls."""
+"""Read CSV files: every value as text; columns that are masked or measured in the type that all their values have.
+
+A quoted line break is refused unless it was declared: a quote that is missing somewhere makes one value of many rows.
+"""
 
 from __future__ import annotations
 
+import codecs
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from gpuanon.arrays.threads import each
 from gpuanon.errors import InputError
+from gpuanon.tables.files.csv_types import ColumnType, CsvColumns
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_BLOCK = 1 << 22
+_NAMED = 5  # lines that a message names, at most
 
-def _options(path: Path, text: Collection[str], types: dict[str, pa.DataType] | None = None) -> dict[str, Any]:
-    """Options of the CSV reader.
 
-    An empty value is null, as is an unquoted NA or NaN; a quoted one is text.  So files of pyarrow, R and pandas are
-    read back unchanged.
-    """
+class CsvOptions(BaseModel):
+    """How CSV files are read, under ``[csv]`` of a recipe.  Releases are written with commas, points and UTF-8."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    separator: str | None = Field(
+        default=None, min_length=1, max_length=1, description="detected among comma, semicolon and tab if not said"
+    )
+    decimal: Literal[".", ","] = Field(default=".", description="decimal point of the input")
+    encoding: str = Field(default="utf-8", description='such as "latin-1" or "utf-16"')
+    nulls: tuple[str, ...] | None = Field(
+        default=None,
+        description="words for a missing value in columns that are masked or measured; "
+        "if not said, NA, NaN, null and the like in numbers and dates only",
+    )
+    newlines: bool = Field(default=False, description="whether quoted values may contain line breaks")
+
+    @field_validator("encoding")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        try:
+            return codecs.lookup(name).name
+        except LookupError:
+            raise ValueError("there is no such encoding") from None
+
+    @field_validator("separator")
+    @classmethod
+    def _usable(cls, separator: str | None) -> str | None:
+        if separator is not None and (separator in '"\r\n' or not separator.isascii()):
+            raise ValueError("a separator is one ASCII character, not a quote or a line break")
+        return separator
+
+
+@dataclass
+class _Ragged:
+    """Rows with another number of values than the header."""
+
+    expected: int = 0
+    found: int = 0
+    count: int = 0
+    lines: list[int] = field(default_factory=list)
+
+    def __call__(self, row: Any) -> str:
+        if not self.count:
+            self.expected, self.found = row.expected_columns, row.actual_columns
+        self.count += 1
+        if row.number is not None and len(self.lines) < _NAMED:
+            self.lines.append(row.number)
+        return "skip"
+
+
+@dataclass(frozen=True)
+class _CsvFile:
+    """A CSV with everything about its form decided."""
+
+    path: Path
+    options: CsvOptions
+    separator: str
+    single: bool
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, path: Path, options: CsvOptions) -> _CsvFile:
+        """Detect the separator; refuse another encoding than the one that was said."""
+        with _stream(path) as stream:
+            start = stream.read(1 << 16)
+        _check_encoding(start, options.encoding)
+        text = codecs.getincrementaldecoder(options.encoding)(errors="replace").decode(start)
+        head = (re.sub(r'"[^"]*"', "", text).splitlines() or [""])[0]
+        separator = options.separator or max(",;\t", key=head.count)
+        notes = []
+        if separator != "," and options.separator is None:
+            notes.append(f"{path.name}: the separator {separator!r} was detected; the release has commas")
+        if options.encoding != "utf-8":
+            notes.append(f"{path.name}: read as {options.encoding}; the release is UTF-8")
+        return cls(path, options, separator, separator not in head, tuple(notes))
+
+    def settings(self, ragged: _Ragged, threads: bool = True) -> dict[str, Any]:
+        """Options of the reader: all columns as text, an empty value without quotes is null."""
+        import pyarrow as pa
+        import pyarrow.csv as csv
+
+        return {
+            "read_options": csv.ReadOptions(encoding=self.options.encoding, use_threads=threads, block_size=_BLOCK),
+            "parse_options": csv.ParseOptions(
+                delimiter=self.separator,
+                newlines_in_values=True,  # without it the reader loses rows after an open quote, in silence
+                ignore_empty_lines=not self.single,
+                invalid_row_handler=ragged,
+            ),
+            "convert_options": csv.ConvertOptions(
+                default_column_type=pa.string(),
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        }
+
+    def read(self) -> pa.Table:
+        """All rows as text."""
+        import pyarrow.csv as csv
+
+        ragged = _Ragged()
+        with self._explained():
+            table = csv.read_csv(self.path, **self.settings(ragged))
+        return self._checked(table, ragged)
+
+    def batches(self) -> Iterator[pa.Table]:
+        """The rows as text, batch by batch; the first may be empty."""
+        import pyarrow as pa
+        import pyarrow.csv as csv
+
+        ragged = _Ragged()
+        with self._explained():
+            reader = csv.open_csv(self.path, **self.settings(ragged))
+        yield reader.schema.empty_table()
+        while True:
+            with self._explained():
+                batch = next(reader, None)
+            if batch is None:
+                self._checked(reader.schema.empty_table(), ragged)
+                return
+            yield self._checked(pa.Table.from_batches([batch]), ragged)
+
+    def _explained(self) -> _Explained:
+        return _Explained(self)
+
+    def _checked(self, table: pa.Table, ragged: _Ragged) -> pa.Table:
+        """The table, unless a row was ragged or a value holds a line break that nobody declared."""
+        if ragged.count:
+            lines = ragged.lines or self._ragged_lines()
+            raise InputError(
+                f"a row has {ragged.found} values, the header has {ragged.expected}: {_listed(ragged.count, lines)}",
+                hint="quote values that contain the separator; a value that begins with a quote must end with one",
+            )
+        if not self.options.newlines and (
+            any(map(_BREAK.search, map(str.encode, table.column_names))) or _breaks(table)
+        ):
+            raise self.open_quote()
+        return table
+
+    def open_quote(self) -> InputError:
+        """The error for a quote that does not end on its line, with the numbers of such lines."""
+        count, lines = 0, list[int]()
+        with _stream(self.path) as stream:
+            reader = codecs.getreader(self.options.encoding)(stream, "replace")
+            for number, line in enumerate(reader, 1):
+                if line.count('"') % 2:
+                    count += 1
+                    if len(lines) < _NAMED:
+                        lines.append(number)
+        return InputError(
+            f"a quoted value does not end on its line, so that a row may swallow others: {_listed(count, lines)}",
+            hint="close or double the quote; [csv] newlines = true reads line breaks that are meant",
+        )
+
+    def _ragged_lines(self) -> list[int]:
+        """The lines of ragged rows, which only a reader without threads tells."""
+        import pyarrow.csv as csv
+
+        ragged = _Ragged()
+        for _ in csv.open_csv(self.path, **self.settings(ragged, threads=False)):
+            if len(ragged.lines) == _NAMED:
+                break
+        return ragged.lines
+
+
+class _Explained:
+    """Raises errors of the reader as `InputError`, with what can be said of them without a value."""
+
+    def __init__(self, file: _CsvFile) -> None:
+        self._file = file
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        text = str(error)
+        if "out of sync" in text or "straddling" in text:
+            raise self._file.open_quote() from None
+        if "invalid UTF8" in text or isinstance(error, UnicodeError):
+            names = re.search(r"In CSV column #(\d+)", text)
+            where = f" in column {int(names[1]) + 1}" if names else ""
+            raise InputError(
+                f"not {self._file.options.encoding.upper()} text{where}",
+                hint='save the file as UTF-8, or say [csv] encoding = "latin-1" (or "windows-1252")',
+            ) from None
+
+
+_BREAK = re.compile(rb"[\r\n]")
+
+
+def _breaks(table: pa.Table) -> bool:
+    """Whether a value of a table of texts holds a line break: one search of each buffer of characters."""
+    buffers = [chunk.buffers()[2] for column in table.columns for chunk in column.chunks if len(chunk)]
+    return any(b"\n" in text or b"\r" in text for text in (held.to_pybytes() for held in buffers if held is not None))
+
+
+def _listed(count: int, lines: list[int]) -> str:
+    """Line numbers, and how many there are in all."""
+    if not lines:
+        return f"{count} in all"
+    named = f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))}"
+    return named if count <= len(lines) else f"{named} and others, {count} in all"
+
+
+def _stream(path: Path) -> Any:
+    """The bytes of a file, decompressed."""
     import pyarrow as pa
-    import pyarrow.csv as csv
 
-    head = _head(path)
-    separator = max(",;\t", key=head.count)
+    return pa.input_stream(str(path), compression="gzip" if path.name.lower().endswith(".gz") else None)
+
+
+def _check_encoding(start: bytes, encoding: str) -> None:
+    """Refuse UTF-16 and UTF-32 that were not declared."""
+    wide = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in start[:1024]
+    if wide and not encoding.startswith(("utf-16", "utf-32")):
+        raise InputError(
+            "is not UTF-8 text, but UTF-16 or not text at all",
+            hint='save the file as UTF-8, or say [csv] encoding = "utf-16"',
+        )
+
+
+def read_csv(path: Path, columns: CsvColumns, options: CsvOptions) -> tuple[pa.Table, tuple[str, ...]]:
+    """The whole CSV, types inferred from all of its rows, and notes on it."""
+    import pyarrow as pa
+
+    file = _CsvFile.of(path, options)
+    table = file.read()
+    found = _types(table.column_names, columns, options)
+    numbers = list(range(table.num_columns))
+    converted = each(lambda at: found[at].add(table.column(at)) if at in found else table.column(at), numbers)
+    return pa.table(converted, names=table.column_names), (*file.notes, *_notes(found))
+
+
+def open_csv(
+    path: Path, columns: CsvColumns, options: CsvOptions
+) -> tuple[pa.Schema, int, Callable[[int], Iterator[pa.RecordBatch]], tuple[str, ...]]:
+    """Schema, rows, batches and notes of a CSV: a first pass widens the types until they fit the whole file."""
+    import pyarrow as pa
+
+    file = _CsvFile.of(path, options)
+    texts = file.batches()
+    names = next(texts).column_names
+    found = _types(names, columns, options)
+    rows = 0
+    for batch in texts:
+        rows += batch.num_rows
+        each(lambda at, batch=batch: found[at].add(batch.column(at)), found)  # type: ignore[misc]
+    schema = pa.schema([(name, found[at].type if at in found else pa.string()) for at, name in enumerate(names)])
+
+    def batches(most: int) -> Iterator[pa.RecordBatch]:
+        for batch in file.batches():
+            converted = [
+                found[at].convert(column) if at in found else column for at, column in enumerate(batch.columns)
+            ]
+            yield from pa.table(converted, schema=schema).to_batches(max_chunksize=most)
+
+    return schema, rows, batches, (*file.notes, *_notes(found))
+
+
+def _types(names: list[str], columns: CsvColumns, options: CsvOptions) -> dict[int, ColumnType]:
+    """What is to be found out, by the number of the column."""
     return {
-        "parse_options": csv.ParseOptions(
-            delimiter=separator, newlines_in_values=True, ignore_empty_lines=separator in head
-        ),
-        "convert_options": csv.ConvertOptions(
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-            column_types=types or {name: pa.string() for name in text},
-        ),
+        at: ColumnType(name, columns, options.nulls, options.decimal)
+        for at, name in enumerate(names)
+        if columns.converted(name)
     }
 
 
-def _head(path: Path) -> str:
-    """The first line, without quoted text."""
-    import pyarrow as pa
-
-    with pa.input_stream(str(path), compression="gzip" if path.name.lower().endswith(".gz") else None) as stream:
-        start = stream.read(1 << 16).decode("utf-8", errors="replace")
-    return (re.sub(r'"[^"]*"', "", start).splitlines() or [""])[0]
-
-
-def read_csv(path: Path, text: Collection[str]) -> pa.Table:
-    """The whole CSV; types are inferred from all of its rows."""
-    import pyarrow.csv as csv
-
-    return _checked(csv.read_csv(path, **_options(path, text)))
-
-
-def _checked(table: pa.Table) -> pa.Table:
-    """The table, unless a column is not UTF-8: pyarrow would read it as bytes, which cannot be masked."""
-    import pyarrow as pa
-
-    odd = [
-        name for name, type_ in zip(table.schema.names, table.schema.types, strict=True) if pa.types.is_binary(type_)
-    ]
-    if odd:
-        raise InputError(f"not UTF-8 text in {', '.join(map(repr, odd))}", hint="save the file as UTF-8")
-    return table
-
-
-def open_csv(path: Path, text: Collection[str]) -> tuple[pa.Schema, int, Callable[[int], Iterator[pa.RecordBatch]]]:
-    """Schema, rows and batches of a CSV: a first pass widens the types until they fit the whole file."""
-    import pyarrow as pa
-    import pyarrow.csv as csv
-
-    types: dict[str, pa.DataType] = {name: pa.string() for name in text}
-    while True:
-        reader = csv.open_csv(path, **_options(path, text, types))
-        schema = reader.schema
-        rows = 0
-        try:
-            for batch in reader:
-                rows += batch.num_rows
-            break
-        except pa.ArrowInvalid as error:
-            misfit = re.search(r"In CSV column #(\d+)", str(error))
-            if not misfit or pa.types.is_string(schema.field(int(misfit[1])).type):
-                raise
-            wide = schema.field(int(misfit[1]))
-            types |= {f.name: f.type for f in schema} | {wide.name: _wider(wide.type)}
-
-    final = {f.name: f.type for f in schema}
-
-    def batches(rows: int) -> Iterator[pa.RecordBatch]:
-        for batch in csv.open_csv(path, **_options(path, text, final)):
-            yield from pa.Table.from_batches([batch]).to_batches(max_chunksize=rows)
-
-    return _checked(schema.empty_table()).schema, rows, batches
-
-
-def _wider(type_: pa.DataType) -> pa.DataType:
-    """The next wider type: null, int64, float64, string."""
-    import pyarrow as pa
-
-    if pa.types.is_null(type_):
-        return pa.int64()
-    return pa.float64() if pa.types.is_integer(type_) else pa.string()
+def _notes(found: dict[int, ColumnType]) -> list[str]:
+    """Notes on the columns; raises for those that are not of their kind."""
+    notes = [column.check() for column in found.values()]
+    return [note for note in notes if note is not None]

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuanon.errors import InputError
-from gpuanon.tables.files.csv_files import open_csv, read_csv
+from gpuanon.tables.files.csv_files import CsvOptions, open_csv, read_csv
+from gpuanon.tables.files.csv_types import CsvColumns
 from gpuanon.tables.files.formats import ALLOWED, format_of, suffix_of
 from gpuanon.tables.table import Table
 
@@ -30,12 +31,14 @@ class Source:
 
     schema : names and types of the columns
     rows   : number of rows; None if it is known only after reading
+    notes  : what the steward should know of how the file is read
     """
 
     path: Path
     schema: pa.Schema
     rows: int | None
     _batches: Callable[[int], Iterator[pa.RecordBatch]] = field(repr=False)
+    notes: tuple[str, ...] = ()
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[Table]:
         """The rows in order, at most `rows` at a time; no batch for an empty table."""
@@ -47,31 +50,33 @@ class Source:
                     yield Table.of(_without_pandas_index(pa.Table.from_batches([batch])))
 
 
-def open(path: str | Path, text: Collection[str] = ()) -> Source:
-    """Open a table that may be larger than memory.
-
-    Parameters
-    ----------
-    path : see `read`
-    text : see `read`
-    """
+def open(
+    path: str | Path, text: Collection[str] = (), *, csv: CsvOptions | None = None, columns: CsvColumns | None = None
+) -> Source:
+    """Open a table that may be larger than memory; the parameters are those of `read`."""
     path, form = _path_and_format(Path(path))
     with _translate_read_errors(path):
         if form == "parts":
             return _open_parts(path)
         if form == "parquet":
             return _open_parquet(path)
-        return _open_arrow(path) if form == "arrow" else Source(path, *open_csv(path, text))
+        if form == "arrow":
+            return _open_arrow(path)
+        return Source(path, *open_csv(path, _csv_columns(text, columns), csv or CsvOptions()))
 
 
-def read(path: str | Path, text: Collection[str] = ()) -> Table:
+def read(
+    path: str | Path, text: Collection[str] = (), *, csv: CsvOptions | None = None, columns: CsvColumns | None = None
+) -> Table:
     """Read a table as Arrow.
 
     Parameters
     ----------
-    path : a ``.parquet``, ``.csv``, ``.csv.gz`` or ``.arrow`` file, or a folder of Parquet parts (read in the order
-           of their names).  The types of a CSV are inferred; separators are comma, semicolon or tab.
-    text : columns of a CSV to be read as text (a post code keeps its leading zeros)
+    path    : a ``.parquet``, ``.csv``, ``.csv.gz`` or ``.arrow`` file, or a folder of Parquet parts (read in the
+              order of their names)
+    text    : columns of a CSV that stay text
+    csv     : the form of a CSV; by default the separator is detected, and the encoding is UTF-8
+    columns : which columns of a CSV are converted to the type that their values have; None for all
 
     Raises
     ------
@@ -80,7 +85,8 @@ def read(path: str | Path, text: Collection[str] = ()) -> Table:
     path, form = _path_and_format(Path(path))
     with _translate_read_errors(path):
         if form in ("csv", "csv.gz"):
-            return Table.of(read_csv(path, text))
+            table, notes = read_csv(path, _csv_columns(text, columns), csv or CsvOptions())
+            return Table.of(table).with_notes(notes)
         import pyarrow as pa
 
         if form == "arrow":
@@ -91,6 +97,12 @@ def read(path: str | Path, text: Collection[str] = ()) -> Table:
         return Table.of(
             _without_pandas_index(pa.concat_tables([_parquet(part).read() for part in _with_equal_schemas(parts)]))
         )
+
+
+def _csv_columns(text: Collection[str], columns: CsvColumns | None) -> CsvColumns:
+    """Which columns of a CSV are converted; those in `text` are not."""
+    given = columns or CsvColumns()
+    return CsvColumns({**given.kinds, **dict.fromkeys(text, "categorical")}, given.rest)
 
 
 def parquet_files(path: str | Path) -> list[Path]:
@@ -171,16 +183,8 @@ def _translate_read_errors(path: Path) -> Iterator[None]:
 
 def _diagnosis(path: Path, said: str) -> tuple[str, str | None]:
     """Message and hint for an error of pyarrow, without the values that its text contains."""
-    counts = re.search(r"Expected (\d+) columns, got (\d+)", said)
-    if counts:
-        return f"a row has {counts[2]} values, the header has {counts[1]}", "quote values that contain the separator"
-    kind = re.search(r"CSV conversion error to (\w+)", said)
-    if kind:
-        return f"a value is not of its column's type, {kind[1]}", "name the column as text, or use Parquet"
     if "Empty CSV" in said:
         return "the file is empty", None
-    if "straddling" in said:
-        return "a row is too long, or a quote is never closed", None
     form = format_of(path)
     return f"is not a whole {form if form != 'parts' else 'parquet'} file: truncated, corrupt or of another kind", (
         "create the file again; an incomplete copy looks like this"

@@ -49,5 +49,16 @@ def file_writer(form: Format, file: IO[Any], schema: pa.Schema) -> Iterator[Call
             yield lambda rows: stream.write_table(rows.unify_dictionaries(), max_chunksize=ROW_GROUP)
     else:
         sink = pa.CompressedOutputStream(file, "gzip") if form == "csv.gz" else pa.PythonFile(file, "w")
-        with sink, csv.CSVWriter(sink, schema) as lines:
-            yield lines.write_table
+        single = len(schema) == 1
+        with sink, csv.CSVWriter(sink, _texts(schema.empty_table()).schema if single else schema) as lines:
+            yield lambda rows: lines.write_table(_texts(rows) if single else rows)
+
+
+def _texts(rows: pa.Table) -> pa.Table:
+    """A single column as text without nulls: most readers skip an empty line, and a null would be one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = rows.column(0)
+    column = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    return pa.table({rows.column_names[0]: pc.fill_null(column.cast(pa.string()), "")})

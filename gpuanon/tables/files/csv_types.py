@@ -1,0 +1,236 @@
+"""Types of CSV columns that are masked or measured: inferred from all values, never at the cost of a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gpuanon.errors import InputError
+from gpuanon.tables.schema import Kind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NULL_WORDS = (
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "N/A", "NA", "NULL",
+    "NaN", "n/a", "nan", "null",
+)  # fmt: skip
+"""Words for a missing number or date, unless the recipe names others."""
+
+_NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+_COMMA = r"^\s*[+-]?\d*,\d+\s*$"
+_DIGIT = r"^\s*[+-]?[\d,.]+\s*$"
+_SAMPLE = 1000  # values that rule a type out before all are parsed
+_EXACT_DIGITS = 15  # more cannot be told apart as float64
+_CODE = r"^\s*[+-]?(0\d+|0x.*|\d{16,})\s*$"
+_WIDER = {
+    "int64": ("float64",),
+    "date": ("timestamp[s]", "timestamp[ns]"),
+    "timestamp[s]": ("timestamp[ns]",),
+    "timestamp[s, UTC]": ("timestamp[ns, UTC]",),
+}
+_TIMES = ("date", "time", "timestamp[s]", "timestamp[ns]", "timestamp[s, UTC]", "timestamp[ns, UTC]")
+_CANDIDATES: Mapping[str | None, tuple[str, ...]] = {
+    "numeric": ("int64", "float64", "bool"),
+    "date": _TIMES,
+    "categorical": (),
+    "ordinal": ("int64", *_TIMES, "float64"),
+    None: ("int64", *_TIMES, "float64"),
+}
+
+
+@dataclass(frozen=True)
+class CsvColumns:
+    """Which columns of a CSV are converted; all others stay text.
+
+    kinds : column → its kind, or None to infer it; a categorical column stays text
+    rest  : whether the columns that are not named are converted too, to the type that all their values have
+    """
+
+    kinds: Mapping[str, Kind | None] = field(default_factory=dict)
+    rest: bool = True
+
+    def converted(self, name: str) -> bool:
+        """Whether the values of this column are looked at."""
+        return self.rest or name in self.kinds
+
+
+class ColumnType:
+    """The narrowest type that fits all values of a column, found batch by batch.
+
+    Whole numbers with leading zeros, and those with more digits than a float holds, are codes: they stay text.
+    """
+
+    def __init__(self, name: str, columns: CsvColumns, nulls: tuple[str, ...] | None, decimal: str) -> None:
+        self.name, self.kind = name, columns.kinds.get(name)
+        self._candidates = _CANDIDATES[self.kind]
+        if self.kind is None and name not in columns.kinds:
+            self._candidates = (*self._candidates, "bool")
+        self._words, self._own_words, self._decimal = nulls or NULL_WORDS, nulls is not None, decimal
+        self._found: str | None = None  # None: only nulls until now
+        self._values = self._numbers = self._commas = self._codes = 0
+        self._lossy = False  # whether a number would not keep a value
+        self._worded = False  # whether there are words for a missing value, which stay if there is nothing else
+
+    def add(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Widen the type to fit these values too; the values in the type found until now."""
+        import pyarrow as pa
+
+        if self._found == "text" or not self._candidates:
+            self._found = "text"
+            self._count(texts)
+            return self._without_words(texts) if self._own_words else texts
+        missing = self._without_words(texts)
+        if missing.null_count == len(missing) and self._found is None:
+            self._worded |= texts.null_count < len(texts)
+            return texts if self._worded else pa.chunked_array([pa.nulls(len(texts))])
+        tried = self._candidates if self._found is None else (self._found, *_WIDER.get(self._found, ()))
+        sample = missing.slice(0, _SAMPLE)
+        for type_ in [type_ for type_ in tried if self._parse(sample, type_, checked=False) is not None]:
+            parsed = self._parse(missing, type_)
+            if parsed is not None:
+                self._found = type_
+                self._values += len(missing) - missing.null_count
+                self._numbers += len(missing) - missing.null_count if type_ in ("int64", "float64") else 0
+                return parsed
+        self._found = "text"
+        self._count(texts)
+        return self._without_words(texts) if self._own_words else texts
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type that fits all values."""
+        import pyarrow as pa
+
+        undecided = self._found is None and self._candidates and not self._worded
+        return pa.null() if undecided else _arrow_type(self._found or "text")
+
+    def convert(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
+        """The values in the final type."""
+        import pyarrow as pa
+
+        if self._found is None and self._candidates:
+            return texts if self._worded else pa.chunked_array([pa.nulls(len(texts))])
+        if self._found == "text" or not self._candidates:
+            return self._without_words(texts) if self._own_words else texts
+        parsed = self._parse(self._without_words(texts), self._found or "text", checked=False)
+        if parsed is None:
+            raise InputError(f"column {self.name!r}: holds other values than it did when it was opened")
+        return parsed
+
+    def check(self) -> str | None:
+        """A note on a column that looks like another kind than it is read as; raises if its kind was given."""
+        if self._found != "text" or self.kind == "categorical":
+            return None
+        odd = self._values - self._numbers
+        if self.kind in ("numeric", "date"):
+            what = "numbers" if self.kind == "numeric" else "dates (YYYY-MM-DD)"
+            count = f"{odd} of {self._values}" if self.kind == "numeric" else "some of them"
+            hint = '[csv] decimal = ","' if self._commas else "[csv] nulls = [...] names words for missing values"
+            raise InputError(
+                f"column {self.name!r}: kind {self.kind}, but not all values are {what}: {count} are not", hint=hint
+            )
+        if self._lossy:
+            return (
+                f"column {self.name!r}: {self._codes} of {self._values} values are digits that a number would not "
+                'keep (leading zeros, or too many); read as text; kind = "numeric" reads numbers'
+            )
+        if self._commas and 2 * (self._commas + self._numbers) > self._values:
+            return (
+                f"column {self.name!r}: {self._commas} of {self._values} values are numbers with a decimal comma; "
+                'read as categories; [csv] decimal = "," reads numbers'
+            )
+        if 2 * self._numbers > self._values and odd:
+            return (
+                f"column {self.name!r}: {odd} of {self._values} values are not numbers; read as categories; "
+                "[csv] nulls = [...] names words for missing values"
+            )
+        return None
+
+    def _count(self, texts: pa.ChunkedArray) -> None:
+        """Count numbers, and numbers with a decimal comma, among values that stay text."""
+        import pyarrow.compute as pc
+
+        if self.kind == "categorical":
+            return
+        some = pc.match_substring_regex(texts.slice(0, _SAMPLE), _DIGIT)
+        if not (self._numbers or self._lossy or self.kind or pc.any(some).as_py()):
+            self._values += len(texts)
+            return
+        counts = pc.value_counts(self._without_words(texts).drop_null())
+        values, sizes = counts.field("values"), counts.field("counts")
+        self._values += pc.sum(sizes).as_py() or 0
+        self._numbers += pc.sum(sizes.filter(pc.match_substring_regex(values, _NUMBER))).as_py() or 0
+        self._commas += pc.sum(sizes.filter(pc.match_substring_regex(values, _COMMA))).as_py() or 0
+        if self._lossy:
+            self._codes += pc.sum(sizes.filter(pc.match_substring_regex(values, _CODE))).as_py() or 0
+
+    def _without_words(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
+        """The texts with nulls in place of the words for them."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        found = pc.is_in(texts, value_set=pa.array(self._words, pa.string()))
+        return pc.if_else(found, None, texts) if pc.any(found).as_py() else texts
+
+    def _parse(self, texts: pa.ChunkedArray, type_: str, checked: bool = True) -> pa.ChunkedArray | None:
+        """The values in this type, or None if one does not fit, or would not be kept."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if type_ in ("int64", "float64") and self._decimal == ",":
+            texts = pc.replace_substring(pc.replace_substring(texts, ".", "_"), ",", ".")
+        parsed = _cast(texts, type_)
+        if parsed is None:
+            trimmed = pc.utf8_trim_whitespace(texts)
+            parsed = None if trimmed.equals(texts) else _cast(trimmed, type_)
+        if parsed is None or not checked or self.kind == "numeric" or type_ not in ("int64", "float64"):
+            return parsed
+        if type_ == "int64":
+            kept = parsed.cast(pa.string())
+            self._lossy |= not (kept.equals(texts) or kept.equals(pc.utf8_trim_whitespace(texts)))
+        else:
+            self._lossy |= _too_long(texts)
+        return None if self._lossy else parsed
+
+
+def _too_long(texts: pa.ChunkedArray) -> bool:
+    """Whether there are whole numbers with more digits than float64 holds."""
+    import pyarrow.compute as pc
+
+    long = pc.greater(pc.binary_length(texts), _EXACT_DIGITS)
+    return bool(pc.any(long).as_py() and pc.any(pc.and_(long, pc.utf8_is_digit(texts))).as_py())
+
+
+def _arrow_type(type_: str) -> pa.DataType:
+    """The Arrow type of this name."""
+    import pyarrow as pa
+
+    types: dict[str, Callable[[], pa.DataType]] = {
+        "int64": pa.int64,
+        "float64": pa.float64,
+        "bool": pa.bool_,
+        "date": pa.date32,
+        "time": lambda: pa.time32("s"),
+        "timestamp[s]": lambda: pa.timestamp("s"),
+        "timestamp[ns]": lambda: pa.timestamp("ns"),
+        "timestamp[s, UTC]": lambda: pa.timestamp("s", "UTC"),
+        "timestamp[ns, UTC]": lambda: pa.timestamp("ns", "UTC"),
+        "text": pa.string,
+    }
+    return types[type_]()
+
+
+def _cast(texts: pa.ChunkedArray, type_: str) -> pa.ChunkedArray | None:
+    """The texts in this type, or None if one does not fit.  Arrow's own error would quote a value."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        if type_ == "time":  # a text is cast to a moment, not to a time of day
+            moments = pc.binary_join_element_wise("1970-01-01", texts, " ").cast(pa.timestamp("s"))
+            return moments.cast(pa.time32("s"))
+        return texts.cast(_arrow_type(type_))
+    except pa.ArrowException:
+        return None

@@ -224,16 +224,20 @@ class Terminated(BaseException):
     """SIGTERM, which batch systems send: to be cleaned up after like an interrupt."""
 
 
+class Interrupted(BaseException):
+    """SIGINT (Ctrl-C).  Not a `KeyboardInterrupt`, which typer turns into an exit without a message."""
+
+
 def main() -> None:
     """Run the command line; every failure is one clear message and an exit code."""
     PLACED.clear()
     signal.signal(signal.SIGTERM, lambda number, frame: interruption.interrupt(Terminated()))
-    signal.signal(signal.SIGINT, lambda number, frame: interruption.interrupt(KeyboardInterrupt()))
+    signal.signal(signal.SIGINT, lambda number, frame: interruption.interrupt(Interrupted()))
     try:
         app()
     except GpuanonError as error:
         _fail(str(error), error.exit_code, error)
-    except KeyboardInterrupt as error:
+    except (Interrupted, KeyboardInterrupt) as error:
         _fail(f"interrupted; {_written()}", 130, error)
     except Terminated as error:
         _fail(f"terminated; {_written()}", 143, error)

@@ -202,7 +202,7 @@ def test_the_demonstration_replaces_only_its_own_files(folder, monkeypatch, caps
 def test_the_release_method_has_the_same_guard(folder):
     import gpuanon
 
-    release = gpuanon.protect(make_registry(120), {"columns": {"age": {"role": "quasi"}}, "mask": [
+    release = gpuanon.protect(make_registry(120).select(["age"]), {"columns": {"age": {"role": "quasi"}}, "mask": [
         {"method": "microaggregation", "k": 5}]}, backend="numpy")  # fmt: skip
     with pytest.raises(GpuanonError, match="not written by gpuanon"):
         release.write(Path("data/registry.parquet"), force=True)

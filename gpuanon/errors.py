@@ -41,3 +41,7 @@ class GuaranteeError(GpuanonError):
     """The release does not keep what the recipe promises; nothing was written."""
 
     exit_code = 1
+
+
+class Remark(str):
+    """A note that this package adds to an error (`add_note`), fit to be shown; notes of others may quote values."""

@@ -20,7 +20,8 @@ from rich.table import Table as RichTable
 
 from gpuanon import __version__
 from gpuanon.arrays import interruption
-from gpuanon.errors import GpuanonError
+from gpuanon.errors import GpuanonError, Remark
+from gpuanon.tables.files.places import PLACED
 
 if TYPE_CHECKING:
     from gpuanon.running.assess import Assessment
@@ -145,11 +146,24 @@ def compare(
 def demo(
     rows: Annotated[int, typer.Option(min=100, help="people in the registry")] = 100_000,
     out_dir: Annotated[Path, typer.Option("--out", help="folder to write to")] = Path("demo-release"),
+    force: Annotated[bool, typer.Option("--force", help="replace the files of an earlier demonstration")] = False,
 ) -> None:
     """Make a registry, mask it, show what a steward needs to see."""
     from gpuanon.faces.demo import run
 
-    run(rows, out_dir, out, err)
+    run(rows, out_dir, out, err, force=force)
+
+
+@app.command()
+def clean(output: Annotated[Path, typer.Argument(help="release that an interrupted run was to write")]) -> None:
+    """Remove what an interrupted run left beside its output: its workspace with personal data, and hidden files."""
+    from gpuanon.running.outputs import clean as clean_up
+
+    removed = clean_up(output)
+    for path in removed:
+        out.print(f"removed {path}", markup=False, highlight=False, soft_wrap=True)
+    if not removed:
+        out.print(f"nothing of an interrupted run lies beside {output}", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -212,37 +226,50 @@ class Terminated(BaseException):
     """SIGTERM, which batch systems send: to be cleaned up after like an interrupt."""
 
 
+class Interrupted(BaseException):
+    """SIGINT (Ctrl-C).  Not a `KeyboardInterrupt`, which typer turns into an exit without a message."""
+
+
 def main() -> None:
     """Run the command line; every failure is one clear message and an exit code."""
+    PLACED.clear()
     signal.signal(signal.SIGTERM, lambda number, frame: interruption.interrupt(Terminated()))
-    signal.signal(signal.SIGINT, lambda number, frame: interruption.interrupt(KeyboardInterrupt()))
+    signal.signal(signal.SIGINT, lambda number, frame: interruption.interrupt(Interrupted()))
     try:
         app()
     except GpuanonError as error:
-        _fail(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        _fail("interrupted; nothing was written", 130)
-    except Terminated:
-        _fail("terminated; nothing was written", 143)
+        _fail(str(error), error.exit_code, error)
+    except (Interrupted, KeyboardInterrupt) as error:
+        _fail(f"interrupted; {_written()}", 130, error)
+    except Terminated as error:
+        _fail(f"terminated; {_written()}", 143, error)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
-    except MemoryError:
-        _fail("out of memory; nothing was written\nHint: --workers spreads the work over parts that fit", 2)
+    except MemoryError as error:
+        _fail(f"out of memory; {_written()}\nHint: --workers spreads the work over parts that fit", 2, error)
     except Exception as error:  # an unforeseen error's own text may quote a cell
         where = traceback.extract_tb(error.__traceback__)[-1]
         if os.environ.get("GPUANON_DEBUG"):
             raise
         place = f"{Path(where.filename).name}:{where.lineno}"
         _fail(
-            f"internal error: {type(error).__name__} at {place}; nothing was written\n"
+            f"internal error: {type(error).__name__} at {place}; {_written()}\n"
             "Hint: GPUANON_DEBUG=1 shows the whole traceback, which may quote cell values",
             2,
+            error,
         )
 
 
-def _fail(message: str, code: int) -> None:
-    err.print(f"error: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
+def _written() -> str:
+    """What a run that failed has written, for its message."""
+    return f"these files were written before: {', '.join(map(str, PLACED))}" if PLACED else "nothing was written"
+
+
+def _fail(message: str, code: int, error: BaseException) -> None:
+    """Print the message, and the notes that the run added to the error: what is left, and where."""
+    notes = [note for note in getattr(error, "__notes__", ()) if isinstance(note, Remark)]
+    err.print("\n".join([f"error: {message}", *notes]), style="red", markup=False, highlight=False, soft_wrap=True)
     sys.exit(code)
 
 

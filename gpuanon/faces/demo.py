@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from gpuanon.errors import OutputError
 from gpuanon.faces.progress_bar import shown
 from gpuanon.recipe import Recipe
 from gpuanon.running.assess import assess
+from gpuanon.running.digest import digest_of
 from gpuanon.running.files import read_link
+from gpuanon.running.outputs import manifest_path
 from gpuanon.running.protect import protect_file
 from gpuanon.tables.files import io
 from gpuanon.tables.registry import make_registry, registry_recipe
@@ -29,24 +33,54 @@ SHOWN = {
 }
 
 
-def run(rows: int, folder: Path, out: Console, err: Console) -> None:
-    """Make a registry of `rows` people in `folder`, mask it twice over, and print and write the story."""
+MADE = ".gpuanon-demo.json"
+"""Digests of what a demonstration wrote into its folder, so that nothing else is replaced."""
+
+
+def run(rows: int, folder: Path, out: Console, err: Console, *, force: bool = False) -> None:
+    """Make a registry of `rows` people in `folder`, mask it, and print and write the story.
+
+    force : replace the files of an earlier demonstration; files that are not its own are never replaced
+    """
+    registry, recipe, release, link, assessment = files = [
+        folder / name for name in ("registry.parquet", "recipe.toml", "release.parquet", "link.csv", "assessment.json")
+    ]
+    files.append(manifest_path(release))
+    _check_folder(folder, files, force)
     folder.mkdir(parents=True, exist_ok=True)
-    registry, recipe, release, link = (
-        folder / name for name in ("registry.parquet", "recipe.toml", "release.parquet", "link.csv")
-    )
     with shown(err, quiet=False):
-        with io.Writing(force=True) as made:
+        with io.Writing(force=force) as made:
             made.table(registry, Table.of(make_registry(rows)))
             made.text(recipe, registry_recipe())
-        result = protect_file(registry, recipe, release, link=link, force=True)
+        result = protect_file(registry, recipe, release, link=link, force=force)
         original, loaded = io.read(registry), Recipe.load(recipe)
         itself = np.arange(original.n_rows)
         before = assess(original, original, loaded, link=itself, measures=tuple(SHOWN)).to_json()
         after = assess(original, io.read(release), loaded, link=read_link(link), measures=tuple(SHOWN)).to_json()
-    with io.Writing(force=True) as written:
-        written.text(folder / "assessment.json", json.dumps({"unmasked": before, "release": after}, indent=2))
+    with io.Writing(force=force) as written:
+        written.text(assessment, json.dumps({"unmasked": before, "release": after}, indent=2))
+    with io.Writing(force=True) as mark:
+        mark.text(folder / MADE, json.dumps({file.name: digest_of(file) for file in files}))
     _tell(rows, folder, result, before, after, out)
+
+
+def _check_folder(folder: Path, files: list[Path], force: bool) -> None:
+    """Refuse a folder in which the demonstration would replace a file that it did not write, or that was changed."""
+    try:
+        made = json.loads((folder / MADE).read_text())
+    except (OSError, ValueError):
+        made = {}
+    for file in files:
+        if not os.path.lexists(file):
+            continue
+        if not force:
+            raise OutputError(
+                f"{file}: exists already", hint="--force replaces an earlier demonstration, --out moves it"
+            )
+        if not isinstance(made, dict) or file.is_symlink() or digest_of(file) != made.get(file.name, ""):
+            raise OutputError(
+                f"{file}: is not as a demonstration wrote it, and is not replaced", hint="--out names another folder"
+            )
 
 
 def _tell(

@@ -8,6 +8,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -19,16 +20,17 @@ from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend, BackendName, choose
 from gpuanon.arrays.rng import Key, as_key
 from gpuanon.assessing.streams import Pieces
-from gpuanon.errors import GuaranteeError, InputError, OutputError, ParameterError, RecipeError
+from gpuanon.errors import GuaranteeError, InputError, OutputError, ParameterError, RecipeError, Remark
 from gpuanon.masking.mask import check_backend
 from gpuanon.recipe import Recipe
 from gpuanon.running.limits import check_limits
 from gpuanon.running.manifest import describe
+from gpuanon.running.outputs import check_outputs, recipe_inputs, work_path
 from gpuanon.running.pipeline import CELL_ROWS, Done, Run, Workers, in_turn, protect_parts
-from gpuanon.running.release import Release, manifest_path, write_release
+from gpuanon.running.release import Release, write_release
 from gpuanon.running.sources import head_of, in_parquet, parquet_parts
 from gpuanon.running.store import FolderStore, MemoryPart, MemoryStore
-from gpuanon.running.workspace import Workspace
+from gpuanon.running.workspace import Workspace, check_not_running, left_behind
 from gpuanon.tables.files import io
 from gpuanon.tables.files.reading import parquet_files
 from gpuanon.tables.table import Table
@@ -129,16 +131,17 @@ def protect_file(
     kept = key_file is not None or "GPUANON_KEY" in os.environ
     if in_parts is not None and in_parts.resume and not kept:
         raise ParameterError("resume: the key of the interrupted run is needed", hint="--key-file, or GPUANON_KEY")
-    inputs = [path for path in (source, recipe, key_file, reference) if path is not None]
-    io.check_output(output, force=force, inputs=inputs)
-    for beside in (manifest_path(output), link):
-        if beside is not None:
-            io.check_output(beside, force=force, inputs=inputs, table=False)
+    inputs = [path for path in (source, recipe, key_file, reference) if path is not None] + recipe_inputs(loaded)
+    report = [] if in_parts is None or in_parts.report is None else [in_parts.report]
+    check_outputs(output, inputs, link=link, others=report, force=force)
     chosen = choose(backend)
     log(f"backend: {chosen.name} ({chosen.reason})")
     with progress.stage("read"):
         sample = None if reference is None else read_table(reference, loaded)
     if in_parts is None:
+        check_not_running(work_path(output))
+        if work_path(output).exists():
+            log(f"note: {left_behind(work_path(output))}")
         with progress.stage("read"):
             table = read_table(source, loaded)
         release = protect(table, loaded, rng=key, backend=chosen.name, reference=sample)
@@ -178,11 +181,10 @@ def protect_in_parts(
 
     The run works in a private folder beside the output.  It is removed when the run ends, and when it fails for a
     reason that a second try would meet again; an interrupted run leaves it for ``resume``, unless it cannot be resumed
-    because nobody has its key.
+    because nobody has its key.  What the error does not say about a workspace that is left is in its notes.
     """
     began = time.perf_counter()
-    io.check_output(output, force=force, inputs=[source])
-    io.check_output(manifest_path(output), force=force, table=False)
+    check_outputs(output, [source, *recipe_inputs(recipe)], link=link, force=force)
     opened = open_table(source, recipe)  # a missing or broken input is named before anything is made
     chosen = choose(backend)
     for mask in recipe.mask:
@@ -206,20 +208,35 @@ def protect_in_parts(
             output, released.give(), manifest, done, link, origins, force=force,
             fill=None if output.suffix else lambda folder: _link_parts(store.release_folder, folder),
         )  # fmt: skip
-    except (InputError, RecipeError, ParameterError, GuaranteeError):
-        workspace.end()
+    except BaseException as error:
+        met_again = isinstance(error, (InputError, RecipeError, ParameterError, GuaranteeError))
+        _clear_up(workspace, error, remove=met_again or not resumable)
         raise
-    except BaseException:
-        if not resumable:
-            workspace.end()
-        raise
-    workspace.end()
+    _end(workspace, output)
     return manifest
 
 
-def work_path(output: Path) -> Path:
-    """The private folder of a run, beside its output."""
-    return output.absolute().with_name(f".{output.name}.gpuanon-work")
+def _clear_up(workspace: Workspace, error: BaseException, *, remove: bool) -> None:
+    """Remove the workspace of a run that failed, or leave it; a note of the error says what is left, and where."""
+    if remove:
+        with suppress(OutputError):
+            workspace.end()
+    else:
+        workspace.leave()
+    if workspace.folder.exists():
+        error.add_note(Remark(left_behind(workspace.folder)))
+
+
+def _end(workspace: Workspace, output: Path) -> None:
+    """Remove the workspace of a finished run; from here on an error has to say that the release is in place."""
+    try:
+        workspace.end()
+    except OutputError as error:
+        raise OutputError(f"{output}: the release is in place and complete, but {error}") from None
+    except BaseException as error:
+        if workspace.folder.exists():
+            error.add_note(Remark(f"personal data is left in {workspace.folder}; 'gpuanon clean {output}' removes it"))
+        raise
 
 
 def read_table(path: Path, recipe: Recipe) -> Table:

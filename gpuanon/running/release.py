@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpuanon.running.manifest import conclude
+from gpuanon.running.outputs import Guard, manifest_path
 from gpuanon.running.pipeline import Done
 from gpuanon.tables.files import io
 from gpuanon.tables.files.classes import smallest_classes
@@ -64,7 +65,7 @@ def write_release(
 
     fill : puts the release parts into a folder, instead of `pieces`; None when `output` is a file
     """
-    with io.Writing(force=force) as out:
+    with io.Writing(force=force, guard=Guard(output, link)) as out:
         if fill is not None:
             fill(out.folder(output))
         else:
@@ -81,8 +82,3 @@ def write_release(
             lines = ["row", *(str(row) for origin in origins for row in origin.tolist()), ""]
             out.text(link, "\n".join(lines), private=True)
     return manifest
-
-
-def manifest_path(output: Path) -> Path:
-    """The manifest lies beside the release."""
-    return output.with_name(output.name + ".manifest.json")

@@ -2,32 +2,34 @@
 
 Every output is written to a hidden file ``.gpuanon-….partial`` in the same folder and flushed to disk.  When all are
 complete, they are renamed, tables last.  An error or an interrupt before that removes the hidden files.  A killed
-process leaves at most hidden files, never an incomplete output under its own name.
+process leaves at most hidden files, which `gpuanon clean` removes, never an incomplete output under its own name.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import secrets
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TypeAlias
 
 from gpuanon.arrays import interruption
 from gpuanon.errors import OutputError
 from gpuanon.tables.files.formats import ALLOWED, Format, format_of, suffix_of
+from gpuanon.tables.files.places import PLACED, flush, hidden_name, lock, open_locked, remove
 from gpuanon.tables.files.writers import file_writer, parts_writer
 from gpuanon.tables.table import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_HIDDEN = ".partial"
+Guard: TypeAlias = Callable[[Path], None]
+"""Raises if an existing output may not be replaced."""
+
+_PREVIOUS = ".previous"
 
 
 def write(table: Table, path: str | Path, *, force: bool = False) -> None:
@@ -36,7 +38,14 @@ def write(table: Table, path: str | Path, *, force: bool = False) -> None:
         out.table(path, table)
 
 
-def check_output(path: str | Path, *, force: bool = False, inputs: Iterable[Path] = (), table: bool = True) -> None:
+def check_output(
+    path: str | Path,
+    *,
+    force: bool = False,
+    inputs: Iterable[Path] = (),
+    table: bool = True,
+    guard: Guard | None = None,
+) -> None:
     """Raise if an output cannot be written, before any work is done.
 
     Parameters
@@ -45,39 +54,36 @@ def check_output(path: str | Path, *, force: bool = False, inputs: Iterable[Path
     force  : whether an existing output may be replaced
     inputs : files that must never be replaced, even with `force`
     table  : whether the output is a table, whose suffix is checked
+    guard  : has to agree before an existing output is replaced
     """
     path = Path(path)
     if table:
         _format(path)
-    _check_replaceable(path, force)
+    _check_replaceable(path, force, guard)
     for source in inputs:
         if path.exists() and Path(source).exists() and path.samefile(source):
             raise OutputError(f"{path}: is the input, which is never replaced", hint="choose another name")
     with _translate_os_errors(path):
-        probe = _hidden(path)
+        probe = hidden_name(path)
         os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         probe.unlink()
 
 
 @dataclass(frozen=True)
 class _Staged:
-    """An output under its hidden name, and its final name."""
+    """An output under its hidden name, its final name, and open files that hold its lock."""
 
     hidden: Path
     final: Path
     table: bool
+    locks: list[int] = field(default_factory=list)
 
 
 class Writing:
-    """Outputs that are put in place together if the block succeeds, and removed otherwise.
+    """Outputs that are put in place together if the block succeeds, and removed otherwise."""
 
-    >>> with Writing(force=False) as out:                    # doctest: +SKIP
-    ...     out.table("release.parquet", table)
-    ...     out.text("release.parquet.manifest.json", manifest)
-    """
-
-    def __init__(self, *, force: bool = False) -> None:
-        self._force = force
+    def __init__(self, *, force: bool = False, guard: Guard | None = None) -> None:
+        self._force, self._guard = force, guard
         self._staged: list[_Staged] = []
         self._streams: list[Stream] = []
 
@@ -109,10 +115,11 @@ class Writing:
     def folder(self, path: str | Path) -> Path:
         """A hidden folder for Parquet parts, which several processes may fill until the block ends."""
         path = Path(path)
-        hidden = self._stage(path, table=True)
+        staged = self._stage(path, table=True)
         with _translate_os_errors(path):
-            hidden.mkdir()
-        return hidden
+            staged.hidden.mkdir()
+            staged.locks.append(open_locked(staged.hidden)[0])
+        return staged.hidden
 
     def text(self, path: str | Path, text: str, *, private: bool = False) -> None:
         """Write a text; only its owner can read a private one."""
@@ -124,17 +131,20 @@ class Writing:
         with _translate_os_errors(path), self._file(path, private=private) as file:
             file.write(content)
 
-    def _stage(self, path: Path, *, table: bool) -> Path:
-        """Register an output; return its hidden name."""
-        _check_replaceable(path, self._force)
-        self._staged.append(_Staged(_hidden(path), path, table))
-        return self._staged[-1].hidden
+    def _stage(self, path: Path, *, table: bool) -> _Staged:
+        """Register an output under a hidden name."""
+        _check_replaceable(path, self._force, self._guard)
+        self._staged.append(_Staged(hidden_name(path), path, table))
+        return self._staged[-1]
 
     def _file(self, path: Path, *, table: bool = False, private: bool = False) -> IO[bytes]:
         """Register an output file, and open it under its hidden name."""
-        hidden = self._stage(path, table=table)
+        staged = self._stage(path, table=table)
         with _translate_os_errors(path):
-            return os.fdopen(os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666), "wb")
+            number = os.open(staged.hidden, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666)
+            lock(number)
+            staged.locks.append(os.dup(number))  # the lock outlives the writer, until the file has its final name
+            return os.fdopen(number, "wb")
 
     def __enter__(self) -> Writing:
         return self
@@ -148,12 +158,14 @@ class Writing:
             if kind is None:
                 for staged in self._staged:
                     with _translate_os_errors(staged.final):
-                        _flush(staged.hidden)
+                        flush(staged.hidden)
                 interruption.check()
-                _commit(sorted(self._staged, key=lambda staged: staged.table), self._force)
+                _commit(sorted(self._staged, key=lambda staged: staged.table), self._force, self._guard)
         finally:
             for staged in self._staged:
-                _remove(staged.hidden)
+                remove(staged.hidden)
+                while staged.locks:
+                    os.close(staged.locks.pop())
 
 
 class Stream:
@@ -188,32 +200,36 @@ class Stream:
                     self._file.close()
 
 
-def _commit(staged: list[_Staged], force: bool) -> None:
+def _commit(staged: list[_Staged], force: bool, guard: Guard | None) -> None:
     """Rename all outputs; if one fails, undo the others."""
     backups: list[tuple[Path, Path]] = []
     placed: list[tuple[Path, int]] = []
+    for item in staged:  # before the first rename: a guard may look at the other outputs
+        _check_replaceable(item.final, force, guard)
     try:
         for item in staged:
-            _check_replaceable(item.final, force)
+            _check_replaceable(item.final, force, None)
             with _translate_os_errors(item.final):
                 if item.final.exists():
-                    backups.append((_hidden(item.final), item.final))
+                    backups.append((hidden_name(item.final, _PREVIOUS), item.final))
                     _back_up(item.final, backups[-1][0])
                 placed.append((item.final, item.hidden.stat().st_ino))
                 _rename(item.hidden, item.final, force)
         for folder in {item.final.absolute().parent for item in staged}:
-            _flush(folder)
+            flush(folder)
+        PLACED.extend(item.final for item in staged)
     except BaseException:
+        PLACED[:] = [path for path in PLACED if path not in {item.final for item in staged}]
         for final, number in placed:
             if final.exists() and final.stat().st_ino == number:
-                _remove(final)
+                remove(final)
         for backup, final in backups:
             if backup.exists() and not final.exists():
                 os.replace(backup, final)
         raise
     finally:
         for backup, _ in backups:
-            _remove(backup)
+            remove(backup)
 
 
 def _back_up(final: Path, backup: Path) -> None:
@@ -234,13 +250,8 @@ def _rename(hidden: Path, final: Path, force: bool) -> None:
     except FileExistsError:
         raise
     except OSError:  # a file system without hard links
-        _check_replaceable(final, force)
+        _check_replaceable(final, force, None)
         os.rename(hidden, final)
-
-
-def _hidden(path: Path) -> Path:
-    """A hidden name in the same folder."""
-    return path.absolute().parent / f".gpuanon-{secrets.token_hex(8)}{_HIDDEN}"
 
 
 def _format(path: Path) -> Format:
@@ -251,7 +262,7 @@ def _format(path: Path) -> Format:
     return form
 
 
-def _check_replaceable(path: Path, force: bool) -> None:
+def _check_replaceable(path: Path, force: bool, guard: Guard | None) -> None:
     """Raise if the path exists and may not be replaced; with force, files and folders of Parquet parts may be."""
     if not os.path.lexists(path):
         return
@@ -262,6 +273,8 @@ def _check_replaceable(path: Path, force: bool) -> None:
             raise OutputError(f"{path}: a folder that holds more than Parquet parts is not replaced")
     elif not path.is_file():
         raise OutputError(f"{path}: is not a file")
+    if guard is not None:
+        guard(path)
 
 
 @contextmanager
@@ -286,23 +299,3 @@ def _translate_os_errors(path: Path) -> Iterator[None]:
         raise OutputError(
             f"{path}: cannot be written ({os.strerror(number) if number else 'input/output error'})", hint=hint
         ) from None
-
-
-def _flush(path: Path) -> None:
-    """Flush a file, or a folder with its files, to disk."""
-    for part in path.iterdir() if path.is_dir() and path.suffix == _HIDDEN else ():
-        _flush(part)
-    number = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
-
-
-def _remove(path: Path) -> None:
-    """Remove a file or folder, if it exists."""
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            path.unlink(missing_ok=True)

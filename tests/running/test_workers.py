@@ -180,7 +180,7 @@ def test_a_worker_killed_in_any_stage_costs_time_not_rows(client, source, expect
 
     options = {"key": KEY, "backend": "numpy", "cell_rows": 300}
     protect_in_parts(source, Recipe.load(recipe("gaussian")), tmp_path / "release", workers=killing, **options)
-    assert calls == 5  # summarise, place, mask, assemble, count
+    assert calls == 6  # levels, summarise, place, mask, assemble, count
     assert pq.read_table(tmp_path / "release").equals(expected)
 
 

@@ -13,8 +13,9 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
 from gpuanon.errors import GuaranteeError
-from gpuanon.tables.class_counts import mixed, row_bits
+from gpuanon.tables.class_counts import row_bits
 from gpuanon.tables.rows import ADDED, Rows
 from gpuanon.tables.schema import Unit
 
@@ -361,4 +362,4 @@ def require(kept: bool, fault: str) -> None:
 
 def _in_group(bits: Host, labels: Host) -> Host:
     """(n,) uint64, equal for equal rows of one group."""
-    return mixed(bits[:, 0] + labels.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) ^ bits[:, 1]
+    return mix_bits(bits[:, 0] + labels.astype(np.uint64) * np.uint64(GOLDEN_GAMMA)) ^ bits[:, 1]

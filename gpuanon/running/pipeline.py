@@ -30,6 +30,7 @@ from gpuanon.running import tasks
 from gpuanon.running.automatic import resolve
 from gpuanon.running.store import Part, Store, StoredPart
 from gpuanon.running.tasks import Cell, CellResult, Content, Placing
+from gpuanon.running.warnings import identifying_columns, unused_hierarchies
 from gpuanon.tables.class_counts import HELD, ClassCounts, repeat_warnings, smallest_of
 from gpuanon.tables.rows import Rows
 from gpuanon.tables.schema import Schema
@@ -207,6 +208,10 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
     counted = [classes for step in steps for claim in step.claims for classes in claim.counted]
     counted += [quasi] if quasi else []
     counted = list(dict.fromkeys([*counted, *(classes.of_records for classes in counted)]))
+    changed = {name for step in steps for name in step.fitted.columns}
+    unmasked = [column.name for column in state.schema.columns if column.name not in changed]
+    warnings += unused_hierarchies(run.recipe, schema.without(schema.identifiers))
+    warnings += identifying_columns(run.store.released(0, unmasked), unmasked) if unmasked else ()
     done = Done(
         schema,
         (rows, state.rows),

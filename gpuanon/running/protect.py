@@ -205,7 +205,7 @@ def protect_in_parts(
             raise InputError(f"{source}: was changed while it was read; nothing was written")
         manifest |= {"cell_rows": cell_rows, "seconds": round(time.perf_counter() - began, 3)}
         manifest = write_release(
-            output, released.give(), manifest, done, link, origins, force=force,
+            output, released.give, manifest, done, link, origins, force=force,
             fill=None if output.suffix else lambda folder: _link_parts(store.release_folder, folder),
         )  # fmt: skip
     except BaseException as error:

@@ -13,8 +13,10 @@ import numpy as np
 from gpuanon.running.manifest import conclude
 from gpuanon.running.outputs import Guard, manifest_path
 from gpuanon.running.pipeline import Done
+from gpuanon.tables.dictionaries import common_levels, with_levels
 from gpuanon.tables.files import io
 from gpuanon.tables.files.classes import smallest_classes
+from gpuanon.tables.files.parts import unify_parts
 from gpuanon.tables.table import Table
 
 Host = np.ndarray[Any, Any]
@@ -44,7 +46,7 @@ class Release:
 
         The claims are checked again on the file, as it is written; the manifest has the figures of the file.
         """
-        return write_release(output, [self.table], self.manifest, self.done, link, [self.link], force=force)
+        return write_release(output, lambda: [self.table], self.manifest, self.done, link, [self.link], force=force)
 
     def __repr__(self) -> str:
         return f"Release({self.table.n_rows} rows, {len(self.table.names)} columns)"
@@ -52,7 +54,7 @@ class Release:
 
 def write_release(
     output: Path,
-    pieces: Iterable[Table],
+    pieces: Callable[[], Iterable[Table]],
     manifest: dict[str, Any],
     done: Done,
     link: Path | None,
@@ -65,13 +67,17 @@ def write_release(
 
     fill : puts the release parts into a folder, instead of `pieces`; None when `output` is a file
     """
+    declared = {column.name: column.levels for column in done.schema.columns}
     with io.Writing(force=force, guard=Guard(output, link)) as out:
         if fill is not None:
-            fill(out.folder(output))
+            folder = out.folder(output)
+            fill(folder)
+            unify_parts(folder, declared)
         else:
             put = None
-            for piece in pieces:
-                arrow = piece.to_arrow()
+            levels = common_levels(pieces(), declared, ordered_only=output.suffix.lower() != ".arrow")
+            for piece in pieces():
+                arrow = with_levels(piece.to_arrow(), levels)
                 put = put or out.stream(output, arrow.schema)
                 put(arrow)
         counted = tuple(classes for classes in done.smallest if classes.unit == "record")

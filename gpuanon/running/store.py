@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from gpuanon.running.exchange import collect, scatter, whole_file
 from gpuanon.running.workspace import Workspace
+from gpuanon.tables.dictionaries import with_released_levels
 from gpuanon.tables.files.reading import read_row_range
 from gpuanon.tables.rows import Rows
 from gpuanon.tables.table import Table
@@ -162,7 +163,7 @@ class MemoryStore:
         return 0
 
     def release(self, number: int, rows: Rows) -> int:
-        self.parts[number] = rows
+        self.parts[number] = rows.with_table(with_released_levels(rows.table))
         return len(rows)
 
     def released(self, number: int, columns: Sequence[str] | None = None) -> Table:
@@ -217,7 +218,7 @@ class FolderStore:
             with whole_file(self._persons(number)) as hidden, hidden.open("wb") as file:
                 np.save(file, rows.persons)
         with whole_file(self.release_file(number), mode=0o666) as hidden:  # the release: the umask says who may read it
-            pq.write_table(rows.table.to_arrow(), hidden)
+            pq.write_table(with_released_levels(rows.table).to_arrow(), hidden)
         return len(rows)
 
     def released(self, number: int, columns: Sequence[str] | None = None) -> Table:

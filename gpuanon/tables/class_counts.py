@@ -1,8 +1,8 @@
 """Equivalence classes of rows that are equal on some columns, counted piece by piece.
 
 Each row is reduced to 128 bits, and equal bits are counted.  Different rows share their bits with probability below
-n² / 2^129 for n classes: 10⁻²¹ for a billion.  Values count as they are stored: −0.0 and 0.0 differ, and so do NaN and
-null.
+n² / 2^129 for n classes: 10⁻²¹ for a billion.  Classes of a release count as its values are stored: −0.0 and 0.0
+differ, and so do NaN and null.  Where rows are compared as a mask sees them (`row_bits`) they do not.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from gpuanon.arrays.hashing import mix_bits
 from gpuanon.arrays.threads import each
 from gpuanon.numerics.compatible import compatible_counts
 from gpuanon.tables.codes import distinct, level_codes, lookup
+from gpuanon.tables.native import without_nan
 from gpuanon.tables.table import Table
+from gpuanon.tables.text_bits import text_bits
 from gpuanon.tables.values import family, plain, ticks
 
 if TYPE_CHECKING:
@@ -30,7 +33,6 @@ HELD = 40_000_000
 """Classes that are counted at once; a table that may have more is read several times."""
 _PENDING = 1 << 22
 _COUNT = "gpuanon count"
-_NAN = np.float64(np.nan).view(np.uint64)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -189,7 +191,7 @@ def count_classes(
     wanted : sets of columns, each with whether a null matches every value
     share  : see `ClassCounts.of`; patterns are always counted whole
     """
-    bits = column_bits(table, [name for columns, wildcard in wanted for name in columns if not wildcard])
+    bits = column_bits(table, [name for columns, wildcard in wanted for name in columns if not wildcard], stored=True)
     nothing = np.zeros((table.n_rows, 2), np.uint64)
     return tuple(
         PatternCounts.of(table, columns)
@@ -217,29 +219,33 @@ def _round(pieces: Iterable[Table], columns: Sequence[str], share: tuple[int, in
     total = ClassCounts(np.empty((0, 2), np.uint64), np.empty(0, np.int64))
     waiting: list[ClassCounts] = []
     for table in pieces:
-        waiting.append(ClassCounts.of(row_bits(table, columns), share))
+        waiting.append(ClassCounts.of(row_bits(table, columns, stored=True), share))
         if sum(len(counts.sizes) for counts in waiting) > max(_PENDING, len(total.sizes)):
             total, waiting = ClassCounts.merged([total, *waiting]), []
     return ClassCounts.merged([total, *waiting]).sizes
 
 
-def row_bits(table: Table, columns: Sequence[str]) -> Host:
+def row_bits(table: Table, columns: Sequence[str], *, stored: bool = False) -> Host:
     """(n, 2) uint64: equal for rows that are equal on `columns`, in whatever piece of the table they lie."""
-    bits = column_bits(table, columns)
+    bits = column_bits(table, columns, stored=stored)
     return sum((bits[name] for name in columns), np.zeros((table.n_rows, 2), np.uint64))
 
 
-def column_bits(table: Table, columns: Sequence[str]) -> dict[str, Host]:
-    """For each column (n, 2) uint64, equal for equal values; the bits of rows are the sums over their columns."""
+def column_bits(table: Table, columns: Sequence[str], *, stored: bool) -> dict[str, Host]:
+    """For each column (n, 2) uint64, equal for equal values; the bits of rows are the sums over their columns.
+
+    stored : whether floats count by their bits; otherwise −0.0 is 0.0, and NaN is null
+    """
 
     def one(name: str) -> Host:
         seed = np.frombuffer(hashlib.blake2b(name.encode(), digest_size=16).digest(), dtype=np.uint64)
-        words, missing = _words(table.arrow(name))
+        column = table.arrow(name)
+        words, missing = _words(column if stored else without_nan(column))
         out = np.empty((table.n_rows, 2), np.uint64)
         for half in (0, 1):
-            out[:, half] = mixed(words[:, half] ^ seed[half])
+            out[:, half] = mix_bits(words[:, half] ^ seed[half])
             if missing is not None:
-                out[missing, half] = mixed(~seed[half : half + 1])
+                out[missing, half] = mix_bits(~seed[half : half + 1])
         return out
 
     names = list(dict.fromkeys(columns))
@@ -258,8 +264,9 @@ def _words(column: pa.ChunkedArray) -> tuple[Host, Host | None]:
         wide = pa.uint64() if pa.types.is_uint64(column.type) else pa.int64()
         numbers = pc.fill_null(whole.cast(wide), 0).to_numpy().view(np.uint64)
     elif pa.types.is_floating(column.type):
-        values = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy()
-        numbers = np.where(np.isnan(values), _NAN, values.view(np.uint64))
+        numbers = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy().view(np.uint64)
+    elif kind == "text":
+        return _text_words(column)
     else:
         levels = distinct([column])
         digests = [hashlib.blake2b(str(level).encode(), digest_size=16).digest() for level in levels.to_pylist()]
@@ -270,8 +277,19 @@ def _words(column: pa.ChunkedArray) -> tuple[Host, Host | None]:
     return np.broadcast_to(numbers[:, None], (len(numbers), 2)), missing
 
 
-def mixed(words: Host) -> Host:
-    """Every bit of the result depends on every bit of the word (the finaliser of SplitMix64)."""
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(words ^ (words >> np.uint64(31)))
+def _text_words(column: pa.ChunkedArray) -> tuple[Host, Host | None]:
+    """`_words` of text, with or without a dictionary."""
+    import pyarrow as pa
+
+    words, missing = [np.empty((0, 2), np.uint64)], [np.empty(0, bool)]
+    for chunk in column.chunks:
+        if pa.types.is_dictionary(column.type):
+            codes = chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+            levels, empty = text_bits(chunk.dictionary), chunk.dictionary.is_null().to_numpy(zero_copy_only=False)
+            words.append(np.concatenate([levels, np.zeros((1, 2), np.uint64)])[codes])  # the code of a null is the last
+            missing.append(np.append(empty, True)[codes])
+        else:
+            words.append(text_bits(chunk))
+            missing.append(chunk.is_null().to_numpy(zero_copy_only=False))
+    nowhere = np.concatenate(missing)
+    return np.concatenate(words), nowhere if bool(nowhere.any()) else None

@@ -73,6 +73,49 @@ def from_arrow(values: pa.Array, like: Series) -> Series:
     return nw.new_series(like.name, values.to_pylist(), like.dtype, backend=implementation)
 
 
+def one_zero(series: Series) -> Series:
+    """The column with 0.0 in place of −0.0, and one null in place of every NaN: masks do not tell them apart.
+
+    pandas' own floats have no null but NaN; they keep it, in one pattern of bits.
+    """
+    import pyarrow as pa
+
+    native = series.to_native()
+    if isinstance(native, pa.ChunkedArray):
+        return _wrap(without_nan(native), series)
+    if series.dtype not in (nw.Float64, nw.Float32) and getattr(native.dtype, "kind", "") != "f":
+        return series
+    if series.implementation.is_pandas_like() and isinstance(native.dtype, np.dtype):
+        values = native.to_numpy() + native.dtype.type(0)
+        values[np.isnan(values)] = np.nan
+        return _wrap(type(native)(values), series)
+    whole = without_nan(to_arrow(series)).combine_chunks()
+    return from_arrow(whole, series)
+
+
+def without_nan(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """An Arrow column of floats, or of a dictionary of floats, with one zero and without NaN; others as they are."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    type_ = column.type
+    if pa.types.is_dictionary(type_) and pa.types.is_floating(type_.value_type):
+        chunks = [
+            pa.DictionaryArray.from_arrays(
+                chunk.indices, without_nan(pa.chunked_array([chunk.dictionary])).combine_chunks(), ordered=type_.ordered
+            )
+            for chunk in column.chunks
+        ]
+        return pa.chunked_array(chunks, type=type_)
+    if not pa.types.is_floating(type_):
+        return column
+    wide = column.cast(pa.float32()) if pa.types.is_float16(type_) else column
+    wide = pc.add(wide, pa.scalar(0.0, wide.type))
+    nans = pc.is_nan(wide)
+    wide = pc.if_else(nans, pa.scalar(None, wide.type), wide) if pc.any(nans).as_py() else wide
+    return wide.cast(type_)
+
+
 def text_series(values: pa.Array, like: Series) -> Series:
     """`values`, which are text, as a column of the kind (not the type) of `like`."""
     import pyarrow as pa

@@ -11,7 +11,7 @@ import numpy as np
 from gpuanon.arrays.backend import to_host
 from gpuanon.arrays.rng import Draws
 from gpuanon.tables.codes import NULL, ColumnCodes
-from gpuanon.tables.native import from_arrow, gather, text_series
+from gpuanon.tables.native import from_arrow, gather, one_zero, text_series
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 
@@ -85,11 +85,13 @@ def assemble(
 ) -> Table:
     """The released rows: masked columns replaced in their places, the others as they are in `rows` (m,), None for all.
 
+    Masked columns have one zero and one null (see `one_zero`), so that equal values are equal as they are stored.
+
     fill : draws of the last rows, which stand for no record: in each column that is not masked they receive the value
         of a random row.  Each column is drawn by itself: its marginal distribution is kept, what links columns is not
     """
     base = table if rows is None else table.take(rows)
-    series = {place: column for found in made.values() for place, column in found.items()}
+    series = {place: one_zero(column) for found in made.values() for place, column in found.items()}
     if fill is not None and rows is not None and len(fill.records):
         others = [name for name in table.names if name not in columns]
         picks = (fill.uniform(len(others)) * table.n_rows).astype(np.int64)

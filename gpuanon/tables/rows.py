@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
 from gpuanon.arrays.rng import Key
-from gpuanon.tables.class_counts import mixed, row_bits
+from gpuanon.tables.class_counts import row_bits
 from gpuanon.tables.table import Table
 
 if TYPE_CHECKING:
@@ -116,5 +117,5 @@ def added_records(key: Key, stream: str, parents: Host) -> Host:
     copy = np.empty(len(parents), dtype=np.uint64)
     copy[order] = (np.arange(len(ordered)) - starts).astype(np.uint64)
     words = key.draws(parents, f"{stream}/added").words(2).astype(np.uint64)
-    numbers = mixed(((words[:, 0] << np.uint64(32)) | words[:, 1]) + copy * np.uint64(0x9E3779B97F4A7C15))
+    numbers = mix_bits(((words[:, 0] << np.uint64(32)) | words[:, 1]) + copy * np.uint64(GOLDEN_GAMMA))
     return (np.uint64(ADDED) | (numbers >> np.uint64(2))).astype(np.int64)

@@ -184,17 +184,20 @@ class NumberCodec:
     def _unchanged(self, values: Matrix, feature: Matrix, before: Matrix) -> Matrix:
         """Where a row's feature is what its own value gives, that value, to the bit: nothing was masked there.
 
-        Rows of the same feature receive the same: the median of a group is one of its members' own value.
+        Rows of the same feature receive the same value, or a group would fall apart: the median of a group is one of
+        its members' own value.  Of several values that the feature does not tell apart (1e-16 and 2e-16 beside 2000)
+        all receive the lowest.
         """
         known = ~np.isnan(before)
         if number_faults(self.name, self.transform, before):
             return values
         kept = known & (feature == standardised(self._forward(before), self.center, self.scale))
-        if kept.any() and not kept.all():
-            own, first = np.unique(feature[kept], return_index=True)
-            place = np.minimum(np.searchsorted(own, feature), len(own) - 1)
-            values = np.where(own[place] == feature, before[kept][first[place]], values)
-        return np.where(kept, before, values)
+        if not kept.any():
+            return values
+        order = np.lexsort((before[kept], feature[kept]))
+        own, first = np.unique(feature[kept][order], return_index=True)
+        place = np.minimum(np.searchsorted(own, feature), len(own) - 1)
+        return np.where(own[place] == feature, before[kept][order][first[place]], values)
 
     def _inside(self, whole: Matrix) -> Matrix:
         """(n,) whole numbers inside the observed range; clipped again as integers, float64 has only 53 bits."""

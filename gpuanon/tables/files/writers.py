@@ -16,17 +16,22 @@ ROW_GROUP = 1 << 18
 _PARQUET: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
 
 
+def write_parquet(rows: pa.Table, path: Path) -> None:
+    """Write one Parquet file."""
+    import pyarrow.parquet as pq
+
+    pq.write_table(rows, path, row_group_size=ROW_GROUP, **_PARQUET)
+
+
 @contextmanager
 def parts_writer(folder: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
     """A function that writes the next part; a table without rows becomes one part without rows."""
-    import pyarrow.parquet as pq
-
     written = 0
 
     def write_part(rows: pa.Table) -> None:
         nonlocal written
         path = folder / f"part-{written:05d}.parquet"
-        pq.write_table(rows, path, row_group_size=ROW_GROUP, **_PARQUET)
+        write_parquet(rows, path)
         written += 1
 
     yield write_part

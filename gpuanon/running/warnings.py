@@ -1,0 +1,72 @@
+"""What a steward should look at before a release goes out: it is in the manifest and on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from gpuanon.masking.view import wanted
+from gpuanon.recipe import Recipe
+from gpuanon.tables.class_counts import column_bits
+from gpuanon.tables.schema import Schema
+from gpuanon.tables.table import Table
+
+Host = np.ndarray[Any, Any]
+
+SAMPLE_ROWS = 20_000
+"""Rows on which columns are judged; a release part is a random sample of the release."""
+MOST = 0.5
+PAIRED_COLUMNS = 24
+"""Pairs of at most so many columns are looked at."""
+
+
+def identifying_columns(table: Table, columns: Sequence[str]) -> tuple[str, ...]:
+    """A warning for each released column that no mask changed and that, alone or in a pair, tells most rows apart.
+
+    table : rows of the release in random order, of which the first `SAMPLE_ROWS` are looked at
+    """
+    rows = table.select(columns).take(np.arange(min(table.n_rows, SAMPLE_ROWS)))
+    if rows.n_rows < 2:
+        return ()
+    bits = {name: found[:, 0] for name, found in column_bits(rows, columns).items()}
+    alone = {name: _unique_share(found) for name, found in bits.items()}
+    about = "of the rows" if rows.n_rows == table.n_rows else f"of a random sample of {rows.n_rows} rows"
+    warnings = [
+        f"column {name!r} is released unmasked, and {share:.0%} {about} have a value of their own there: whoever knows it"
+        " finds the record"
+        for name, share in alone.items()
+        if share > MOST
+    ]
+    harmless = [name for name, share in alone.items() if share <= MOST][:PAIRED_COLUMNS]
+    for one, other in combinations(harmless, 2):
+        share = _unique_share(bits[one] + bits[other])
+        if share > MOST:
+            warnings.append(
+                f"columns {one!r} and {other!r} are released unmasked, and {share:.0%} {about} have a pair of values of"
+                " their own there"
+            )
+    return tuple(warnings)
+
+
+def _unique_share(values: Host) -> float:
+    """Share of the values that occur once."""
+    _, counts = np.unique(values, return_counts=True)
+    return float((counts == 1).sum() / len(values))
+
+
+def unused_hierarchies(recipe: Recipe, schema: Schema) -> tuple[str, ...]:
+    """A warning for each hierarchy that no mask of the recipe works with."""
+    used = {
+        name
+        for mask in recipe.mask
+        if "classes" in wanted(mask.combination())
+        for name in schema.select(mask.combination().columns)
+    }
+    return tuple(
+        f"column {column.name!r}: no mask uses its hierarchy, which is for methods on classes"
+        for column in schema.columns
+        if column.hierarchy is not None and column.name not in used
+    )

@@ -362,4 +362,4 @@ def require(kept: bool, fault: str) -> None:
 
 def _in_group(bits: Host, labels: Host) -> Host:
     """(n,) uint64, equal for equal rows of one group."""
-    return mix_bits(bits[:, 0] + labels.astype(np.uint64) * np.uint64(GOLDEN_GAMMA)) ^ bits[:, 1]
+    return np.asarray(mix_bits(bits[:, 0] + labels.astype(np.uint64) * np.uint64(GOLDEN_GAMMA)) ^ bits[:, 1])

@@ -31,12 +31,12 @@ def identifying_columns(table: Table, columns: Sequence[str]) -> tuple[str, ...]
     rows = table.select(columns).take(np.arange(min(table.n_rows, SAMPLE_ROWS)))
     if rows.n_rows < 2:
         return ()
-    bits = {name: found[:, 0] for name, found in column_bits(rows, columns).items()}
+    bits = {name: found[:, 0] for name, found in column_bits(rows, columns, stored=True).items()}
     alone = {name: _unique_share(found) for name, found in bits.items()}
     about = "of the rows" if rows.n_rows == table.n_rows else f"of a random sample of {rows.n_rows} rows"
     warnings = [
-        f"column {name!r} is released unmasked, and {share:.0%} {about} have a value of their own there: whoever knows it"
-        " finds the record"
+        f"column {name!r} is released unmasked, and {share:.0%} {about} have a value of their own there: whoever knows"
+        " it finds the record"
         for name, share in alone.items()
         if share > MOST
     ]

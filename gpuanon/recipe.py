@@ -185,7 +185,7 @@ def _yaml_loader(yaml: Any) -> Any:
 
 
 def _faults(error: ValidationError) -> list[str]:
-    """One line a fault: where, what is allowed, what came."""
+    """One line per fault: where, what is allowed, what came."""
     lines = []
     for fault in error.errors(include_url=False):
         where = ".".join(str(part) for part in _path(fault["loc"])) or "recipe"

@@ -55,7 +55,7 @@ def protect(
         Literal["none", "local", "cuda", "slurm", "mpi"], typer.Option(help="where the workers are")
     ] = "none",
     cell: Annotated[int | None, typer.Option(min=1000, help="in parts: rows that are masked together, about")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="go on with an interrupted run in parts")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="continue an interrupted run in parts")] = False,
     dask_report: Annotated[Path | None, typer.Option(help="write Dask's performance report (HTML)")] = None,
     key_file: Annotated[Path | None, typer.Option(help="file with the secret key of a reproducible run")] = None,
     reference: Annotated[
@@ -360,7 +360,7 @@ def _print_trials(result: Trials) -> None:
 
 
 def _print_catalogue(entries: list[dict[str, Any]], json_: bool) -> None:
-    """Methods or measures, one a row."""
+    """Methods or measures, one per row."""
     if json_:
         _print_json(entries)
         return

@@ -61,7 +61,7 @@ def run(rows: int, folder: Path, out: Console, err: Console, *, force: bool = Fa
         written.text(assessment, json.dumps({"unmasked": before, "release": after}, indent=2))
     with io.Writing(force=True) as mark:
         mark.text(folder / MADE, json.dumps({file.name: digest_of(file) for file in files}))
-    _tell(rows, folder, result, before, after, out)
+    _print_story(rows, folder, result, before, after, out)
 
 
 def _check_folder(folder: Path, files: list[Path], force: bool) -> None:
@@ -83,7 +83,7 @@ def _check_folder(folder: Path, files: list[Path], force: bool) -> None:
             )
 
 
-def _tell(
+def _print_story(
     rows: int, folder: Path, result: dict[str, Any], before: dict[str, Any], after: dict[str, Any], out: Console
 ) -> None:
     """The story on the terminal."""
@@ -102,7 +102,7 @@ def _tell(
     out.print(table, highlight=False)
     out.print(f"\nRelease:  {folder / 'release.parquet'}, with its manifest beside it", highlight=False)
     out.print(
-        f"Private:  {folder / 'link.csv'} leads back to the people; it was written for this demonstration only",
+        f"Private:  {folder / 'link.csv'} identifies the people; it was written for this demonstration only",
         highlight=False,
     )
     out.print("Next:     gpuanon protect YOUR.parquet recipe.toml -o release.parquet", highlight=False)

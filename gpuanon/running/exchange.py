@@ -81,7 +81,7 @@ def collect(
     schema: Any = None
     for path in paths:
         # Buffers of a batch hold on to the map: they outlive the handle, and the file's name.
-        with _told(path), pa.memory_map(str(path)) as source:
+        with _translate_errors(path), pa.memory_map(str(path)) as source:
             reader = ipc.open_file(source)
             schema = schema or reader.schema.remove_metadata()
             places = json.loads(reader.schema.metadata[_PLACES])
@@ -92,7 +92,7 @@ def collect(
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _translate_errors(path: Path) -> Iterator[None]:
     """Say which file of the workspace is damaged, without a word of its content."""
     try:
         yield

@@ -98,7 +98,7 @@ class InParts:
     workers : number of workers; None or 0 without a cluster: this process
     cluster : where the workers are
     cell    : rows that are masked together, about; None for `CELL_ROWS`
-    resume  : go on with an interrupted run
+    resume  : continue an interrupted run
     report  : file for Dask's performance report, or None
     """
 

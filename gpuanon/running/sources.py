@@ -68,7 +68,7 @@ def _stretches(metadata: Any, rows: int) -> list[tuple[tuple[int, ...], int, int
 
 
 def _rows_that_fit(metadata: Any) -> int:
-    """Rows of a file that take `PART_BYTES`, about: eight bytes a value, more where the file itself says so."""
+    """Rows of a file that take `PART_BYTES`, about: eight bytes per value, more where the file itself says so."""
     groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
     encoded = sum(group.total_byte_size for group in groups) / max(metadata.num_rows, 1)
     return max(1, int(PART_BYTES / max(encoded, 8 * metadata.num_columns, 1)))

@@ -223,7 +223,7 @@ def assemble(
 
 
 def random_order(records: Host, key: Key, stream: str) -> Host:
-    """A random order of the rows: their order in the table leads back to the records."""
+    """A random order of the rows: their order in the table identifies the records."""
     words = key.draws(records, stream).words(2).astype(np.uint64)
     return np.argsort((words[:, 0] << np.uint64(32)) | words[:, 1], kind="stable")
 

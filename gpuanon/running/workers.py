@@ -63,7 +63,7 @@ class OnWorkers:
                 return list(self.client.gather(futures))
             finally:
                 watchdog.stop()
-                with suppress(Exception):  # without a scheduler nobody is left to be told
+                with suppress(Exception):  # the scheduler is gone
                     self.client.cancel(futures)
         except KilledWorker:
             raise BackendError(
@@ -123,7 +123,7 @@ def protect(
     client : the cluster; None for the current one
     cell : rows that are masked together, about; the same data, recipe, key and cell give the same release
     scratch : folder that all workers reach, for personal data on the way; by default beside `output`
-    resume : go on with an interrupted run of the same path, recipe, `rng` and cell
+    resume : continue an interrupted run of the same path, recipe, `rng` and cell
 
     Returns
     -------

@@ -4,7 +4,7 @@ A task's result is kept under its name, whole or not at all, so that a run which
 to a second worker, finds what was done and goes on.  The folder holds personal data and is readable by its owner only.
 
 The process that drives a run holds a lock on a file of the folder.  The operating system releases it when the process
-ends, however it ends, so a run in progress can be told from an interrupted one.  Linux passes the lock to an NFS
+ends, however it ends, so a run in progress can be distinguished from an interrupted one.  Linux passes the lock to an NFS
 server, so that it holds between hosts; on a file system without locks the folder tells the host and the process.
 """
 
@@ -115,7 +115,7 @@ def left_behind(folder: Path) -> str:
     output = _output_of(folder)
     return (
         f"a workspace with personal data is left in {folder}\n"
-        f"Hint: --resume with the same --key-file goes on with it, --force begins anew, "
+        f"Hint: --resume with the same --key-file continues it, --force begins anew, "
         f"'gpuanon clean {output}' removes it"
     )
 
@@ -183,7 +183,7 @@ def _acquire(folder: Path, *, exclusive: bool) -> None:
         if free is None and _may_live(holder, exclusive):
             raise OutputError(
                 f"{folder}: a run may be in progress there{_named(holder)}, and the file system has no locks",
-                hint="--resume goes on with it when it has ended; 'gpuanon clean' on that host removes it",
+                hint="--resume continues it when it has ended; 'gpuanon clean' on that host removes it",
             )
         os.ftruncate(number, 0)
         os.pwrite(number, json.dumps({"host": socket.gethostname(), "process": os.getpid()}).encode(), 0)

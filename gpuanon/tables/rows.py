@@ -118,4 +118,4 @@ def added_records(key: Key, stream: str, parents: Host) -> Host:
     copy[order] = (np.arange(len(ordered)) - starts).astype(np.uint64)
     words = key.draws(parents, f"{stream}/added").words(2).astype(np.uint64)
     numbers = mix_bits(((words[:, 0] << np.uint64(32)) | words[:, 1]) + copy * np.uint64(GOLDEN_GAMMA))
-    return (np.uint64(ADDED) | (numbers >> np.uint64(2))).astype(np.int64)
+    return np.asarray(np.uint64(ADDED) | (numbers >> np.uint64(2))).astype(np.int64)

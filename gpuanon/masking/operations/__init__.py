@@ -23,7 +23,7 @@ AnyOperation: TypeAlias = Annotated[
     Centroid | Resample | Permute | Dither | Swap | TreeSwap | Noise | Interval | Suppress | Pad | Recode | Sample,
     Field(discriminator="use"),
 ]
-"""Any operation of a recipe, told apart by ``use``."""
+"""Any operation of a recipe; ``use`` names it."""
 
 __all__ = [
     "AnyOperation",

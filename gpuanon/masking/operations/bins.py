@@ -38,7 +38,7 @@ def sample_inside(
     One of the bin's values is drawn in proportion to `weights`, then a point between the midpoints to its
     neighbours in the bin; a bin of one value gives that value.
 
-    Draws : 2 d uniform numbers a record.
+    Draws : 2 d uniform numbers per record.
     """
     xp = namespace(X)
     n, d = X.shape

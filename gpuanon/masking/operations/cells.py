@@ -31,7 +31,7 @@ def cell_dither(T: Array, groups: Partition, draws: Draws, weights: Array | None
     cell, and the transformation chooses among the values inside it.
 
     Weights : (n,) above 0, or None for all 1.
-    Draws   : 1 + d uniform numbers a record.
+    Draws   : 1 + d uniform numbers per record.
     Cost    : O(d n log n), whatever the groups.
     """
     xp = namespace(T)

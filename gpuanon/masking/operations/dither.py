@@ -56,7 +56,7 @@ def gaussian_dither(
     ----------
     T : (n, d) coordinates, in the order of conditioning
     groups : the clusters, each with its normal distribution N(x̄, Σ + alpha · I)
-    draws : d normal numbers a record
+    draws : d normal numbers per record
     alpha : added variance; 0 only where no group's covariance is singular
     block : about the rows of a block; None for `GROUPS_IN_BLOCK` groups of mean size, 0 for the whole table
     weights : (n,) at least 0, or None for all 1; the weighted distribution is kept

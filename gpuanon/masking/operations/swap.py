@@ -30,11 +30,11 @@ def swap(T: Array, groups: Partition, draws: Draws, tol: float | None = None, or
     ----------
     tol : largest correlation allowed between two swapped columns of a group, when they were uncorrelated before.
         A column that exceeds it is drawn again, one column at a time; one that still does after 32 draws
-        is led to the limit by ranks (see `decorrelate`), which keeps its values.
+        is brought to the limit by ranks (see `decorrelate`), which keeps its values.
     orthonormal : turn the swapped columns so that their covariance inside each group is again that of `T`, to rounding.
         The columns' distributions then change a little.
 
-    Means are kept.  Ties between random words, one in 2³² a pair, go to the lower row.
+    Means are kept.  Ties between random words, one in 2³² per pair, go to the lower row.
 
     Cost : O(c · n log n), a few passes more with `tol`; memory O(n c).
     """

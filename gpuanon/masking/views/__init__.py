@@ -14,6 +14,6 @@ from gpuanon.masking.views.normal_scores import NormalScores
 from gpuanon.masking.views.svd import Svd
 
 AnyBasis: TypeAlias = Annotated[Identity | Svd | Ica | NormalScores | KernelBasis | Codes, Field(discriminator="use")]
-"""Any basis of a recipe, told apart by ``use``."""
+"""Any basis of a recipe; ``use`` names it."""
 
 __all__ = ["AnyBasis", "Identity", "Svd", "Ica", "NormalScores", "KernelBasis", "Codes"]

@@ -18,7 +18,7 @@ from gpuanon.numerics.svd import TOLERANCE
 def ica_coordinates(
     X: Array, parts: Partition, iterations: int = 20, tolerance: float = TOLERANCE
 ) -> tuple[Array, Callable[[Array], Array]]:
-    """Sources of unit variance (n, c) of each part's rows, and the way back (Lasko 2007, fig. 5-1, line 8).
+    """Sources of unit variance (n, c) of each part's rows, and the inverse (Lasko 2007, fig. 5-1, line 8).
 
     Principal components below `tolerance` of the part's largest are dropped first; their coordinates are zero.
     """

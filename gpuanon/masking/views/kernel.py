@@ -1,8 +1,8 @@
-"""Kernel principal components with a way back: anonymising in feature space, with a pre-image.
+"""Kernel principal components with an inverse: masking in feature space, with a pre-image.
 
-Most points of feature space are not the image of any row, so a way back can only be learned.  Here rows are
+Most points of feature space are not the image of any row, so an inverse can only be learned.  Here rows are
 regressed on their own kernel coordinates (kernel ridge regression [2]), and what the regression leaves unexplained
-is kept as further coordinates, along its principal axes.  So the way there and back is exact, and whatever is done
+is kept as further coordinates, along its principal axes.  So coordinates of rows that were there are inverted exactly, and whatever is done
 to coordinates leads to a row.
 
 An experiment: on NHANES, swapping the whole table along five RBF components keeps a little more of the data than
@@ -39,7 +39,7 @@ _CHUNK = 1 << 12
 def kernel_coordinates(
     X: Array, kind: Literal["polynomial", "rbf"], degree: int, components: int, landmarks: int, ridge: float
 ) -> tuple[Array, Way]:
-    """Kernel coordinates of the rows of `X` (n, d), then those of what they leave unexplained; and the way back.
+    """Kernel coordinates of the rows of `X` (n, d), then those of what they leave unexplained; and the inverse.
 
     Parameters
     ----------
@@ -110,15 +110,15 @@ def _in_parts(X: Array, parts: Partition, coordinates: Callable[[Array], tuple[A
 
 
 class KernelBasis(Basis):
-    """Kernel principal components with a learned way back (Lasko 2007, section 6.3): an experiment, see the study."""
+    """Kernel principal components with a learned inverse (Lasko 2007, section 6.3): an experiment, see the study."""
 
     use: Literal["kernel"] = "kernel"
     per_group: bool = Field(default=False, description="components of each group, instead of one set for the table")
     kernel: Literal["polynomial", "rbf"] = "rbf"
     degree: int = Field(default=2, ge=1, description="of the polynomial kernel")
     components: int = Field(default=5, ge=1)
-    landmarks: int = Field(default=300, ge=2, description="rows that carry the components and the way back")
-    ridge: float = Field(default=1e-4, gt=0, description="penalty of the regression that leads back")
+    landmarks: int = Field(default=300, ge=2, description="rows that carry the components and the inverse")
+    ridge: float = Field(default=1e-4, gt=0, description="penalty of the regression that gives the inverse")
 
     def forward(self, X: Array, groups: Partition) -> tuple[Array, Way]:
         def coordinates(rows: Array) -> tuple[Array, Way]:

@@ -1,4 +1,4 @@
-"""What bases of straight axes have in common: axes of each group or of the table, and the way back to the marginals."""
+"""What bases of straight axes have in common: axes of each group or of the table, and the inverse, with or without the marginals."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class LinearBasis(Basis):
     tolerance: float = Field(
         default=TOLERANCE, gt=1e-8, lt=1, description="axes below this share of the largest are dropped"
     )
-    marginals: bool = Field(default=False, description="lead back to exactly the values of each column, by their ranks")
+    marginals: bool = Field(default=False, description="return exactly the values of each column, by their ranks")
 
     def coordinates(self, X: Array, parts: Partition) -> tuple[Array, Callable[[Array], Array]]:
-        """Coordinates (n, c) of the rows along the axes of their part, and the way back."""
+        """Coordinates (n, c) of the rows along the axes of their part, and the inverse."""
         raise NotImplementedError
 
     def forward(self, X: Array, groups: Partition) -> tuple[Array, Callable[[Array], Array]]:

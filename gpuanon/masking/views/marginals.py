@@ -1,4 +1,4 @@
-"""Marginals: after the way back, every column of a group holds again exactly the values that it held before."""
+"""Marginals: after the inverse, every column of a group holds exactly the values that it held before."""
 
 from __future__ import annotations
 

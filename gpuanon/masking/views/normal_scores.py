@@ -14,10 +14,10 @@ from gpuanon.masking.contract import Basis
 
 
 def normal_scores(X: Array, parts: Partition) -> tuple[Array, Callable[[Array], Array]]:
-    """Scores ``Φ⁻¹((r + ½) / m)`` (n, d), r the rank (from 0) of a value among the m of its part, and the way back.
+    """Scores ``Φ⁻¹((r + ½) / m)`` (n, d), r the rank (from 0) of a value among the m of its part, and the inverse.
 
-    Equal values share their mean rank.  The way back is the part's quantile function ``F⁻¹(Φ(t))`` (as eq. 2.17 of
-    Lasko 2007 should read), linear between neighbouring values: scores of values that were there lead back to
+    Equal values share their mean rank.  The inverse is the part's quantile function ``F⁻¹(Φ(t))`` (as eq. 2.17 of
+    Lasko 2007 should read), linear between neighbouring values: scores of values that were there are mapped to
     them exactly, and nothing beyond the smallest and largest value is ever produced.
     """
     ordered = [X[sort_within(X[:, j], parts), j] for j in range(X.shape[1])]
@@ -69,7 +69,7 @@ def _special(array: Array) -> Any:
 
 
 class NormalScores(Basis):
-    """Ranks led to standard normal scores (Lasko 2007, eq. 2.5–2.7)."""
+    """Ranks as standard normal scores (Lasko 2007, eq. 2.5–2.7)."""
 
     normal: ClassVar[bool] = True
     categories: ClassVar[Literal["balanced", "indicator"]] = "balanced"

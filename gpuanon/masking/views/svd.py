@@ -13,10 +13,10 @@ from gpuanon.numerics.svd import TOLERANCE, principal_axes
 
 
 def svd_coordinates(X: Array, parts: Partition, tolerance: float = TOLERANCE) -> tuple[Array, Callable[[Array], Array]]:
-    """Coordinates ``T = (X − mean) V`` (n, c) of each part's rows along its own axes, and the way back.
+    """Coordinates ``T = (X − mean) V`` (n, c) of each part's rows along its own axes, and the inverse.
 
     Columns of T are uncorrelated within a part and ordered by variance.  Axes whose singular value is below `tolerance`
-    of the part's largest are dropped: their coordinates are zero and the way back puts the part's mean there.
+    of the part's largest are dropped: their coordinates are zero and the inverse puts the part's mean there.
     Wide data (more columns than rows) have at most as many axes as rows.
     """
     axes = principal_axes(X, parts, tolerance)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Levels:
-    """The levels of a column, in order, and the way from rows to their codes and back.
+    """The levels of a column, in order, and the mapping between rows and their codes.
 
     values : Arrow array; the code of a level is its place here, that of a null is ``len(values)``
     """

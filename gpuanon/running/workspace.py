@@ -4,7 +4,7 @@ A task's result is kept under its name, whole or not at all, so that a run which
 to a second worker, finds what was done and goes on.  The folder holds personal data and is readable by its owner only.
 
 The process that drives a run holds a lock on a file of the folder.  The operating system releases it when the process
-ends, however it ends, so a run in progress can be distinguished from an interrupted one.  Linux passes the lock to an NFS
+ends, however it ends, so a run in progress is not taken for an interrupted one.  Linux passes the lock to an NFS
 server, so that it holds between hosts; on a file system without locks the folder tells the host and the process.
 """
 

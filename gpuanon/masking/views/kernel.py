@@ -1,9 +1,9 @@
 """Kernel principal components with an inverse: masking in feature space, with a pre-image.
 
-Most points of feature space are not the image of any row, so an inverse can only be learned.  Here rows are
-regressed on their own kernel coordinates (kernel ridge regression [2]), and what the regression leaves unexplained
-is kept as further coordinates, along its principal axes.  So coordinates of rows that were there are inverted exactly, and whatever is done
-to coordinates leads to a row.
+Most points of feature space are not the image of any row, so an inverse can only be learned.  Here rows are regressed
+on their own kernel coordinates (kernel ridge regression [2]), and what the regression leaves unexplained is kept as
+further coordinates, along its principal axes.  So coordinates of rows that were there are inverted exactly, and
+whatever is done to coordinates gives a row.
 
 An experiment: on NHANES, swapping the whole table along five RBF components keeps a little more of the data than
 swapping along its principal components does, at the same privacy, and much less than swapping in clusters; more

@@ -1,4 +1,4 @@
-"""What bases of straight axes have in common: axes of each group or of the table, and the inverse, with or without the marginals."""
+"""Bases of straight axes: axes of each group or of the table, and the inverse, with the marginals on request."""
 
 from __future__ import annotations
 

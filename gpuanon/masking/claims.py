@@ -93,16 +93,19 @@ class Evidence:
 
     sums   : counts that add up
     minima : counts of which the smallest stands
+    maxima : figures of which the largest stands
     """
 
     sums: Mapping[str, int] = field(default_factory=dict)
     minima: Mapping[str, int] = field(default_factory=dict)
+    maxima: Mapping[str, float] = field(default_factory=dict)
 
     def merge(self, other: Evidence) -> Evidence:
         """The evidence of both."""
         return Evidence(
             {name: value + other.sums[name] for name, value in self.sums.items()},
             {name: min(value, other.minima[name]) for name, value in self.minima.items()},
+            {name: max(value, other.maxima[name]) for name, value in self.maxima.items()},
         )
 
 

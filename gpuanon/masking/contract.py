@@ -21,6 +21,7 @@ from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.claims import Claim
+from gpuanon.masking.constraints import Constraint, Sensitive
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 from gpuanon.tables.schema import Kind, Reading
 
@@ -85,6 +86,7 @@ class Records:
     classes     : classes: what is known of the columns, or None
     learned     : the merged summary that `Operation.learn` asked for, or None
     persons     : (n,) int64 whose record each is, numbered from 0; None where each is a person of its own
+    sensitive   : their sensitive values, where a part of the mask has a constraint; else None
     """
 
     draws: Draws
@@ -93,6 +95,7 @@ class Records:
     classes: ClassInfo | None = None
     learned: Any = None
     persons: Array | None = None
+    sensitive: Sensitive | None = None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -154,6 +157,11 @@ class Part(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    @property
+    def constraint(self) -> Constraint | None:
+        """What every group must hold of sensitive values; None for nothing."""
+        return None
+
 
 class Groups(Part):
     """Which rows may mix.
@@ -173,6 +181,13 @@ class Groups(Part):
 
     def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
         """Divide the rows of `X`: a matrix (n, d), whose distances `metric` measures, or codes (n, columns)."""
+        raise NotImplementedError
+
+    def constrain(self, groups: Partition, X: Array, sensitive: Sensitive) -> Partition:
+        """The groups, changed until each meets the constraint; called only where there is one.
+
+        X : (n, d) the rows as points
+        """
         raise NotImplementedError
 
     @property

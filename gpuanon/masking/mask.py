@@ -19,6 +19,8 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
 from gpuanon.errors import BackendError, RecipeError
 from gpuanon.masking.claims import Claim, RowsAccounted, Trace
+from gpuanon.masking.constraint_claims import constraint_claims
+from gpuanon.masking.constraints import Sensitive
 from gpuanon.masking.contract import Changed, Moved, NewColumn, Outcome, Placement, Recoded, Summary
 from gpuanon.masking.methods.combination import Combination
 from gpuanon.masking.people import People, persons_per_part
@@ -28,6 +30,7 @@ from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.hierarchy import Hierarchy
 from gpuanon.tables.rows import ADDED, Rows, added_records
 from gpuanon.tables.schema import Nulls, Schema
+from gpuanon.tables.sensitive import SensitiveColumn
 from gpuanon.tables.summaries import Summary as TableSummary
 from gpuanon.tables.values import floats
 
@@ -57,6 +60,7 @@ class Mask:
     encoding    : of those columns as points; None when no part sees points
     response    : of the sensitive columns that take part in the grouping, or None
     hierarchies : of the columns that have one, when a part sees classes
+    sensitive   : the sensitive columns in the whole table, where a part has a constraint on them
     """
 
     combination: Combination
@@ -66,6 +70,7 @@ class Mask:
     encoding: Encoding | None
     response: Encoding | None
     hierarchies: Mapping[str, Hierarchy]
+    sensitive: tuple[SensitiveColumn, ...] = ()
 
     @classmethod
     def fit(cls, combination: Combination, summary: TableSummary, schema: Schema, nulls: Nulls) -> Mask:
@@ -86,6 +91,10 @@ class Mask:
             encoding if "points" in sights else None,
             Encoding.from_summary(summary.select(response), schema, "indicator") if response else None,
             schema.hierarchies(columns) if "classes" in sights else {},
+            tuple(
+                SensitiveColumn.of(schema[name], summary.counted[name])
+                for name in constrained_columns(combination, schema)
+            ),
         )
 
     @property
@@ -97,6 +106,9 @@ class Mask:
         groups = self.combination.groups
         if self.schema.unit == "person" and groups.placement in ("near", "random"):
             return "person"
+        constraint = self.combination.constraint
+        if constraint is not None and constraint.closeness is not None and groups.placement == "near":
+            return "random"  # a cell of near rows may itself be farther from the table than its groups may be
         return "together" if groups.sees == "classes" and self.nulls == "wildcard" else groups.placement
 
     @property
@@ -112,6 +124,9 @@ class Mask:
         sets = [names[name] for name in self.columns] if apart else [sum(names.values(), ())]
         claims = self.combination.operation.claims(self.combination.groups.least, sets)
         claims = tuple(replace(claim, unit=self.schema.unit) for claim in claims)
+        constraint, k = self.combination.constraint, self.combination.k
+        if constraint is not None and k is not None:
+            claims += constraint_claims(constraint, k, sets, self.schema.unit, self.sensitive)
         wildcard = self.nulls == "wildcard" and self.combination.groups.sees == "classes"
         return tuple(claim.with_wildcards() for claim in claims) if wildcard else claims
 
@@ -164,7 +179,16 @@ class Mask:
             self.nulls,
             backend,
         )
-        return view if rows.persons is None else replace(view, people=People.of(rows.persons, backend))
+        people = None if rows.persons is None else People.of(rows.persons, backend)
+        return replace(view, people=people, sensitive=self._sensitive(rows, backend))
+
+    def _sensitive(self, rows: Rows, backend: Backend) -> Sensitive | None:
+        """The sensitive values of the rows, on the device."""
+        if not self.sensitive:
+            return None
+        codes = np.stack([column.codes(rows.table) for column in self.sensitive], axis=1)
+        counts = tuple(backend.upload(column.counts) for column in self.sensitive)
+        return Sensitive(backend.upload(codes), counts, tuple(column.ordered for column in self.sensitive))
 
     def _outcome(self, view: View, draws: Draws, learned: Summary | None) -> tuple[Outcome, list[Partition]]:
         """Form groups and apply the operation: once, or once for each column."""
@@ -301,6 +325,18 @@ def released_schema(combination: Combination, schema: Schema) -> Schema:
     """The schema of what a mask releases."""
     kinds: dict[str, Any] = {name: schema[name].kind for name in masked_columns(combination, schema)}
     return schema.read_as({name: combination.operation.reading(kind) for name, kind in kinds.items()})
+
+
+def constrained_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
+    """The sensitive columns that a part of the mask has a constraint on."""
+    if combination.constraint is None:
+        return ()
+    if not schema.sensitive:
+        raise RecipeError("mask: diversity, closeness: need columns of role sensitive")
+    changed = [name for name in schema.sensitive if name in masked_columns(combination, schema)]
+    if changed:
+        raise RecipeError(f"mask: diversity, closeness: column {changed[0]!r} is sensitive, and the mask changes it")
+    return schema.sensitive
 
 
 def masked_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:

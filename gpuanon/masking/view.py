@@ -11,6 +11,7 @@ import numpy as np
 from gpuanon.arrays.backend import Array, Backend, namespace
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
+from gpuanon.masking.constraints import Sensitive
 from gpuanon.masking.contract import ClassInfo, Groups, Records, Sight, Summary
 from gpuanon.masking.methods.combination import Combination
 from gpuanon.masking.people import People
@@ -43,13 +44,20 @@ class Scope:
     classes: ClassInfo | None
     weights: Array | None
     people: People | None = None
+    sensitive: Sensitive | None = None
 
     def form(self, groups: Groups, metric: Metric) -> Partition:
         """The groups: of persons, where rows seen as points have any; classes are of rows."""
         draws = self.draws.child("groups")
         if self.people is None or groups.sees == "classes":
-            return groups.form(self.grouped, draws, metric)
-        return self.people.form(groups, self.grouped, draws, metric)
+            formed = groups.form(self.grouped, draws, metric)
+        else:
+            formed = self.people.form(groups, self.grouped, draws, metric)
+        if groups.constraint is None:
+            return formed
+        assert self.X is not None
+        assert self.sensitive is not None
+        return groups.constrain(formed, self.X, self.sensitive)
 
     def coordinates(self, combination: Combination, groups: Partition) -> tuple[Array, Callable[[Array], Array]]:
         """What the operation sees, and the inverse of its coordinates."""
@@ -64,7 +72,8 @@ class Scope:
         plain = combination.basis.plain
         draws = self.draws.child("operation")
         persons = None if self.people is None else self.people.index
-        return Records(draws, self.weights, self.categorical if plain else None, self.classes, learned, persons)
+        categorical = self.categorical if plain else None
+        return Records(draws, self.weights, categorical, self.classes, learned, persons, self.sensitive)
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,6 +88,7 @@ class View:
     features : for each column of `X` its table column, and whether it stands for a category
     weights  : (n,) sample weights, or None
     people   : whose rows they are; None where each row is a person of its own
+    sensitive : the sensitive values of the rows, where a part has a constraint; else None
     """
 
     X: Array | None
@@ -90,13 +100,14 @@ class View:
     features: tuple[tuple[str, bool], ...]
     weights: Array | None
     people: People | None = None
+    sensitive: Sensitive | None = None
 
     def scopes(self, draws: Draws, per_column: bool) -> list[Scope]:
         """The whole, or each table column by itself with draws of its own."""
         if not per_column:
             categorical = tuple(flag for _, flag in self.features)
             seen = (self.grouped, self.X, self.codes, categorical, self.classes, self.weights)
-            return [Scope(draws, *seen, self.people)]
+            return [Scope(draws, *seen, self.people, self.sensitive)]
         assert self.X is not None
         scopes = []
         for name in dict.fromkeys(column for column, _ in self.features):

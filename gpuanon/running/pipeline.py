@@ -22,7 +22,14 @@ from gpuanon.arrays.rng import Key
 from gpuanon.errors import GuaranteeError, InputError, RecipeError
 from gpuanon.masking.claims import Claim, Counted, Guarantee, no_promise
 from gpuanon.masking.contract import Summary
-from gpuanon.masking.mask import Mask, check_backend, masked_columns, needed_columns, released_schema
+from gpuanon.masking.mask import (
+    Mask,
+    check_backend,
+    constrained_columns,
+    masked_columns,
+    needed_columns,
+    released_schema,
+)
 from gpuanon.masking.methods.catalogue import AnyMask
 from gpuanon.numerics.cut_tree import grow, unite
 from gpuanon.recipe import Recipe
@@ -317,6 +324,7 @@ def _planned(
         tasks.summarise,
         schema=state.schema if number else schema,  # columns that are checked may not be released
         columns=columns,
+        counted=constrained_columns(combination, state.schema),
         checked=tuple(name for name in known if name not in columns) if number == 0 else (),
         key=run.key,
         stream=f"cells.{number}",
@@ -421,9 +429,10 @@ def _salt(recipe: Recipe, contents: list[Content], cells: int) -> str:
 
 
 def _changed_later(run: Run, number: int, schema: Schema) -> bool:
-    """Whether a mask after mask `number` changes one of its columns."""
+    """Whether a mask after mask `number` changes a column that it promises something of."""
     columns = [set(masked_columns(mask.combination(), schema)) for mask in run.recipe.mask[number:]]
-    return any(columns[0] & later for later in columns[1:])
+    promised = columns[0].union(constrained_columns(run.recipe.mask[number].combination(), schema))
+    return any(promised & later for later in columns[1:])
 
 
 def _smallest_classes(run: Run, state: _State, counted: tuple[Counted, ...]) -> dict[Counted, int]:

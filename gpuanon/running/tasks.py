@@ -110,18 +110,26 @@ class CellResult:
 
 
 def summarise(
-    part: Part, schema: Schema, columns: tuple[str, ...], checked: tuple[str, ...], key: Key, stream: str, rate: float
+    part: Part,
+    schema: Schema,
+    columns: tuple[str, ...],
+    counted: tuple[str, ...],
+    checked: tuple[str, ...],
+    key: Key,
+    stream: str,
+    rate: float,
 ) -> tuple[TableSummary, Rows]:
     """What the mask has to know of a part, and the sampled rows of it.
 
+    counted : columns whose whole distribution it has to know
     checked : further columns whose values are checked
     rate    : share of the rows that is sampled
     """
     with progress.stage("summarise"):
-        rows = part.read([*columns, *checked])
+        rows = part.read(tuple(dict.fromkeys([*columns, *counted, *checked])))
         schema.check(rows.table, checked)
+        summary = TableSummary.of(rows.table, schema, columns, counted)
         rows = rows.with_table(rows.table.select(columns))
-        summary = TableSummary.of(rows.table, schema, columns)
         if rate >= 1:
             return summary, rows
         chosen = key.draws(rows.records, stream).uniform()[:, 0] < rate if rate else np.zeros(len(rows), bool)

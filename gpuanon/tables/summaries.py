@@ -7,7 +7,7 @@ same, to the bit, however its rows are divided and in whatever order the parts a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -120,13 +120,17 @@ ColumnSummary: TypeAlias = NumberSummary | LevelSummary
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Summary:
-    """Number of rows, and one summary for each column that is to be encoded."""
+    """Number of rows, and one summary for each column that is to be encoded.
+
+    counted : how often each value occurs, of numbers too, for columns whose whole distribution is asked for
+    """
 
     rows: int
     columns: dict[str, ColumnSummary]
+    counted: dict[str, LevelSummary] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, table: Table, schema: Schema, columns: Sequence[str]) -> Summary:
+    def of(cls, table: Table, schema: Schema, columns: Sequence[str], counted: Sequence[str] = ()) -> Summary:
         """Summarise these columns of `table`, a whole or a part."""
 
         def one(name: str) -> ColumnSummary | list[str]:
@@ -139,7 +143,8 @@ class Summary:
         faults = [fault for result in found if isinstance(result, list) for fault in result]
         if faults:
             raise InputError("\n".join(faults))
-        return cls(table.n_rows, dict(zip(columns, found, strict=True)))  # type: ignore[arg-type]
+        counts = {name: LevelSummary.of(schema[name], table.arrow(name)) for name in counted}
+        return cls(table.n_rows, dict(zip(columns, found, strict=True)), counts)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         return f"Summary({self.rows} rows, {len(self.columns)} columns)"
@@ -147,7 +152,8 @@ class Summary:
     def merge(self, other: Summary) -> Summary:
         """The summary of the rows of both."""
         merged = {name: mine.merge(other.columns[name]) for name, mine in self.columns.items()}  # type: ignore[arg-type]
-        return Summary(self.rows + other.rows, merged)
+        counted = {name: mine.merge(other.counted[name]) for name, mine in self.counted.items()}
+        return Summary(self.rows + other.rows, merged, counted)
 
     def select(self, names: Sequence[str]) -> Summary:
         """The summary of these columns alone."""

@@ -17,10 +17,10 @@ from gpuanon.arrays.backend import Array, to_host
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import By, Figure, Measured
 from gpuanon.errors import ParameterError
+from gpuanon.numerics.closeness import equal_distance, ordered_distance
 from gpuanon.numerics.equal_rows import equal_rows
 
 Ints = np.ndarray[Any, Any]
-Floats = np.ndarray[Any, Any]
 
 
 def l_diversity(quasi: Array, sensitive: Array, *, names: Names = None) -> Measured:
@@ -65,7 +65,7 @@ def t_closeness(
     if len(flags) != len(columns):
         raise ParameterError(f"ordered: one flag per sensitive column is needed ({len(columns)}), got {len(flags)}")
     largest = [
-        float((_ordered_distance if flag else _equal_distance)(classes, values).max())
+        float((ordered_distance if flag else equal_distance)(classes, values, np.bincount(values)).max())
         for flag, values in zip(flags, columns, strict=True)
     ]
     part = By("column", dict(zip(column_names(names, len(columns)), largest, strict=True)))
@@ -88,37 +88,3 @@ def _pairs(classes: Ints, values: Ints) -> tuple[Ints, Ints, Ints]:
     levels = int(values.max()) + 1
     pairs, count = np.unique(classes * levels + values, return_counts=True)
     return pairs // levels, pairs % levels, count
-
-
-def _equal_distance(classes: Ints, values: Ints) -> Floats:
-    """(g,) ½ Σ |p − q|, summed over the values that a class has: those that it lacks add what the others are short."""
-    of_class, value, count = _pairs(classes, values)
-    p = count / np.bincount(classes)[of_class]
-    q = np.bincount(values)[value] / len(values)
-    return np.bincount(of_class, np.maximum(p - q, 0.0))
-
-
-def _ordered_distance(classes: Ints, values: Ints) -> Floats:
-    """(g,) Σ over ranks of |cumulated p − cumulated q| / (levels − 1), without a classes × levels table.
-
-    Between two values that a class has, its cumulated share stands still while the whole's Q rises: the sum of |P − Q|
-    there is a difference of prefix sums of Q, cut where Q passes P.
-    """
-    of_class, value, count = _pairs(classes, values)
-    levels = int(values.max()) + 1
-    if levels == 1:
-        return np.zeros(int(classes.max()) + 1)
-    Q = np.bincount(values, minlength=levels).cumsum() / len(values)
-    prefix = np.concatenate([[0.0], Q.cumsum()])
-    share = count / np.bincount(classes)[of_class]
-    total = share.cumsum()
-    first = np.concatenate([[True], of_class[1:] != of_class[:-1]])
-    P = total - np.repeat(total[first] - share[first], np.diff(np.append(np.flatnonzero(first), len(first))))
-    last = np.append(first[1:], True)
-    end = np.where(last, levels, np.append(value[1:], 0))  # P holds for the ranks value .. end − 1
-    P = np.where(last, 1.0, P)
-    cut = np.clip(np.searchsorted(Q, P, side="left"), value, end)  # from here on Q ≥ P
-    below = P * (cut - value) - (prefix[cut] - prefix[value])
-    above = (prefix[end] - prefix[cut]) - P * (end - cut)
-    head = np.where(first, prefix[value], 0.0)  # before the class's first value: P = 0
-    return np.bincount(of_class, below + above + head) / (levels - 1)

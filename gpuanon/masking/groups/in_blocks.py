@@ -9,8 +9,8 @@ from pydantic import Field
 from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.progress import stage
-from gpuanon.masking.contract import Groups
 from gpuanon.masking.groups.batched import require_k_rows
+from gpuanon.masking.groups.constrained import Constrained
 from gpuanon.masking.groups.whole import whole
 from gpuanon.numerics.distance import Metric
 from gpuanon.numerics.median_blocks import blocks
@@ -19,7 +19,7 @@ _FEWEST_GROUPS = 8
 """Groups per block, at least: a large k makes the blocks larger."""
 
 
-class InBlocks(Groups):
+class InBlocks(Constrained):
     """Groups of at least k near rows, formed inside blocks."""
 
     k: int = Field(ge=2)
@@ -36,7 +36,7 @@ class InBlocks(Groups):
             return group(X, parts, self.k, metric=metric)
 
 
-class Refined(Groups):
+class Refined(Constrained):
     """Groups of at least k rows that exchange rows afterwards, across block borders too."""
 
     k: int = Field(ge=2)

@@ -22,8 +22,8 @@ from gpuanon.arrays.progress import stage
 from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
 from gpuanon.errors import GuaranteeError
-from gpuanon.masking.contract import Groups
 from gpuanon.masking.groups.batched import require_k_rows
+from gpuanon.masking.groups.constrained import Constrained
 from gpuanon.numerics.device_cuts import all_cuts_cuda, widest_cuts_cuda
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 from gpuanon.numerics.equal_rows import equal_rows, packed
@@ -117,7 +117,7 @@ def small_share(groups: Partition, k: int) -> float:
     return float(sizes[sizes < k].sum()) / max(groups.n, 1)
 
 
-class MedianCuts(Groups):
+class MedianCuts(Constrained):
     """Recursive cuts at the median while a group has more than 2k rows.
 
     columns = "widest" on = "svd"     : SPECTRAL-RHS, the widest principal component at a time (Lasko 2007)

@@ -13,7 +13,7 @@ from pydantic import Discriminator, Field, Tag
 
 from gpuanon.masking.groups import KMember, MedianCuts, Spectral, Whole
 from gpuanon.masking.methods.classes import Copula, GlobalRecoding, SuppressRows, SyntheticRows
-from gpuanon.masking.methods.combination import Combination, K, Method
+from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K, Method
 from gpuanon.masking.methods.microaggregation import Microaggregation
 from gpuanon.masking.operations import Centroid, Dither, Interval, Noise, Permute, Resample, Swap
 from gpuanon.masking.views import Ica, Svd
@@ -49,7 +49,7 @@ class _Clustered(Method):
         return TARGETS[0] if self.target == "auto" else self.target
 
 
-class DistributionPreserving(Method):
+class DistributionPreserving(ConstrainedMethod):
     """Groups of at least k similar records; values are drawn so that their distribution is kept."""
 
     source: ClassVar[str] = "Wei, Ramamurthy and Varshney 2018"
@@ -83,7 +83,7 @@ class DistributionPreserving(Method):
         else:
             operation = Dither(kind=self.dither, alpha=self.alpha, block=self.block, order=self.order, bins=self.bins)
         return Combination(
-            groups=KMember(k=self.k) if self.block is None else KMember(k=self.k, block=self.block),
+            groups=KMember(k=self.k, **self.bounds, **({} if self.block is None else {"block": self.block})),
             operation=operation,
             columns=self.columns,
             response_weight=self.response_weight,
@@ -106,7 +106,7 @@ class SvdSwap(Method):
         return Combination(groups=Whole(), basis=Svd(), operation=operation, columns=self.columns)
 
 
-class Rhs(Method):
+class Rhs(ConstrainedMethod):
     """Every column cut at its median at once; each record receives its group's mean.  Fails in high dimension."""
 
     source: ClassVar[str] = "Lasko 2007, ch. 4"
@@ -115,10 +115,12 @@ class Rhs(Method):
     k: K
 
     def combination(self) -> Combination:
-        return Combination(groups=MedianCuts(k=self.k, columns="all"), operation=Centroid(), columns=self.columns)
+        return Combination(
+            groups=MedianCuts(k=self.k, columns="all", **self.bounds), operation=Centroid(), columns=self.columns
+        )
 
 
-class SpectralRhs(Method):
+class SpectralRhs(ConstrainedMethod):
     """Median cuts of the widest principal component; each record receives its group's mean."""
 
     source: ClassVar[str] = "Lasko 2007, fig. 4-2"
@@ -127,10 +129,12 @@ class SpectralRhs(Method):
     k: K
 
     def combination(self) -> Combination:
-        return Combination(groups=MedianCuts(k=self.k, on="svd"), operation=Centroid(), columns=self.columns)
+        return Combination(
+            groups=MedianCuts(k=self.k, on="svd", **self.bounds), operation=Centroid(), columns=self.columns
+        )
 
 
-class Mondrian(Method):
+class Mondrian(ConstrainedMethod):
     """Median cuts of the widest column; each record receives its group's mean, or the range of its values."""
 
     source: ClassVar[str] = "LeFevre, DeWitt and Ramakrishnan 2006"
@@ -143,7 +147,7 @@ class Mondrian(Method):
 
     def combination(self) -> Combination:
         operation = Centroid() if self.release == "centroid" else Interval()
-        return Combination(groups=MedianCuts(k=self.k), operation=operation, columns=self.columns)
+        return Combination(groups=MedianCuts(k=self.k, **self.bounds), operation=operation, columns=self.columns)
 
 
 class Pica(_Clustered):

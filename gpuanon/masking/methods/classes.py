@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gpuanon.masking.groups.classes import Classes
 from gpuanon.masking.groups.whole import Whole
-from gpuanon.masking.methods.combination import ColumnChoice, Combination, K, Method
+from gpuanon.masking.methods.combination import ColumnChoice, Combination, ConstrainedMethod, K, Method
 from gpuanon.masking.operations.pad import Pad
 from gpuanon.masking.operations.recode import Recode
 from gpuanon.masking.operations.sample import Sample
@@ -19,7 +19,7 @@ from gpuanon.masking.views.normal_scores import NormalScores
 Depth = Annotated[int, Field(ge=0)]
 
 
-class SuppressRows(Method):
+class SuppressRows(ConstrainedMethod):
     """Records of classes with fewer than k records are not released."""
 
     source: ClassVar[str] = "Sweeney 2002; Fried and Vamvourellis"
@@ -28,7 +28,8 @@ class SuppressRows(Method):
     k: K
 
     def combination(self) -> Combination:
-        return Combination(groups=Classes(), basis=Codes(), operation=Suppress(k=self.k), columns=self.columns)
+        operation = Suppress(k=self.k, **self.bounds)
+        return Combination(groups=Classes(), basis=Codes(), operation=operation, columns=self.columns)
 
 
 class SyntheticRows(Method):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
+from gpuanon.masking.constraints import Constraint
 from gpuanon.masking.contract import Part
 from gpuanon.masking.groups import AnyGroups
 from gpuanon.masking.operations import AnyOperation
@@ -52,6 +53,11 @@ class Combination(Part):
         return self
 
     @property
+    def constraint(self) -> Constraint | None:
+        """What every group, or every released class, must hold of sensitive values; None for nothing."""
+        return self.groups.constraint or self.operation.constraint
+
+    @property
     def k(self) -> int | None:
         """The smallest group or class that is promised, or None."""
         known = [k for k in (self.groups.least, getattr(self.operation, "k", None)) if k is not None]
@@ -64,6 +70,15 @@ class Combination(Part):
     def alternatives(self, rows: int) -> Mapping[int, Combination]:
         """None: see `Method.alternatives`."""
         return {}
+
+
+Diversity = Annotated[
+    int | None, Field(ge=2, description="different values of each sensitive column in a group, at least")
+]
+Closeness = Annotated[
+    float | None,
+    Field(gt=0, le=1, description="distance of a group's sensitive values from the whole table's, at most"),
+]
 
 
 class Method(Part):
@@ -83,3 +98,15 @@ class Method(Part):
         rows : of the table
         """
         return {}
+
+
+class ConstrainedMethod(Method):
+    """A method whose groups can be held to ℓ-diversity and t-closeness."""
+
+    diversity: Diversity = None
+    closeness: Closeness = None
+
+    @property
+    def bounds(self) -> dict[str, Any]:
+        """The parameters of the constraint, for the part that keeps it."""
+        return {"diversity": self.diversity, "closeness": self.closeness}

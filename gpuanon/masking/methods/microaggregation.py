@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from gpuanon.masking.groups import FirstAxis, Fuzzy, KMember, Mdav, OptimalUnivariate, SpanningTree, Univariate
-from gpuanon.masking.methods.combination import Combination, K, Method
+from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K
 from gpuanon.masking.operations import Centroid
 
 MicroGroups: TypeAlias = type[Mdav | KMember | Univariate | OptimalUnivariate | FirstAxis | Fuzzy | SpanningTree]
@@ -23,7 +23,7 @@ MICRO_GROUPS: dict[str, MicroGroups] = {
 """The groupings of `Microaggregation`."""
 
 
-class Microaggregation(Method):
+class Microaggregation(ConstrainedMethod):
     """Groups of at least k similar records; each record receives its group's centre."""
 
     source: ClassVar[str] = "Domingo-Ferrer and Torra 2005; Byun et al. 2007; Lasko 2007, ch. 2"
@@ -61,6 +61,14 @@ class Microaggregation(Method):
         usual = {name: model.model_fields[name].default for name in ("refine", "block") if name in model.model_fields}
         return {**usual, **{name: value for name, value in data.items() if value is not None or name not in usual}}
 
+    @model_validator(mode="after")
+    def _constrained(self) -> Self:
+        """Refuse a constraint that the chosen groups cannot keep."""
+        for name, value in self.bounds.items():
+            if value is not None and name not in MICRO_GROUPS[self.groups].model_fields:
+                raise ValueError(f"{name}: does not apply to {self.groups} groups, those of each column by itself")
+        return self
+
     @field_validator("refine", "block", "metric")
     @classmethod
     def _applies(cls, value: Any, info: ValidationInfo) -> Any:
@@ -77,7 +85,7 @@ class Microaggregation(Method):
         return value
 
     def combination(self) -> Combination:
-        given = {"refine": self.refine, "block": self.block}
+        given = {"refine": self.refine, "block": self.block, **self.bounds}
         groups = MICRO_GROUPS[self.groups](k=self.k, **{n: v for n, v in given.items() if v is not None})
         return Combination(
             groups=groups, operation=Centroid(centre=self.centre), columns=self.columns, metric=self.metric

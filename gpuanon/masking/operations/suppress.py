@@ -10,7 +10,9 @@ from pydantic import Field
 
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition
+from gpuanon.errors import ParameterError
 from gpuanon.masking.claims import Claim, EqualRecords
+from gpuanon.masking.constraints import Constraint, failing
 from gpuanon.masking.contract import Moved, Operation, Records, RowEffect, Sight
 from gpuanon.masking.people import persons_per_part
 from gpuanon.numerics.compatible import compatible_counts
@@ -59,6 +61,16 @@ class Suppress(Operation):
 
     use: Literal["suppress"] = "suppress"
     k: int = Field(ge=2, description="records of a class, at least")
+    diversity: int | None = Field(
+        default=None, ge=2, description="different values of each sensitive column in a class, at least"
+    )
+    closeness: float | None = Field(
+        default=None, gt=0, le=1, description="distance of a class's sensitive values from the table's, at most"
+    )
+
+    @property
+    def constraint(self) -> Constraint | None:
+        return Constraint.given(self.diversity, self.closeness)
 
     def claims(self, k: int | None, sets: Sequence[tuple[str, ...]]) -> tuple[Claim, ...]:
         return (EqualRecords(self.k, tuple(sets)),)
@@ -66,4 +78,11 @@ class Suppress(Operation):
     def apply(self, T: Array, groups: Partition, records: Records) -> Moved:
         wildcard = records.classes is not None and records.classes.wildcard
         kept = suppress_incompatible(T, self.k) if wildcard else suppress(T, groups, self.k, records.persons)
+        if self.constraint is not None:
+            if wildcard:
+                raise ParameterError('diversity, closeness: classes need nulls as a value, nulls = "category"')
+            assert records.sensitive is not None
+            found = Partition.from_labels(equal_rows(T, groups.labels()))
+            fails = failing(found, records.sensitive, self.constraint)
+            kept = kept[~fails[found.labels()[kept]]]
         return Moved(kept, rows=kept, facts={"rows_suppressed": len(T) - len(kept)})

@@ -1,0 +1,117 @@
+"""What a release promises of the sensitive values of its groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from gpuanon.masking.claims import Claim, ColumnSet, Counted, Evidence, Guarantee, Host, Trace, require
+from gpuanon.masking.constraints import ROUNDING, Constraint
+from gpuanon.numerics.closeness import distinct_values, equal_distance, ordered_distance
+from gpuanon.tables.class_counts import row_bits
+from gpuanon.tables.rows import Rows
+from gpuanon.tables.schema import Unit
+from gpuanon.tables.sensitive import SensitiveColumn
+
+_NO_ROWS = 1 << 62
+
+
+@dataclass(frozen=True)
+class _OfGroups(Claim):
+    """A claim on the sensitive values that the released records of each group have.
+
+    Records that are equal in the release are those of one group or of several: a class is no less diverse, and no
+    farther from the table, than its groups.
+
+    sensitive : the sensitive columns in the whole table
+    """
+
+    needs_labels: ClassVar[bool] = True
+
+    sensitive: tuple[SensitiveColumn, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def names(self) -> str:
+        """The sensitive columns, in words."""
+        return ", ".join(column.name for column in self.sensitive)
+
+    @staticmethod
+    def released_groups(trace: Trace) -> Host:
+        """(m,) group of each released row, numbered from 0 without gaps."""
+        assert trace.labels is not None
+        return np.unique(trace.labels[trace.rows], return_inverse=True)[1].reshape(-1)
+
+
+@dataclass(frozen=True)
+class DiverseGroups(_OfGroups):
+    """The released records of a group have at least `least` different values in each sensitive column."""
+
+    least: int = 2
+
+    @property
+    def statement(self) -> str:
+        return f"the released records of each group have at least {self.least} different values in each of {self.names}"
+
+    def check(self, before: Rows, trace: Trace, after: Rows) -> Evidence:
+        found = super().check(before, trace, after)
+        labels, fewest = self.released_groups(trace), _NO_ROWS
+        for column in self.sensitive if len(after) else ():
+            values = np.unique(row_bits(after.table, [column.name])[:, 0], return_inverse=True)[1].reshape(-1)
+            fewest = min(fewest, int(distinct_values(labels, values).min()))
+        return Evidence(found.sums, {**found.minima, "fewest_values": fewest})
+
+    def conclude(self, evidence: Evidence, smallest: Mapping[Counted, int]) -> Guarantee:
+        fewest = evidence.minima["fewest_values"]
+        require(
+            fewest >= self.least,
+            f"a group has {fewest} different values of a sensitive column, fewer than diversity = {self.least}",
+        )
+        return super().conclude(evidence, smallest)
+
+
+@dataclass(frozen=True)
+class CloseGroups(_OfGroups):
+    """In each sensitive column the released records of a group are at most `most` from the whole table."""
+
+    most: float = 1.0
+
+    @property
+    def statement(self) -> str:
+        return (
+            f"the distribution of each of {self.names} in each group is at most {self.most:g} from that in the whole"
+            " table (earth mover's distance)"
+        )
+
+    def check(self, before: Rows, trace: Trace, after: Rows) -> Evidence:
+        found = super().check(before, trace, after)
+        labels, largest = self.released_groups(trace), 0.0
+        for column in self.sensitive if len(after) else ():
+            distance = ordered_distance if column.ordered else equal_distance
+            largest = max(largest, float(distance(labels, column.codes(after.table), column.counts).max()))
+        return Evidence(found.sums, found.minima, {"largest_distance": largest})
+
+    def conclude(self, evidence: Evidence, smallest: Mapping[Counted, int]) -> Guarantee:
+        largest = evidence.maxima["largest_distance"]
+        require(
+            largest <= self.most + ROUNDING,
+            f"the distribution of a sensitive column in a group is {largest:.4f} from the table's, more than closeness"
+            f" = {self.most:g}",
+        )
+        guarantee = super().conclude(evidence, smallest)
+        figures = {**guarantee.figures, "largest_distance": min(largest, self.most)}
+        return Guarantee(guarantee.statement, self.k, True, figures)
+
+
+def constraint_claims(
+    constraint: Constraint, k: int, sets: Sequence[ColumnSet], unit: Unit, sensitive: tuple[SensitiveColumn, ...]
+) -> tuple[Claim, ...]:
+    """The claims that a constraint makes."""
+    claims: list[Claim] = []
+    if constraint.diversity is not None:
+        claims.append(DiverseGroups(k, tuple(sets), unit, sensitive, constraint.diversity))
+    if constraint.closeness is not None:
+        claims.append(CloseGroups(k, tuple(sets), unit, sensitive, constraint.closeness))
+    return tuple(claims)

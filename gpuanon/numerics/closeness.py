@@ -1,0 +1,77 @@
+"""Values of groups of rows against those of a table: how many differ, and the earth mover's distance.
+
+References
+----------
+.. [1] N. Li, T. Li, S. Venkatasubramanian (2007), t-Closeness, ICDE '07: earth mover's distance, equal and ordered.
+"""
+
+from __future__ import annotations
+
+from gpuanon.arrays.backend import Array, namespace
+from gpuanon.arrays.partition import Partition, segment_sums
+
+
+def distinct_values(labels: Array, values: Array) -> Array:
+    """(g,) different `values` (n,) of the rows of each group.
+
+    labels : (n,) group of each row, from 0, each with at least one row
+    """
+    of_group, _, _ = _pairs(labels, values)
+    return namespace(labels).bincount(of_group)
+
+
+def equal_distance(labels: Array, values: Array, table: Array) -> Array:
+    """(g,) ½ Σ |p − q| of each group from a table: the earth mover's distance where all values are equally far apart.
+
+    table : (levels,) rows of each value in the table
+
+    Summed over the values that a group has: those that it lacks add what the others are short.
+    """
+    xp = namespace(labels)
+    of_group, value, count = _pairs(labels, values)
+    p = count / xp.bincount(labels)[of_group]
+    q = table[value] / table.sum()
+    return segment_sums(xp.maximum(p - q, 0.0), _adjacent(of_group))
+
+
+def ordered_distance(labels: Array, values: Array, table: Array) -> Array:
+    """(g,) Σ over ranks of |cumulated p − cumulated q| / (levels − 1), without a groups × levels table.
+
+    table : (levels,) rows of each value in the table, in the order of the values
+
+    Between two values that a group has, its cumulated share stands still while the table's Q rises: the sum of |P − Q|
+    there is a difference of prefix sums of Q, cut where Q passes P.
+    """
+    xp = namespace(labels)
+    levels = len(table)
+    of_group, value, count = _pairs(labels, values)
+    groups = _adjacent(of_group)
+    if levels == 1:
+        return xp.zeros(groups.parts)
+    Q = xp.cumsum(table) / table.sum()
+    prefix = xp.concatenate([xp.zeros(1), xp.cumsum(Q)])
+    running = xp.cumsum(count)
+    starts = groups.starts[:-1]
+    P = (running - (running[starts] - count[starts])[of_group]) / xp.bincount(labels)[of_group]
+    end = xp.concatenate([value[1:], xp.full(1, levels, dtype=value.dtype)])  # P holds for the ranks value .. end − 1
+    end[groups.starts[1:] - 1] = levels
+    P[groups.starts[1:] - 1] = 1.0
+    cut = xp.clip(xp.searchsorted(Q, P, side="left"), value, end)  # from here on Q ≥ P
+    below = P * (cut - value) - (prefix[cut] - prefix[value])
+    above = (prefix[end] - prefix[cut]) - P * (end - cut)
+    area = below + above
+    area[starts] += prefix[value[starts]]  # before the group's first value: P = 0
+    return segment_sums(area, groups) / (levels - 1)
+
+
+def _pairs(labels: Array, values: Array) -> tuple[Array, Array, Array]:
+    """The (group, value) pairs that occur, ascending: group, value, rows."""
+    xp = namespace(labels)
+    levels = int(values.max()) + 1
+    pairs, count = xp.unique(labels * levels + values, return_counts=True)
+    return pairs // levels, pairs % levels, count
+
+
+def _adjacent(of_group: Array) -> Partition:
+    """The partition of pairs, which ascend by group."""
+    return Partition.from_labels(of_group)

@@ -28,6 +28,7 @@ from gpuanon.masking.mask import Mask
 from gpuanon.numerics.cut_tree import CutTree
 from gpuanon.running.store import Part, Store
 from gpuanon.tables.class_counts import ClassCounts, PatternCounts, count_classes, row_bits
+from gpuanon.tables.released import positive_zeros
 from gpuanon.tables.rows import Rows
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary as TableSummary
@@ -130,7 +131,7 @@ def place(
     """Put a part's rows by cell; rows for each cell, and the sum that tells what the rows are."""
     part, name = item
     rows = part.read()
-    rows = rows.with_table(rows.table.drop(drop))
+    rows = rows.with_table(positive_zeros(rows.table.drop(drop), mask.columns))
     counts = store.put(name, rows, placing.cells(mask, rows, key, stream))
     return counts, content(rows)
 

@@ -14,6 +14,7 @@ from gpuanon.tables.codes import NULL, ColumnCodes
 from gpuanon.tables.native import from_arrow, gather, text_series
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
+from gpuanon.tables.values import floats
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +35,22 @@ class CodedColumn(Protocol):
     def depth(self) -> int: ...
     @property
     def members(self) -> Any: ...
+
+
+def positive_zeros(table: Table, columns: Sequence[str]) -> Table:
+    """The table with 0.0 for −0.0 in these columns: equal numbers, which files tell apart."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    changed = {}
+    for name in columns:
+        data = table.arrow(name)
+        if pa.types.is_float32(data.type) or pa.types.is_float64(data.type):
+            values = floats(data)
+            if bool((np.signbit(values) & (values == 0)).any()):
+                sums = pc.add(data.combine_chunks(), pa.scalar(0.0, data.type))
+                changed[name] = from_arrow(sums, table.series(name))
+    return table.replace(changed) if changed else table
 
 
 def moved(table: Table, columns: Sequence[str], source: Host) -> Columns:

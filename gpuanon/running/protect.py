@@ -75,7 +75,7 @@ def protect(
     manifest = warned(describe(run.recipe, run.backend.name, done), original.notes)
     measured = _limited(run, done, Pieces.of(original), Pieces.of(released), link, sample)
     manifest |= {**measured, "seconds": round(time.perf_counter() - began, 3)}
-    return Release(released, manifest, link, done)
+    return Release(released, manifest, link, done, layouts=original.layouts)
 
 
 def _limited(

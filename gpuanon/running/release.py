@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import numpy as np
 
 from gpuanon.running.manifest import conclude
@@ -16,8 +17,13 @@ from gpuanon.running.pipeline import Done
 from gpuanon.tables.dictionaries import common_levels, with_levels
 from gpuanon.tables.files import io
 from gpuanon.tables.files.classes import smallest_classes
+from gpuanon.tables.files.formats import format_of
 from gpuanon.tables.files.parts import unify_parts
+from gpuanon.tables.layouts import restore_layouts
 from gpuanon.tables.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Host = np.ndarray[Any, Any]
 
@@ -28,6 +34,7 @@ class Release:
 
     table    : the released rows, in random order
     manifest : what was done (methods, parameters, versions, counts, verified figures), and nothing that undoes it
+    layouts  : Arrow schema of the table that was given; None for other kinds of dataframes
     link     : private; for each released row the row number of its original, −1 for an added row
     """
 
@@ -35,18 +42,24 @@ class Release:
     manifest: dict[str, Any]
     link: Host = field(compare=False)
     done: Done = field(compare=False)
+    layouts: pa.Schema | None = field(default=None, compare=False)
 
     @property
     def data(self) -> Any:
         """The released rows as the kind of dataframe that went in."""
-        return self.table.to_native()
+        data = self.table.to_native()
+        return data if self.layouts is None else restore_layouts(data, self.layouts)
 
     def write(self, output: Path, *, link: Path | None = None, force: bool = False) -> dict[str, Any]:
         """Write the release, its manifest beside it, and on request the private link: all of them or none.
 
         The claims are checked again on the file, as it is written; the manifest has the figures of the file.
         """
-        return write_release(output, lambda: [self.table], self.manifest, self.done, link, [self.link], force=force)
+        table = self.table
+        if self.layouts is not None and format_of(output) in ("parquet", "parts", "arrow"):
+            stored = restore_layouts(table.to_native(), self.layouts, run_ends=format_of(output) == "arrow")
+            table = Table(nw.from_native(stored, eager_only=True))  # as it is
+        return write_release(output, lambda: [table], self.manifest, self.done, link, [self.link], force=force)
 
     def __repr__(self) -> str:
         return f"Release({self.table.n_rows} rows, {len(self.table.names)} columns)"

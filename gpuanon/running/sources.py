@@ -108,8 +108,9 @@ def in_parquet(source: io.Source, folder: Path) -> Path:
         return path
     target = folder / "input.parquet"
     if not target.exists():
+        schema = Table.of(source.schema.empty_table()).to_arrow().schema  # Parquet stores no run ends
         with io.Writing() as out:
-            put = out.stream(target, source.schema)
+            put = out.stream(target, schema)
             for batch in source.batches():
-                put(batch.to_arrow().cast(source.schema))
+                put(batch.to_arrow().cast(schema))
     return target

@@ -267,10 +267,11 @@ def _words(column: pa.ChunkedArray) -> tuple[Host, Host | None]:
         numbers = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy().view(np.uint64)
     elif kind == "text":
         return _text_words(column)
+    elif kind == "other":  # lists, structures: no distinct values to look up
+        return _digests(column.to_pylist()), missing
     else:
         levels = distinct([column])
-        digests = [hashlib.blake2b(str(level).encode(), digest_size=16).digest() for level in levels.to_pylist()]
-        known = np.frombuffer(b"".join(digests) or bytes(16), dtype=np.uint64).reshape(-1, 2)
+        known = _digests(levels.to_pylist() or [None])
         found = lookup(column, levels)
         nowhere = found < 0  # null, also behind a dictionary
         return known[np.maximum(found, 0)], nowhere if bool(nowhere.any()) else None
@@ -293,3 +294,9 @@ def _text_words(column: pa.ChunkedArray) -> tuple[Host, Host | None]:
             missing.append(chunk.is_null().to_numpy(zero_copy_only=False))
     nowhere = np.concatenate(missing)
     return np.concatenate(words), nowhere if bool(nowhere.any()) else None
+
+
+def _digests(values: Sequence[Any]) -> Host:
+    """(n, 2) words of each value's text."""
+    digests = [hashlib.blake2b(str(value).encode(), digest_size=16).digest() for value in values]
+    return np.frombuffer(b"".join(digests), dtype=np.uint64).reshape(-1, 2)

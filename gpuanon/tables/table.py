@@ -15,6 +15,7 @@ import numpy as np
 
 from gpuanon.errors import InputError
 from gpuanon.tables import native
+from gpuanon.tables.layouts import plainly_stored, without_metadata
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,13 +27,15 @@ class Table:
     A pandas index is a link back to the person: it is dropped on the way in.  An index that matters is a column
     to be named in the recipe (``df.reset_index()``).
 
-    notes : what the steward should know of how the table was read; empty for tables that were made from it
+    notes   : what the steward should know of how the table was read; empty for tables that were made from it
+    layouts : Arrow schema of the table that was given, whose columns may have been stored otherwise; None for tables
+              that were made from it
     """
 
-    __slots__ = ("_frame", "notes")
+    __slots__ = ("_frame", "layouts", "notes")
 
-    def __init__(self, frame: nw.DataFrame[Any], notes: tuple[str, ...] = ()) -> None:
-        self._frame, self.notes = frame, notes
+    def __init__(self, frame: nw.DataFrame[Any], notes: tuple[str, ...] = (), layouts: pa.Schema | None = None) -> None:
+        self._frame, self.notes, self.layouts = frame, notes, layouts
 
     @classmethod
     def of(cls, data: Any) -> Table:
@@ -41,7 +44,8 @@ class Table:
             return data
         if isinstance(data, nw.DataFrame):
             data = data.to_native()
-        return cls(_without_traces(_wrapped(data)))
+        frame = _wrapped(data)
+        return cls(_without_traces(frame), layouts=data.schema if frame.implementation.is_pyarrow() else None)
 
     @property
     def frame(self) -> nw.DataFrame[Any]:
@@ -79,7 +83,7 @@ class Table:
 
     def with_notes(self, notes: tuple[str, ...]) -> Table:
         """The same table with these notes."""
-        return Table(self._frame, notes)
+        return Table(self._frame, notes, self.layouts)
 
     def take(self, rows: np.ndarray[Any, Any]) -> Table:
         """The rows with these numbers, in this order; each may be taken several times."""
@@ -140,29 +144,13 @@ def _wrapped(data: Any) -> nw.DataFrame[Any]:
     return cast(nw.DataFrame[Any], frame)
 
 
-def _plainly_stored(table: pa.Table) -> pa.Table:
-    """Without views and run ends, layouts of the same values that Arrow cannot take rows from."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    for at, field in enumerate(table.schema):
-        column = table.column(at)
-        if pa.types.is_string_view(field.type):
-            table = table.set_column(at, field.name, column.cast(pa.large_string()))
-        elif pa.types.is_binary_view(field.type):
-            table = table.set_column(at, field.name, column.cast(pa.large_binary()))
-        elif pa.types.is_run_end_encoded(field.type):
-            table = table.set_column(at, field.name, pc.run_end_decode(column))
-    return table
-
-
 def _without_traces(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
     """Drop what lies beside the columns and may lead back: a pandas index, free-form metadata."""
     if frame.implementation.is_pandas_like():
         bare = nw.maybe_reset_index(frame).to_native().copy(deep=False)
         bare.attrs = {}
     elif frame.implementation.is_pyarrow():
-        bare = _plainly_stored(frame.to_native().replace_schema_metadata(None)).unify_dictionaries()
+        bare = plainly_stored(without_metadata(frame.to_native())).unify_dictionaries()
     else:
         return frame
     return nw.from_native(bare, eager_only=True)

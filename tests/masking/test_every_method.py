@@ -14,6 +14,7 @@ from gpuanon.errors import GpuanonError
 from gpuanon.recipe import Recipe
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
+from gpuanon.tables.values import plain
 from tests.support.every import COLUMNS, MASKS, QUASI, recipe, registry
 
 KEY = b"a key for tests, of sixteen bytes or more"
@@ -114,7 +115,8 @@ def test_what_is_not_masked_is_bit_equal_record_by_record(mask):
     rows = np.flatnonzero(release.link >= 0)
     original, released = table.take(pa.array(release.link[rows])), release.data.take(pa.array(rows))
     for name in set(table.column_names) - {"person_id"} - set(masked_columns(mask)):
-        assert released[name].combine_chunks().equals(original[name].combine_chunks()), name
+        # levels are those of the release, so that codes differ
+        assert plain(released[name]).combine_chunks().equals(plain(original[name]).combine_chunks()), name
 
 
 @pytest.mark.parametrize("mask", [mask for mask in MASKS if effect(mask) == "kept"])
@@ -204,7 +206,12 @@ def test_the_same_kind_of_dataframe_comes_out(mask, kind):
         kind = Schema.resolve(Table.of(table), COLUMNS)[name].kind
         reading = parts_of(mask).operation.reading(kind) if name in masked_columns(mask) else "same"
         for place in released_names(mask, name):
-            assert reading in ("level", "set") or released[place].dtype == frame[name].dtype
+            assert reading in ("level", "set") or same_type(released[place].dtype, frame[name].dtype)
+
+
+def same_type(one, other):
+    """Whether two types are equal, but for levels of a categorical that are not released."""
+    return one == other or (type(one) is type(other) and type(one).__name__ in ("CategoricalDtype", "Enum"))
 
 
 @every_method

@@ -219,3 +219,100 @@ def test_float_dust_does_not_split_a_class(column: list[float], k: int, transfor
     assert release.manifest["quasi"]["smallest_class"] >= k
     _, sizes = np.unique(release.data["x"].to_numpy().view(np.uint64), return_counts=True)
     assert sizes.min() >= k
+
+
+# Layouts and metadata
+
+
+def odd_layouts() -> pa.Table:
+    texts = [f"t{i % 7}" for i in range(ROWS)]
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array(range(4, ROWS + 1, 4), pa.int32()), list(range(ROWS // 4)))
+    return people().select(["age"]).append_column("view", pa.array(texts, pa.string_view())).append_column("runs", runs)
+
+
+def test_views_and_run_ends_come_back_as_they_were(tmp_path: Path) -> None:
+    table = odd_layouts()
+    recipe = {
+        "columns": {"age": {"role": "quasi"}, "view": {"role": "quasi"}},
+        "mask": [{"method": "suppress", "k": 2}],
+    }
+    for masks in ([MICRO], recipe["mask"]):
+        release = gpuanon.protect(table, {**recipe, "mask": masks}, rng=KEY, backend="numpy")
+        assert release.data.schema == table.schema
+        assert set(release.data["runs"].to_pylist()) <= set(table["runs"].to_pylist())
+    for name, types in {
+        "t.arrow": table.schema.types,
+        "t.parquet": [pa.int64(), pa.string_view(), pa.int64()],
+        "t.csv": [pa.int64(), pa.string(), pa.int64()],
+    }.items():
+        release.write(tmp_path / name)
+        form = pq.read_schema if name == "t.parquet" else lambda path: pa.ipc.open_file(path).schema
+        assert (
+            io.read(tmp_path / name).to_native().schema if name == "t.csv" else form(tmp_path / name)
+        ).types == types
+
+
+def test_run_ends_in_parts(tmp_path: Path) -> None:
+    with pa.ipc.new_file(tmp_path / "in.arrow", odd_layouts().schema) as file:
+        file.write_table(odd_layouts())
+    recipe = gpuanon.Recipe.load({"columns": {"age": {"role": "quasi"}}, "mask": [MICRO]})
+    protect_in_parts(tmp_path / "in.arrow", recipe, tmp_path / "parts", key=KEY)
+    back = io.read(tmp_path / "parts").to_native()
+    assert sorted(back["runs"].to_pylist()) == sorted(odd_layouts()["runs"].to_pylist())
+
+
+def test_nullable_types_of_pandas_come_back() -> None:
+    frame = pd.DataFrame(
+        {
+            "age": pd.array([*range(30), *[None] * 10], dtype="Int64"),
+            "size": pd.array([*np.arange(30) / 7, *[None] * 10], dtype="Float32"),
+            "name": pd.array([*"abc" * 10, *[None] * 10], dtype="string"),
+            "flag": pd.array([*[True, False] * 15, *[None] * 10], dtype="boolean"),
+        }
+    )
+    recipe = {"columns": {"age": {"role": "quasi"}, "size": {"role": "quasi"}}, "mask": [MICRO]}
+    data = gpuanon.protect(frame, recipe, rng=KEY, backend="numpy").data
+    assert data.dtypes.equals(frame.dtypes)
+    assert data.isna().sum().equals(frame.isna().sum())
+
+
+def test_a_named_index_in_parquet_is_a_column_like_any_other(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"age": range(20)}, index=pd.Index([f"secret{i}" for i in range(20)], name="pid"))
+    frame.to_parquet(tmp_path / "in.parquet")
+    assert set(io.read(tmp_path / "in.parquet").names) == {"age", "pid"}
+    assert set(io.open(tmp_path / "in.parquet").schema.names) == {"age", "pid"}
+    recipe = written_recipe(tmp_path)  # it names pid an identifier
+    protect_file(tmp_path / "in.parquet", recipe, tmp_path / "t.parquet")
+    protect_in_parts(tmp_path / "in.parquet", gpuanon.Recipe.load(recipe), tmp_path / "parts", key=KEY)
+    for name in ("t.parquet", "parts"):
+        assert b"secret" not in content(tmp_path / name)
+        assert b"pid" not in content(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.arrow", "parts"])
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_no_metadata_is_written(tmp_path: Path, name: str, in_parts: bool) -> None:
+    noted = {"note": "secret"}
+    inside = pa.struct([pa.field("y", pa.int64(), metadata=noted)])
+    fields = [
+        pa.field("age", pa.int64(), metadata=noted),
+        pa.field("lists", pa.list_(pa.field("item", inside, metadata=noted))),
+        pa.field("large", pa.large_list(pa.field("item", pa.int64(), metadata=noted))),
+        pa.field("fixed", pa.list_(pa.field("item", pa.int64(), metadata=noted), 1)),
+    ]
+    columns = [list(range(20)), [[{"y": i}] for i in range(20)], [[i] for i in range(20)], [[i] for i in range(20)]]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
+    pq.write_table(pa.table(arrays, schema=pa.schema(fields, metadata=noted)), tmp_path / "in.parquet")
+    recipe = tmp_path / "recipe.json"
+    recipe.write_text(json.dumps({"columns": {"age": {"role": "quasi"}}, "mask": [MICRO]}))
+    if in_parts:
+        protect_in_parts(tmp_path / "in.parquet", gpuanon.Recipe.load(recipe), tmp_path / name, key=KEY)
+    else:
+        protect_file(tmp_path / "in.parquet", recipe, tmp_path / name)
+    import base64
+
+    for text in (b"secret", base64.b64encode(b"secret"), base64.b64encode(b" secret")[4:8]):
+        assert text not in content(tmp_path / name)
+    back = io.read(tmp_path / name).to_native()
+    assert back.schema.types == [field.type for field in fields]
+    assert sorted(back["lists"].to_pylist(), key=str) == sorted(columns[1], key=str)

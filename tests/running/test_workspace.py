@@ -1,4 +1,4 @@
-"""The private folder of a run: locked while a run works on it, told of when it is left, and never confused with others."""
+"""The private folder of a run: locked while a run works on it, and told of when it is left."""
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.errors import ParameterError
+from gpuanon.running.digest import ALGORITHM, digest_of
 from gpuanon.running.manifest import conclude
 from gpuanon.running.outputs import Guard, manifest_path
 from gpuanon.running.pipeline import Done
@@ -27,12 +29,18 @@ class Release:
     table    : the released rows, in random order
     manifest : what was done (methods, parameters, versions, counts, verified figures), and nothing that undoes it
     link     : private; for each released row the row number of its original, −1 for an added row
+
+    A pickle or a copy holds the rows and the manifest only: not the link, nor what the run knows of the original.
+    Its `link` is None, and it cannot be written, because its claims cannot be checked again.
     """
 
     table: Table
     manifest: dict[str, Any]
-    link: Host = field(compare=False)
-    done: Done = field(compare=False)
+    link: Host | None = field(compare=False)
+    done: Done | None = field(compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"table": self.table, "manifest": self.manifest, "link": None, "done": None}
 
     @property
     def data(self) -> Any:
@@ -44,6 +52,11 @@ class Release:
 
         The claims are checked again on the file, as it is written; the manifest has the figures of the file.
         """
+        if self.done is None or self.link is None:
+            raise ParameterError(
+                "release: a copy of a release cannot be written, because its claims cannot be checked again",
+                hint="write the release that protect returned",
+            )
         return write_release(output, [self.table], self.manifest, self.done, link, [self.link], force=force)
 
     def __repr__(self) -> str:
@@ -74,8 +87,10 @@ def write_release(
                 arrow = piece.to_arrow()
                 put = put or out.stream(output, arrow.schema)
                 put(arrow)
-        smallest = smallest_classes(out.finish(output), output, tuple(done.smallest), done.rows[1])
-        manifest = {**manifest, **conclude(done, smallest)}
+        written = out.finish(output)
+        smallest = smallest_classes(written, output, tuple(done.smallest), done.rows[1])
+        release = {"digest": digest_of(written), "algorithm": ALGORITHM}
+        manifest = {**manifest, **conclude(done, smallest), "release": release}
         out.text(manifest_path(output), json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
         if link is not None:
             lines = ["row", *(str(row) for origin in origins for row in origin.tolist()), ""]

@@ -29,9 +29,11 @@ from distributed import Client
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import GpuanonError
 from gpuanon.recipe import Recipe
-from gpuanon.running.dask import OnWorkers, cluster
-from gpuanon.running.part_files import protect_in_parts, work_path
-from gpuanon.running.parts import in_turn
+from gpuanon.running.clusters import cluster
+from gpuanon.running.outputs import work_path
+from gpuanon.running.pipeline import in_turn
+from gpuanon.running.protect import protect_in_parts
+from gpuanon.running.workers import OnWorkers
 from gpuanon.tables.registry import make_registry, registry_recipe
 
 KEY = Key(b"a key that is no secret, for a registry that nobody is in")
@@ -76,9 +78,9 @@ def main() -> None:
     (folder / "recipe.toml").write_text(registry_recipe())
     recipe = Recipe.load(folder / "recipe.toml")
 
-    def protect(output: Path, runner: Any, *, resume: bool = False) -> None:
+    def protect(output: Path, workers: Any, *, resume: bool = False) -> None:
         options: dict[str, Any] = {"key": KEY, "backend": "numpy", "cell_rows": arguments.rows // 8}
-        protect_in_parts(folder / "registry", recipe, output, runner=runner, resume=resume, **options)
+        protect_in_parts(folder / "registry", recipe, output, workers=workers, resume=resume, **options)
 
     tally: Counter[tuple[int, str]] = Counter()
     with cluster("local", 2) as client:

@@ -120,7 +120,7 @@ def _started(kind: ClusterKind, workers: int | None) -> Iterator[tuple[Any, Secu
         private = stack.enter_context(TemporaryDirectory(prefix="gpuanon-"))  # mode 0700
         with _needed(kind):
             if kind == "mpi":
-                _mpi(stack, security, private)
+                _mpi(security, private)
             elif kind == "slurm":
                 started = stack.enter_context(_slurm(stack, security, workers))
             else:
@@ -158,24 +158,41 @@ def _slurm(stack: ExitStack, security: Security, workers: int | None) -> Any:
     import dask
     from dask_jobqueue import SLURMCluster
 
-    shared = dask.config.get("jobqueue.slurm.shared-temp-directory", None) or os.getcwd()
+    def given(name: str) -> Any:
+        """What the user's configuration says."""
+        return dask.config.get(f"jobqueue.slurm.{name}", None)
+
+    shared = given("shared-temp-directory") or os.getcwd()
     folder = stack.enter_context(TemporaryDirectory(prefix=".gpuanon-", suffix=PARTIAL, dir=shared))  # mode 0700
     number, _ = open_locked(Path(folder))
     stack.callback(os.close, number)
-    lines = [*(dask.config.get("jobqueue.slurm.job-script-prologue", None) or []), *prologue()]
+    lines = [*(given("job-script-prologue") or []), *prologue()]
     started = SLURMCluster(
-        security=security,
+        security=_in_files(security, Path(folder)),
         protocol="tls://",
-        shared_temp_directory=folder,
         job_script_prologue=lines,
-        scheduler_options={"dashboard_address": LOOPBACK},
+        scheduler_options={**(given("scheduler-options") or {}), "dashboard_address": LOOPBACK},
         silence_logs="critical",
     )
     started.scale(jobs=workers or 1)
     return started
 
 
-def _mpi(stack: ExitStack, security: Security, private: str) -> None:
+def _in_files(security: Security, folder: Path) -> Security:
+    """The certificate in files of a private folder: a job's script names files."""
+    from distributed.security import Security
+
+    found = {}
+    for name in security.__slots__:
+        value = getattr(security, name)
+        if isinstance(value, str) and "\n" in value:
+            found[name] = folder / f"{name}.pem"
+            with open(os.open(found[name], os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+                file.write(value)
+    return Security(require_encryption=True, **{name: str(path) for name, path in found.items()})
+
+
+def _mpi(security: Security, private: str) -> None:
     """The ranks of an MPI job: rank 0 schedules, rank 1 goes on here, the others work until it is done.
 
     dask-mpi takes no certificates, but Dask's configuration does: rank 0 sends its own to the others before any of
@@ -188,16 +205,15 @@ def _mpi(stack: ExitStack, security: Security, private: str) -> None:
     names = ("tls_ca_file", "tls_client_cert", "tls_client_key")
     authority, certificate, key = MPI.COMM_WORLD.bcast([getattr(security, name) for name in names], root=0)
     roles = ("client", "scheduler", "worker")
-    stack.enter_context(
-        dask.config.set(
-            {
-                "distributed.comm.require-encryption": True,
-                "distributed.comm.tls.ca-file": authority,
-                **{f"distributed.comm.tls.{role}.cert": certificate for role in roles},
-                **{f"distributed.comm.tls.{role}.key": key for role in roles},
-            }
-        )
+    dask.config.set(  # for good: dask-mpi connects once more when the process exits, to end the other ranks
+        {
+            "distributed.comm.require-encryption": True,
+            "distributed.comm.tls.ca-file": authority,
+            **{f"distributed.comm.tls.{role}.cert": certificate for role in roles},
+            **{f"distributed.comm.tls.{role}.key": key for role in roles},
+        }
     )
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # its log of a failed task quotes arguments
     interface = os.environ.get("GPUANON_INTERFACE")
     initialize(
         interface=interface, nthreads=1, exit=True, protocol="tls", dashboard_address=LOOPBACK, local_directory=private,

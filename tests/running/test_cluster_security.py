@@ -125,6 +125,21 @@ def test_without_the_means_for_certificates_no_cluster_is_started(monkeypatch):
         pass
 
 
+def test_certificates_in_files_are_private_and_let_in(tmp_path):
+    from distributed import Client, LocalCluster
+
+    security = clusters._certificates()
+    in_files = clusters._in_files(security, tmp_path)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+    with (
+        LocalCluster(
+            n_workers=1, threads_per_worker=1, security=in_files, protocol="tls", dashboard_address=clusters.LOOPBACK
+        ) as started,
+        Client(started.scheduler_address, security=security) as client,
+    ):
+        assert client.submit(abs, -1).result(timeout=30) == 1
+
+
 def test_jobs_get_the_settings_that_keep_rows_off_the_disk(tmp_path):
     script = "\n".join([*clusters.prologue(), f"{sys.executable} -c '{PRINT}'"])
     answer = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)

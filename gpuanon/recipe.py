@@ -7,6 +7,7 @@ TOML, YAML and JSON hold the same structure (a `dict` in Python).  A bad recipe 
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -106,6 +107,10 @@ class Recipe(Part):
             return source
         if isinstance(source, Mapping):
             return cls._validated(source, "recipe")
+        if not isinstance(source, (str, os.PathLike)):
+            raise RecipeError(
+                f"recipe: a Recipe, a mapping or the path of a recipe file is allowed, got {type(source).__name__}"
+            )
         path = Path(source)
         return cls._validated(_with_paths(parse(path), path.absolute().parent), path.name)
 

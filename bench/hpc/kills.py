@@ -29,9 +29,11 @@ from distributed import Client
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import GpuanonError
 from gpuanon.recipe import Recipe
+from gpuanon.running.clusters import cluster
+from gpuanon.running.outputs import work_path
 from gpuanon.running.pipeline import in_turn
-from gpuanon.running.protect import protect_in_parts, work_path
-from gpuanon.running.workers import OnWorkers, cluster
+from gpuanon.running.protect import protect_in_parts
+from gpuanon.running.workers import OnWorkers
 from gpuanon.tables.registry import make_registry, registry_recipe
 
 KEY = Key(b"a key that is no secret, for a registry that nobody is in")

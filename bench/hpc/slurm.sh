@@ -77,7 +77,7 @@ resume=(); [ "\${SLURM_RESTART_COUNT:-0}" -gt 0 ] && resume=(--resume)
 exec "$BIN/gpuanon" protect registry recipe.toml -o by-requeue --workers 0 --cell 8000 --key-file key "\${resume[@]}"
 JOB
 job=$(sbatch --parsable requeued.sbatch)
-for _ in $(seq 100); do [ -f .by-requeue.gpuanon-work/scatter-0-00001.result ] && break; sleep 0.1; done
+for _ in $(seq 100); do [ -f .by-requeue.gpuanon-work/place-0-00001.result ] && break; sleep 0.1; done
 scontrol requeue "$job" && scontrol update jobid="$job" starttime=now || true
 for _ in $(seq 180); do [ -d by-requeue ] && break; sleep 1; done
 same_as_expected by-requeue

@@ -216,6 +216,8 @@ def as_key(rng: Key | bytes | int | np.random.Generator | None) -> Key:
     if isinstance(rng, bytes):
         return Key(rng)
     if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool):
+        if rng < 0:
+            raise ParameterError("rng: a whole number from 0 up is allowed, got a negative one")
         return Key(np.random.default_rng(int(rng)).bytes(32))
     if isinstance(rng, np.random.Generator):
         return Key(rng.bytes(32))

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from gpuanon.arrays.backend import BackendName
+from gpuanon.arrays.rng import as_key
 from gpuanon.errors import GpuanonError
 from gpuanon.recipe import Recipe
 from gpuanon.running.protect import protect
@@ -25,11 +27,13 @@ class Anonymizer(BaseEstimator):  # type: ignore[misc]
     ----------
     recipe : as for `gpuanon.protect`
     backend : ``"auto"``, ``"numpy"`` or ``"cupy"``
-    rng : as for `gpuanon.protect`
+    rng : as for `gpuanon.protect`; bytes and integers are kept as a `Key`, which does not show them
 
     Attributes
     ----------
     release_ : the `Release`, with its manifest and its private link
+
+    A pickle or a copy holds neither `rng` nor the link; `sklearn.base.clone` keeps `rng`.
     """
 
     def __init__(
@@ -38,6 +42,18 @@ class Anonymizer(BaseEstimator):  # type: ignore[misc]
         self.recipe = recipe
         self.backend = backend
         self.rng = rng
+
+    @property
+    def rng(self) -> Any:
+        """The secret of the draws, in a form that can be shown."""
+        return self._rng
+
+    @rng.setter
+    def rng(self, rng: Any) -> None:
+        self._rng = rng if rng is None or isinstance(rng, np.random.Generator) else as_key(rng)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_rng": None}
 
     def fit(self, X: Any, y: None = None) -> Anonymizer:
         """Mask `X` and keep the release."""

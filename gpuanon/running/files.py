@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ from gpuanon.masking.mask import masked_columns
 from gpuanon.recipe import Recipe
 from gpuanon.running.assess import IN_MEMORY_ROWS, Assessment, measure
 from gpuanon.running.compare import MEASURES, Trials, compare, grid
+from gpuanon.running.digest import digest_of
+from gpuanon.running.outputs import manifest_path, read_manifest
 from gpuanon.running.protect import open_table, read_table
 from gpuanon.tables.checks import code_notes
 from gpuanon.tables.class_counts import ClassCounts, repeat_warnings, row_bits
 from gpuanon.tables.files import io
 from gpuanon.tables.schema import Schema
-from gpuanon.tables.values import floats
 
 
 def assess_files(
@@ -46,11 +48,15 @@ def assess_files(
         in_memory = sample_rows is None and max(before.rows, after.rows) <= IN_MEMORY_ROWS
         if in_memory:
             before, after = (Pieces.of(read_table(path, loaded)) for path in (original, release))
+    if rows is not None and link is not None:
+        check_link(rows, link.name, before.rows, after.rows)
+    notes = release_notes(release, after.rows)
     schema = (Schema.resolve if in_memory else Schema.infer)(before.first, loaded.columns, loaded.others)
     chosen_names = tuple(by_name()) if names is None else names
-    return measure(
+    found = measure(
         before, after, schema, chosen_names, link=rows, reference=sample, backend=chosen, sample_rows=sample_rows
     )
+    return replace(found, notes=(*found.notes, *notes))
 
 
 def _pieces(path: Path, recipe: Recipe) -> Pieces:
@@ -79,10 +85,38 @@ def compare_files(
 
 def read_link(path: Path) -> np.ndarray[Any, Any]:
     """The private link: for each released row the row number of its original."""
+    import pyarrow as pa
+
     table = io.read(path)
     if table.names != ("row",):
         raise InputError(f"{path.name}: a link has one column 'row', got {len(table.names)} columns")
-    return floats(table.arrow("row")).astype(np.int64)
+    rows = table.to_arrow()["row"]
+    if rows.null_count or not pa.types.is_integer(rows.type):
+        raise InputError(f"{path.name}: a link holds whole numbers, one in each line", hint="protect --link writes one")
+    return np.asarray(rows.to_numpy()).astype(np.int64)
+
+
+def check_link(link: np.ndarray[Any, Any], name: str, originals: int, released: int) -> None:
+    """Refuse a link that cannot belong to a release of so many rows."""
+    if len(link) != released:
+        raise InputError(f"{name}: the link has {len(link)} rows, the release {released}: it belongs to another one")
+    if released and not (link.min() >= -1 and link.max() < originals):
+        raise InputError(f"{name}: names rows that the original, of {originals} rows, does not have")
+
+
+def release_notes(release: Path, rows: int) -> tuple[str, ...]:
+    """What the manifest beside a release says against the file as it is now."""
+    manifest = read_manifest(manifest_path(release))
+    if manifest is None:
+        return ()
+    written = manifest.get("release")
+    digest = written.get("digest") if isinstance(written, dict) else None
+    if rows != manifest["rows_out"] or (digest is not None and digest != digest_of(release)):
+        return (
+            f"{release.name} was changed since it was written: its manifest does not speak of these rows, "
+            "and a link need not fit them",
+        )
+    return ()
 
 
 def check_recipe(recipe: Path, source: Path | None) -> list[str]:

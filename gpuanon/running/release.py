@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
+from gpuanon.errors import ParameterError
+from gpuanon.running.digest import ALGORITHM, digest_of
 from gpuanon.running.manifest import conclude
 from gpuanon.running.outputs import Guard, manifest_path
 from gpuanon.running.pipeline import Done
@@ -36,13 +38,19 @@ class Release:
     manifest : what was done (methods, parameters, versions, counts, verified figures), and nothing that undoes it
     layouts  : Arrow schema of the table that was given; None for other kinds of dataframes
     link     : private; for each released row the row number of its original, −1 for an added row
+
+    A pickle or a copy holds the rows and the manifest only: not the link, nor what the run knows of the original.
+    Its `link` is None, and it cannot be written, because its claims cannot be checked again.
     """
 
     table: Table
     manifest: dict[str, Any]
-    link: Host = field(compare=False)
-    done: Done = field(compare=False)
+    link: Host | None = field(compare=False)
+    done: Done | None = field(compare=False)
     layouts: pa.Schema | None = field(default=None, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"table": self.table, "manifest": self.manifest, "link": None, "done": None, "layouts": self.layouts}
 
     @property
     def data(self) -> Any:
@@ -55,6 +63,11 @@ class Release:
 
         The claims are checked again on the file, as it is written; the manifest has the figures of the file.
         """
+        if self.done is None or self.link is None:
+            raise ParameterError(
+                "release: a copy of a release cannot be written, because its claims cannot be checked again",
+                hint="write the release that protect returned",
+            )
         table = self.table
         if self.layouts is not None and format_of(output) in ("parquet", "parts", "arrow"):
             stored = restore_layouts(table.to_native(), self.layouts, run_ends=format_of(output) == "arrow")
@@ -94,8 +107,10 @@ def write_release(
                 put = put or out.stream(output, arrow.schema)
                 put(arrow)
         counted = tuple(classes for classes in done.smallest if classes.unit == "record")
-        smallest = smallest_classes(out.finish(output), output, counted, done.rows[1])
-        manifest = {**manifest, **conclude(done, done.on_file(smallest))}
+        written = out.finish(output)
+        smallest = smallest_classes(written, output, counted, done.rows[1])
+        release = {"digest": digest_of(written), "algorithm": ALGORITHM}
+        manifest = {**manifest, **conclude(done, done.on_file(smallest)), "release": release}
         out.text(manifest_path(output), json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
         if link is not None:
             lines = ["row", *(str(row) for origin in origins for row in origin.tolist()), ""]

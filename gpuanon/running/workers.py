@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import BackendName
 from gpuanon.arrays.rng import as_key
-from gpuanon.arrays.threads import thread_count
 from gpuanon.errors import BackendError, ParameterError
 from gpuanon.recipe import Recipe
+from gpuanon.running.clusters import cluster
 from gpuanon.running.pipeline import CELL_ROWS, Workers, in_turn
 from gpuanon.running.protect import ClusterKind, InParts, protect_in_parts
+from gpuanon.tables.files.places import PARTIAL, open_locked
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 
 PATIENCE = 600.0
 """Seconds that a run waits for workers when it has none."""
-
-LOOPBACK = "127.0.0.1:0"
-"""Where a local cluster's dashboard listens: any free port, this machine only."""
 
 
 def greeting(kind: ClusterKind, client: Client) -> str:
@@ -58,7 +56,7 @@ class OnWorkers:
             try:
                 for done, future in enumerate(as_completed(futures, raise_errors=False), 1):
                     if future.status == "error":  # the first failure ends the run: nobody waits for the rest
-                        future.result()
+                        _raise(future)
                     progress.report(0.99 * done / len(items))
                 return list(self.client.gather(futures))
             finally:
@@ -75,6 +73,14 @@ class OnWorkers:
                 "the connection to the scheduler, or every worker, was lost; no release was written",
                 hint="--resume, with the same --key-file, goes on where the run ended",
             ) from None
+
+
+def _raise(future: Any) -> None:
+    """Raise the error of a task; one of the worker's file system is not taken for a lost connection."""
+    error = future.exception()
+    if isinstance(error, OSError) and error.errno:
+        raise BackendError(f"a worker could not read or write ({os.strerror(error.errno)}); no release was written")
+    future.result()
 
 
 class NoWorkersWatchdog:
@@ -168,9 +174,13 @@ def _as_files(data: Any, scratch: Path) -> Iterator[Path]:
         return
     if not hasattr(data, "to_parquet") or not hasattr(data, "npartitions"):
         raise ParameterError(f"data: a path or a dask.dataframe is needed, got {type(data).__name__}")
-    with TemporaryDirectory(prefix=".gpuanon-", dir=scratch) as folder:
-        data.to_parquet(folder, write_index=False)
-        yield Path(folder)
+    with TemporaryDirectory(prefix=".gpuanon-", suffix=PARTIAL, dir=scratch) as folder:
+        number, _ = open_locked(Path(folder))  # tells 'gpuanon clean' that the run lives
+        try:
+            data.to_parquet(folder, write_index=False)
+            yield Path(folder)
+        finally:
+            os.close(number)
 
 
 @contextmanager
@@ -183,23 +193,6 @@ def on_cluster(how: InParts, log: Callable[[str], None]) -> Iterator[Workers]:
         else:
             log(greeting(kind, client))
             yield OnWorkers(client)
-
-
-@contextmanager
-def cluster(kind: ClusterKind, workers: int | None) -> Iterator[Client | None]:
-    """Start a cluster for the command line, and end it; nothing for ``"none"``."""
-    if kind == "none":
-        yield None
-        return
-    try:
-        from distributed import Client
-    except ImportError:
-        raise BackendError(
-            f"cluster: {kind} needs Dask, which is not installed", hint="pip install 'gpuanon[dask]'"
-        ) from None
-    with worker_settings(), _started(kind, workers) as started, Client(started) as client:
-        client.wait_for_workers(1, timeout=600)
-        yield client
 
 
 @contextmanager
@@ -220,60 +213,3 @@ def performance_report(client: Client | None, file: Path | None) -> Iterator[Non
         ) from None
     with performance_report(filename=str(file)):
         yield
-
-
-def worker_environment(workers: int) -> dict[str, str]:
-    """The environment of each of so many workers on one machine: they share its cores."""
-    return {"GPUANON_THREADS": str(max(1, thread_count() // workers))}
-
-
-def worker_settings() -> Any:
-    """Dask's settings for workers that are started inside this context.
-
-    Rows lie in files, never in a worker's results, so Dask has nothing to spill (it would write personal data to a
-    folder of its own) and nothing to wait for when memory runs short: a worker that exceeds its limit is ended, and
-    its task is done by another.  And Dask has glibc give every freed block back at once, which doubles the time of
-    array arithmetic: here blocks of up to 32 MB are kept, as in any other process.
-    """
-    import dask
-
-    memory, environment = "distributed.worker.memory", "distributed.nanny.pre-spawn-environ"
-    return dask.config.set(
-        {
-            **{f"{memory}.{level}": False for level in ("target", "spill", "pause")},
-            f"{environment}.MALLOC_TRIM_THRESHOLD_": 1 << 26,
-            f"{environment}.MALLOC_MMAP_THRESHOLD_": 1 << 25,
-        }
-    )
-
-
-def _started(kind: ClusterKind, workers: int | None) -> Any:
-    """A cluster of the kind that was asked for."""
-    try:
-        if kind == "local":
-            from distributed import LocalCluster
-
-            count = workers or max(1, os.cpu_count() or 1)
-            return LocalCluster(
-                n_workers=count, threads_per_worker=1, dashboard_address=LOOPBACK, env=worker_environment(count)
-            )
-        if kind == "cuda":
-            from dask_cuda import LocalCUDACluster
-
-            return LocalCUDACluster(n_workers=workers)
-        if kind == "slurm":
-            from dask_jobqueue import SLURMCluster
-
-            started = SLURMCluster()  # cores, memory, queue: Dask's configuration, jobqueue.slurm
-            started.scale(jobs=workers or 1)
-            return started
-        from dask_mpi import initialize
-
-        # Rank 0 schedules, rank 1 goes on here, the others work until it is done.
-        initialize(interface=os.environ.get("GPUANON_INTERFACE"), nthreads=1, exit=True)
-        return nullcontext()
-    except ImportError as error:
-        extra = {"cuda": "rapids", "slurm": "hpc", "mpi": "mpi"}.get(kind, "")
-        raise BackendError(
-            f"cluster: {kind} needs {error.name}, which is not installed", hint=f"pip install 'gpuanon[{extra}]'"
-        ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -14,6 +15,7 @@ from gpuanon.arrays.rng import Key
 from gpuanon.errors import GpuanonError, InputError, OutputError
 from gpuanon.faces import cli
 from gpuanon.recipe import Recipe
+from gpuanon.running.files import assess_files, read_link
 from gpuanon.running.protect import InParts, protect_file, protect_in_parts
 from gpuanon.tables.registry import make_registry
 from tests.support.every import HIERARCHIES
@@ -206,3 +208,64 @@ def test_the_release_method_has_the_same_guard(folder):
         {"method": "microaggregation", "k": 5}]}, backend="numpy")  # fmt: skip
     with pytest.raises(GpuanonError, match="not written by gpuanon"):
         release.write(Path("data/registry.parquet"), force=True)
+
+
+@pytest.mark.parametrize("how", [None, InParts(workers=0)])
+@pytest.mark.parametrize("name", ["release.parquet", "release.csv", "release"])
+def test_the_manifest_knows_the_release_and_says_nothing_of_the_link(folder, name, how):
+    run("data/registry.parquet", name, in_parts=how, link=Path("link.csv"))
+    text = Path(f"{name}.manifest.json").read_text()
+    parts = sorted(Path(name).iterdir()) if name == "release" else [Path(name)]
+    digests = [hashlib.blake2b(part.read_bytes(), digest_size=32) for part in parts]
+    expected = digests[0]
+    if name == "release":
+        expected = hashlib.blake2b(b"".join(digest.digest() for digest in digests), digest_size=32)
+    assert json.loads(text)["release"] == {"digest": expected.hexdigest(), "algorithm": "blake2b-256"}
+    for digest in (hashlib.blake2b, hashlib.sha256):
+        assert digest(Path("link.csv").read_bytes()).hexdigest()[:32] not in text
+
+
+def notes(release: str, **options) -> str:
+    found = assess_files(
+        Path("data/registry.parquet"), Path(release), Path("settings/recipe.toml"), names=("k_anonymity",), **options
+    )
+    return " ".join(found.notes)
+
+
+@pytest.mark.parametrize("name", ["release.parquet", "release"])
+def test_assess_notices_a_release_that_was_changed(folder, name):
+    run("data/registry.parquet", name, link=Path("link.csv"))
+    assert "changed since" not in notes(name, link=Path("link.csv"))
+    file = next(Path(name).iterdir()) if name == "release" else Path(name)
+    pq.write_table(pq.read_table(file).slice(1).slice(0), file)
+    assert "changed since it was written" in notes(name)
+    with pytest.raises(InputError, match=r"link\.csv: the link has 120 rows, the release 119"):
+        notes(name, link=Path("link.csv"))
+    shuffled = pq.read_table(file)
+    pq.write_table(shuffled.take(list(range(119, -1, -1))[1:]), file)
+    assert "changed since it was written" in notes(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("row\nsmith\n", "whole numbers"),
+        ("row\n1.5\n", "whole numbers"),
+        ("row\n1\n\n", "whole numbers"),
+        ("row,name\n1,smith\n", "one column"),
+        ("", "link"),
+    ],
+)
+def test_what_is_no_link_is_refused_without_its_content(folder, text, said):
+    Path("link.csv").write_text(text)
+    with pytest.raises(InputError, match=said) as caught:
+        read_link(Path("link.csv"))
+    assert "smith" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "said"), [("row\n1\n", "the link has 1 rows"), ("row\n" + "500\n" * 120, "120 rows")])
+def test_a_link_of_another_release_is_refused(folder, text, said):
+    run("data/registry.parquet", "release.parquet")
+    Path("link.csv").write_text(text)
+    with pytest.raises(InputError, match=said):
+        notes("release.parquet", link=Path("link.csv"))

@@ -124,6 +124,11 @@ def wanted(combination: Combination) -> set[Sight]:
     return {combination.groups.sees, combination.operation.sees}
 
 
+def sees_classes(combination: Combination) -> bool:
+    """Whether a part of the mask sees classes, and with them the hierarchies of columns."""
+    return "classes" in wanted(combination)
+
+
 def view_of(
     table: Table,
     schema: Schema,
@@ -148,7 +153,7 @@ def view_of(
         X, grouped, weights = _parted(backend.upload(np.ascontiguousarray(points, dtype=backend.real)), metric, *width)
     elif weights is not None:
         weights = backend.upload(weights)
-    if "classes" in wanted(combination):
+    if sees_classes(combination):
         values = tuple(column_codes(table, schema, name, hierarchies.get(name)) for name in columns)
         codes = backend.upload(np.stack([column.codes for column in values], axis=1))
         ordered = tuple(schema[name].kind != "categorical" for name in columns)

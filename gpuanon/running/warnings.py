@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.masking.view import wanted
+from gpuanon.masking.view import sees_classes
 from gpuanon.recipe import Recipe
 from gpuanon.tables.class_counts import column_bits
 from gpuanon.tables.schema import Schema
@@ -62,7 +62,7 @@ def unused_hierarchies(recipe: Recipe, schema: Schema) -> tuple[str, ...]:
     used = {
         name
         for mask in recipe.mask
-        if "classes" in wanted(mask.combination())
+        if sees_classes(mask.combination())
         for name in schema.select(mask.combination().columns)
     }
     return tuple(

@@ -285,7 +285,7 @@ def _text_words(column: pa.ChunkedArray) -> tuple[Host, Host | None]:
     words, missing = [np.empty((0, 2), np.uint64)], [np.empty(0, bool)]
     for chunk in column.chunks:
         if pa.types.is_dictionary(column.type):
-            codes = chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+            codes = chunk.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
             levels, empty = text_bits(chunk.dictionary), chunk.dictionary.is_null().to_numpy(zero_copy_only=False)
             words.append(np.concatenate([levels, np.zeros((1, 2), np.uint64)])[codes])  # the code of a null is the last
             missing.append(np.append(empty, True)[codes])

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 Guard: TypeAlias = Callable[[Path], None]
 """Raises if an existing output may not be replaced."""
 
-_PREVIOUS = ".previous"
-
 
 def write(table: Table, path: str | Path, *, force: bool = False) -> None:
     """Write one table; the suffix selects the format (see `Writing.table`)."""
@@ -211,7 +209,7 @@ def _commit(staged: list[_Staged], force: bool, guard: Guard | None) -> None:
             _check_replaceable(item.final, force, None)
             with _translate_os_errors(item.final):
                 if item.final.exists():
-                    backups.append((hidden_name(item.final, _PREVIOUS), item.final))
+                    backups.append((hidden_name(item.final, ".previous"), item.final))
                     _back_up(item.final, backups[-1][0])
                 placed.append((item.final, item.hidden.stat().st_ino))
                 _rename(item.hidden, item.final, force)

@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types bench hpc clean
+.PHONY: demo test lint types bench fuzz hpc clean
 demo: .venv/installed
 	$(BIN)/gpuanon demo
 
@@ -18,6 +18,11 @@ types: .venv/installed-test
 
 bench: .venv/installed-test
 	for program in bench/bench_*.py; do $(BIN)/python $$program || exit 1; done
+
+# Random tables and recipes, as many as one likes: make fuzz CASES=100000
+CASES ?= 20000
+fuzz: .venv/installed-test
+	$(BIN)/python -m tests.support.fuzz $(CASES)
 
 # The MPI and Slurm roads on this machine; a road whose programs are not installed says so and is passed over.
 hpc: .venv/installed-test

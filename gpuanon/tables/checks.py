@@ -85,7 +85,7 @@ def value_faults(
         return [f"column {name!r}: a {role} must not be null, {missing} rows are"] if missing else []
     if levels is not None:
         faults += _level_faults(name, levels, column)
-    elif family(column.type) == "number":
+    elif family(column.type) in ("number", "flag"):  # a flag may be masked as the numbers 0 and 1
         faults += number_faults(name, transform, floats(column))
     if role == "weight":
         faults += _weight_faults(name, column)

@@ -218,7 +218,7 @@ class Comparison:
         Equal as `gpuanon.tables.class_counts` has it, so that a class in memory is one in pieces.
         """
         self._need_quasi()
-        return row_bits(self.release, class_columns(self.release.names, self.schema)).view(np.int64)
+        return row_bits(self.release, class_columns(self.release.names, self.schema), stored=True).view(np.int64)
 
     @cached_property
     def class_sizes(self) -> Array:

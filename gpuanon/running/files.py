@@ -24,7 +24,10 @@ from gpuanon.running.protect import open_table, read_table
 from gpuanon.tables.checks import code_notes
 from gpuanon.tables.class_counts import ClassCounts, repeat_warnings, row_bits
 from gpuanon.tables.files import io
+from gpuanon.tables.files.csv_files import CsvOptions
 from gpuanon.tables.schema import Schema
+from gpuanon.tables.table import Table
+from gpuanon.tables.values import family
 
 
 def assess_files(
@@ -42,12 +45,13 @@ def assess_files(
     chosen = choose(backend)
     loaded = Recipe.load(recipe)
     with progress.stage("read"):
-        before, after = (_pieces(path, loaded) for path in (original, release))
+        before = _pieces(open_table(original, loaded))
+        after = _pieces(_open_release(release, loaded, before.first))
         sample = None if reference is None else read_table(reference, loaded)
         rows = None if link is None else read_link(link)
         in_memory = sample_rows is None and max(before.rows, after.rows) <= IN_MEMORY_ROWS
         if in_memory:
-            before, after = (Pieces.of(read_table(path, loaded)) for path in (original, release))
+            before, after = Pieces.of(read_table(original, loaded)), Pieces.of(after.whole())
     if rows is not None and link is not None:
         check_link(rows, link.name, before.rows, after.rows)
     notes = release_notes(release, after.rows)
@@ -59,10 +63,16 @@ def assess_files(
     return replace(found, notes=(*found.notes, *notes))
 
 
-def _pieces(path: Path, recipe: Recipe) -> Pieces:
+def _pieces(source: io.Source) -> Pieces:
     """The table in a file, piece by piece."""
-    source = open_table(path, recipe)
     return Pieces.counted(source.batches) if source.rows is None else Pieces(source.batches, source.rows)
+
+
+def _open_release(path: Path, recipe: Recipe, original: Table) -> io.Source:
+    """A release: a CSV is read as releases are written, and columns that are text in the original are text in it."""
+    kinds = recipe.csv_columns
+    text = [name for name in original.names if family(original.arrow(name).type) == "text"]
+    return io.open(path, text, csv=CsvOptions(newlines=True, nulls=recipe.csv.nulls), columns=kinds)
 
 
 def compare_files(

@@ -44,6 +44,8 @@ def parquet_parts(path: Path, rows: int = PART_ROWS) -> list[FilePart]:
         for groups, skip, count in _stretches(metadata, min(rows, _rows_that_fit(metadata))):
             parts.append(FilePart(file, groups, first, count, skip))
             first += count
+    if not parts:
+        raise InputError("the table has no rows", hint="there is nothing to mask")
     return parts
 
 

@@ -119,10 +119,12 @@ def _smallest(column: pa.ChunkedArray) -> list[pa.Array]:
 
 
 def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Floats with one zero (-0.0 is 0.0 in other bits), and of a width that Arrow can sort."""
+    """Floats with one zero (-0.0 is 0.0 in other bits), and numbers of a width that Arrow can sort."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if pa.types.is_decimal32(column.type) or pa.types.is_decimal64(column.type):
+        return column.cast(pa.decimal128(column.type.precision, column.type.scale))
     if pa.types.is_float16(column.type):
         column = column.cast(pa.float32())
     return pc.add(column, pa.scalar(0.0, column.type)) if pa.types.is_floating(column.type) else column

@@ -88,7 +88,6 @@ def _pandas(series: nw.Series[Any]) -> nw.Series[Any]:
 def _recoded(column: pa.ChunkedArray, levels: pa.Array | None = None) -> pa.ChunkedArray:
     """An Arrow dictionary column with these levels, or with those that occur."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     whole = column.unify_dictionaries().combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
@@ -97,10 +96,21 @@ def _recoded(column: pa.ChunkedArray, levels: pa.Array | None = None) -> pa.Chun
     if levels is None:
         used = np.zeros(len(before), dtype=bool)
         used[codes.drop_null().to_numpy(zero_copy_only=False)] = True
-        levels = pc.unique(before.filter(pa.array(used))).drop_null()
+        levels = _distinct(before.filter(pa.array(used))).drop_null()
         levels = levels if column.type.ordered else _ascending(levels)
     places = _places(before, levels).take(codes).cast(column.type.index_type)
     return pa.chunked_array([pa.DictionaryArray.from_arrays(places, levels, ordered=column.type.ordered)])
+
+
+def _distinct(values: pa.Array) -> pa.Array:
+    """The values, each once, in the order of their first occurrence."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        return pc.unique(values)
+    except pa.ArrowNotImplementedError:  # a type that Arrow does not compare
+        return pa.array(list(dict.fromkeys(values.to_pylist())), values.type)
 
 
 def _places(values: pa.Array, levels: pa.Array) -> pa.Array:
@@ -164,9 +174,8 @@ def common_levels(
 def _union(levels: Sequence[pa.Array], declared: Sequence[Any] | None, ordered: bool) -> pa.Array:
     """The levels of several pieces, each once: ascending, or in the declared order."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    whole = pc.unique(pa.chunked_array(levels, type=levels[0].type))
+    whole = _distinct(pa.concat_arrays(levels))
     if not ordered:
         return _ascending(whole)
     rank = {level: at for at, level in enumerate(declared or ())}

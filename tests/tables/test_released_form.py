@@ -316,3 +316,17 @@ def test_no_metadata_is_written(tmp_path: Path, name: str, in_parts: bool) -> No
     back = io.read(tmp_path / name).to_native()
     assert back.schema.types == [field.type for field in fields]
     assert sorted(back["lists"].to_pylist(), key=str) == sorted(columns[1], key=str)
+
+
+@pytest.mark.parametrize(
+    "type_", [pa.decimal32(5, 2), pa.decimal128(5, 2), pa.float16(), pa.date32(), pa.bool_()], ids=str
+)
+def test_dictionaries_of_any_type_are_rebuilt(type_: pa.DataType) -> None:
+    numbers = {pa.bool_(): [True, False], pa.float16(): np.array([1, 0], np.float16)}.get(type_, [1, 0])
+    levels = pa.array(numbers, type_)
+    column = pa.DictionaryArray.from_arrays(pa.array([1, None, 0, 1]), levels)
+    made = with_released_levels(Table.of(pa.table({"x": column}))).to_native()["x"]
+    assert made.to_pylist() == column.to_pylist()
+    assert made.chunk(0).dictionary.to_pylist() == sorted(levels.to_pylist())
+    alone = with_released_levels(Table.of(pa.table({"x": column})).take(np.array([0, 3]))).to_native()["x"]
+    assert alone.chunk(0).dictionary.to_pylist() == [levels[1].as_py()]

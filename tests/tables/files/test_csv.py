@@ -286,3 +286,20 @@ def test_codes_are_pointed_out_by_check(tmp_path: Path) -> None:
     notes = [line for line in check_recipe(recipe, written(tmp_path, "\n".join(lines))) if line.startswith("note")]
     assert len(notes) == 1
     assert "'sex': whole numbers with 2 distinct values" in notes[0]
+
+
+def test_a_release_is_assessed_as_it_is_written_not_as_its_original_was(tmp_path: Path) -> None:
+    from gpuanon.running.files import assess_files
+
+    zips = ["01234", "99999", "88888"]
+    rows = [f'{20 + i % 60};{zips[i % 3]};"a\nb"' for i in range(60)]
+    original = written(tmp_path, "\n".join(["age;zip;note", *rows, ""]))
+    recipe, output = tmp_path / "recipe.toml", tmp_path / "release.csv"
+    recipe.write_text(
+        '[columns]\nage = { role = "quasi" }\nzip = { role = "quasi" }\n[csv]\nseparator = ";"\nnewlines = true\n'
+        '[[mask]]\nmethod = "microaggregation"\nk = 5\n'
+    )
+    protect_file(original, recipe, output)
+    output.write_text("\n".join(line for line in output.read_text().replace("01234", "99999").split("\n")))
+    found = assess_files(original, output, recipe, names=("k_anonymity",), backend="numpy")
+    assert found.measured["k_anonymity"].value >= 5

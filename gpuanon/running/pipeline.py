@@ -116,8 +116,8 @@ class Done:
         Persons are not in the file: they were counted in the store, on the values that the file holds.  The records
         of the same classes were counted in both; fewer in the file, and the classes are not the same.
         """
-        for classes, count in found.items():
-            if classes.unit == "record" and count < self.smallest.get(classes, 0):
+        for classes in self.smallest:
+            if classes.unit == "person" and found[classes.of_records] < self.smallest[classes.of_records]:
                 raise GuaranteeError("the classes of the file are smaller than those that were checked")
         return {classes: found.get(classes, count) for classes, count in self.smallest.items()}
 

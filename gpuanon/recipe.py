@@ -19,7 +19,8 @@ from pydantic import Field, ValidationError, field_validator
 from gpuanon.errors import RecipeError
 from gpuanon.masking.contract import Part
 from gpuanon.masking.methods.catalogue import AnyMask
-from gpuanon.tables.schema import UNRELEASED, ColumnSpec, Nulls, Others, Schema
+from gpuanon.tables.roles import UNRELEASED
+from gpuanon.tables.schema import ColumnSpec, Nulls, Others, Schema
 
 
 class Recipe(Part):

@@ -22,7 +22,8 @@ from gpuanon.arrays.rng import Key
 from gpuanon.errors import GuaranteeError, InputError
 from gpuanon.masking.claims import Claim, Counted, Guarantee, no_promise
 from gpuanon.masking.contract import Summary
-from gpuanon.masking.mask import Mask, check_backend, constrained_columns, masked_columns, needed_columns
+from gpuanon.masking.mask import Mask, check_backend
+from gpuanon.masking.mask_columns import constrained_columns, masked_columns, needed_columns
 from gpuanon.masking.methods.catalogue import AnyMask
 from gpuanon.numerics.cut_tree import grow, unite
 from gpuanon.recipe import Recipe
@@ -194,8 +195,7 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
     if state.rows == 0:
         raise GuaranteeError("no row is left to be released; nothing was written", hint="a smaller k keeps more rows")
     names = tuple(part.name for part in state.parts if isinstance(part, StoredPart))
-    person = schema.person
-    pseudonym = person.name if person is not None and person.release == "pseudonym" else None
+    pseudonym = schema.person.name if schema.person is not None and schema.person.release == "pseudonym" else None
     assemble = partial(tasks.assemble, store=run.store, names=names, key=run.key, salt=state.salt, pseudonym=pseudonym)
     _check_rows(state.rows, sum(run.stage("assemble", assemble, range(state.release_parts))))
     run.store.forget(names)

@@ -16,7 +16,7 @@ import pytest
 import gpuanon
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import GpuanonError, GuaranteeError
-from gpuanon.masking.claims import Trace
+from gpuanon.masking.evidence import Trace
 from gpuanon.recipe import Recipe
 from gpuanon.running.files import check_recipe
 from gpuanon.running.protect import protect_in_parts

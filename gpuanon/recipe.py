@@ -22,7 +22,8 @@ from gpuanon.masking.contract import Part
 from gpuanon.masking.methods.catalogue import AnyMask
 from gpuanon.tables.files.csv_files import CsvOptions
 from gpuanon.tables.files.csv_types import CsvColumns
-from gpuanon.tables.schema import UNRELEASED, ColumnSpec, Kind, Nulls, Others, Schema
+from gpuanon.tables.roles import UNRELEASED
+from gpuanon.tables.schema import ColumnSpec, Kind, Nulls, Others, Schema
 
 
 class Recipe(Part):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
+from gpuanon.assessing import people
 from gpuanon.assessing.comparison import Comparison, Source
 from gpuanon.assessing.figures import Measured
 from gpuanon.assessing.moments import Moments
@@ -28,11 +29,14 @@ from gpuanon.assessing.utility import ks as distances
 
 BENEDETTI = "Benedetti and Franconi 1998; sdcMicro"
 FRIED = "Fried and Vamvourellis"
+GIOMI = "Giomi et al. 2023; ours"
+HUNDEPOOL = "Hundepool et al. 2012; sdcMicro"
 KULIK = "Kulik, lecture on utility and information loss"
 LASKO = "Lasko 2007"
 LI = "Li, Li and Venkatasubramanian 2007"
 MACHANAVAJJHALA = "Machanavajjhala et al. 2007"
 MATEO = "Mateo-Sanz, Sebé and Domingo-Ferrer 2004; sdcMicro"
+OURS = "ours"
 SAMARATI = "Samarati and Sweeney 1998"
 SNOKE = "Snoke et al. 2018; synthpop"
 TORRA = "Domingo-Ferrer and Torra 2005"
@@ -177,6 +181,12 @@ MEASURES: tuple[Measure, ...] = (
           _predicted(prediction.prediction_uncertainty), "queries"),
     _risk("reference_standard", "higher", LASKO, "p: does it predict its subjects no better than a sample does?",
           lambda c: standard.reference_standard(*c.quasi, c.reference, link=c.link_or_none), "queries"),
+    _risk("attribute_disclosure", "lower", GIOMI, "share of sensitive values predicted beyond what other people's tell",
+          people.disclosure, "whole", HOST),
+    _risk("exact_copies", "lower", OURS, "share of released records that equal a unique original record",
+          people.copies, "whole", HOST),
+    _risk("household_risk", "lower", HUNDEPOOL, "expected share of households of which a member is reidentified",
+          people.households, "whole", HOST),
     _risk("match_auc", "lower", LASKO, "how well an attacker tells right matches from wrong ones (0.5: not at all)",
           lambda c: match_auc.match_auc(*c.quasi, c.link), "queries"),
     _risk("noise_stripping", "lower", LASKO, "share of records matched after noise is stripped by principal components",

@@ -15,6 +15,7 @@ import numpy as np
 
 from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
 from gpuanon.errors import GuaranteeError
+from gpuanon.masking.evidence import Evidence, Trace
 from gpuanon.tables.class_counts import row_bits
 from gpuanon.tables.rows import ADDED, Rows
 from gpuanon.tables.schema import Unit
@@ -41,72 +42,6 @@ class Counted:
     def of_records(self) -> Counted:
         """The same classes, counted in records."""
         return replace(self, unit="record")
-
-
-@dataclass(frozen=True, repr=False)
-class Trace:
-    """What a mask did to the rows of one cell.
-
-    groups   : number of groups; of all columns together where each has groups of its own
-    smallest : rows of the smallest group, or persons where there are any
-    labels   : (n,) the group of each row; None where each column has groups of its own
-    rows     : (m,) the row that each released row stands for, or beside which it was made
-    source   : (m,) the row whose values each released row received; None when values were computed
-    weights  : (n,) sample weights of the rows, or None
-    minima   : what the operation reports besides, of which the smallest stands
-    persons  : (n,) whose rows they are, or None
-    """
-
-    groups: int
-    smallest: int
-    rows: Host
-    labels: Host | None = None
-    source: Host | None = None
-    weights: Host | None = None
-    minima: Mapping[str, int] = field(default_factory=dict)
-    persons: Host | None = None
-
-    @property
-    def smallest_drawn(self) -> int:
-        """Members of the smallest group from whom values can be drawn: those of a weight above 0."""
-        if self.weights is None or self.labels is None:
-            return self.smallest
-        drawn = np.flatnonzero(self.weights > 0)
-        if self.persons is not None:  # each person of a group once
-            _, first = np.unique(np.stack([self.labels, self.persons])[:, drawn], axis=1, return_index=True)
-            drawn = drawn[first]
-        counts = np.bincount(self.labels[drawn], minlength=int(self.labels.max(initial=-1)) + 1)
-        return int(counts.min(initial=len(self.labels)))
-
-    @property
-    def torn(self) -> int:
-        """Persons whose rows are in several groups."""
-        if self.persons is None or self.labels is None:
-            return 0
-        pairs = np.unique(np.stack([self.persons, self.labels]), axis=1)
-        return int((np.unique(pairs[0], return_counts=True)[1] > 1).sum())
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """Counts of one cell, or of several that were merged.
-
-    sums   : counts that add up
-    minima : counts of which the smallest stands
-    maxima : figures of which the largest stands
-    """
-
-    sums: Mapping[str, int] = field(default_factory=dict)
-    minima: Mapping[str, int] = field(default_factory=dict)
-    maxima: Mapping[str, float] = field(default_factory=dict)
-
-    def merge(self, other: Evidence) -> Evidence:
-        """The evidence of both."""
-        return Evidence(
-            {name: value + other.sums[name] for name, value in self.sums.items()},
-            {name: min(value, other.minima[name]) for name, value in self.minima.items()},
-            {name: max(value, other.maxima[name]) for name, value in self.maxima.items()},
-        )
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpuanon.masking.claims import Claim, ColumnSet, Counted, Evidence, Guarantee, Host, Trace, require
+from gpuanon.masking.claims import Claim, ColumnSet, Counted, Guarantee, Host, require
 from gpuanon.masking.constraints import ROUNDING, Constraint
+from gpuanon.masking.evidence import Evidence, Trace
 from gpuanon.numerics.closeness import distinct_values, equal_distance, ordered_distance
 from gpuanon.tables.class_counts import row_bits
 from gpuanon.tables.rows import Rows

@@ -6,7 +6,7 @@ device in one matrix of points, or one of codes, and what changed comes back in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,14 +14,17 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays import progress
-from gpuanon.arrays.backend import Array, Backend, namespace, to_host
+from gpuanon.arrays.backend import Backend, namespace
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
-from gpuanon.errors import BackendError, RecipeError
-from gpuanon.masking.claims import Claim, RowsAccounted, Trace
+from gpuanon.errors import BackendError
+from gpuanon.masking.claims import Claim, RowsAccounted
 from gpuanon.masking.constraint_claims import constraint_claims
 from gpuanon.masking.constraints import Sensitive
-from gpuanon.masking.contract import Changed, Moved, NewColumn, Outcome, Placement, Recoded, Summary
+from gpuanon.masking.contract import Changed, Moved, Outcome, Placement, Recoded, Summary
+from gpuanon.masking.download import codes_on_host, download
+from gpuanon.masking.evidence import Trace
+from gpuanon.masking.mask_columns import constrained_columns, masked_columns, needed_columns, released_schema
 from gpuanon.masking.methods.combination import Combination
 from gpuanon.masking.people import People, persons_per_part
 from gpuanon.masking.view import View, view_of, wanted
@@ -213,7 +216,7 @@ class Mask:
     ) -> Masked:
         """Download what changed, once, and put it into the table."""
         labels = groups[0].labels() if any(claim.needs_labels for claim in self.claims) else None
-        got = _download(outcome, labels)
+        got = download(outcome, labels)
         at = np.arange(len(rows)) if got.rows is None else got.rows
         records = rows.records[at]
         if outcome.added:
@@ -229,7 +232,7 @@ class Mask:
             columns = {name: {name: series} for name, series in decoded.items()}
         else:
             assert isinstance(outcome, Recoded)
-            coded = _codes_on_host(outcome.columns)
+            coded = codes_on_host(outcome.columns)
             columns = released.recoded(rows.table, self.released_schema, self.columns, coded, view.values)
         fill = key.draws(records[-outcome.added :], f"{stream}/fill") if outcome.added else None
         table = released.assemble(rows.table, self.columns, columns, got.rows, fill)
@@ -248,58 +251,6 @@ class Mask:
         return Masked(Rows(table, records, persons), trace, outcome.facts)
 
 
-@dataclass(frozen=True, repr=False)
-class _Downloaded:
-    """The arrays of an outcome on the host."""
-
-    rows: Host | None
-    source: Host | None
-    values: Host
-    labels: Host | None
-
-
-def _download(outcome: Outcome, labels: Array | None) -> _Downloaded:
-    """Everything that has one value or one line per row, in one transfer."""
-    whole: dict[str, Array] = {}
-    if outcome.rows is not None:
-        whole["rows"] = outcome.rows
-    if isinstance(outcome, Moved) and outcome.source is not outcome.rows:
-        whole["source"] = outcome.source
-    if labels is not None:
-        whole["labels"] = labels
-    values: Host = np.empty((0, 0))
-    if isinstance(outcome, Changed):
-        values, whole = _values_with(outcome.values, whole)
-    elif whole:
-        xp = namespace(next(iter(whole.values())))
-        ends = np.cumsum([len(array) for array in whole.values()])
-        parts = np.split(to_host(xp.concatenate(list(whole.values()))), ends[:-1])
-        whole = dict(zip(whole, parts, strict=True))
-    rows = whole.get("rows")
-    source = whole.get("source", rows if isinstance(outcome, Moved) else None)
-    return _Downloaded(rows, source, values, whole.get("labels"))
-
-
-def _values_with(values: Array, beside: dict[str, Array]) -> tuple[Host, dict[str, Host]]:
-    """New coordinates, and whole numbers beside them (exact in float64), in one transfer where lengths allow it."""
-    xp = namespace(values)
-    fitting = {name: array for name, array in beside.items() if len(array) == len(values)}
-    columns = [values, *(array[:, None].astype(values.dtype) for array in fitting.values())]
-    whole = to_host(xp.concatenate(columns, axis=1) if fitting else values).astype(np.float64, copy=False)
-    got = {name: whole[:, values.shape[1] + at].astype(np.int64) for at, name in enumerate(fitting)}
-    got |= {name: to_host(array) for name, array in beside.items() if name not in fitting}
-    return whole[:, : values.shape[1]], {name: got[name] for name in beside}
-
-
-def _codes_on_host(columns: Sequence[NewColumn]) -> list[NewColumn]:
-    """The codes of all new columns, in one transfer; sets of values are few and come one by one."""
-    xp = namespace(columns[0].codes)
-    if xp is np:
-        return list(columns)
-    codes = to_host(xp.stack([column.codes for column in columns]))
-    return [replace(column, codes=own) for column, own in zip(columns, codes, strict=True)]
-
-
 def _side_by_side(outcomes: list[Outcome]) -> Changed:
     """The outcomes of single columns as one."""
     values = [outcome.values for outcome in outcomes if isinstance(outcome, Changed)]
@@ -313,40 +264,3 @@ def check_backend(combination: Combination, backend: Backend) -> None:
             f"groups: {combination.groups.use!r} runs on the CPU only, and the backend is {backend.name}",
             hint="--backend numpy",
         )
-
-
-def needed_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
-    """The columns that a mask has to know: those that it changes, and sensitive ones that take part in its grouping."""
-    columns = masked_columns(combination, schema)
-    return columns + tuple(name for name in schema.sensitive if combination.response_weight and name not in columns)
-
-
-def released_schema(combination: Combination, schema: Schema) -> Schema:
-    """The schema of what a mask releases."""
-    kinds: dict[str, Any] = {name: schema[name].kind for name in masked_columns(combination, schema)}
-    return schema.read_as({name: combination.operation.reading(kind) for name, kind in kinds.items()})
-
-
-def constrained_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
-    """The sensitive columns that a part of the mask has a constraint on."""
-    if combination.constraint is None:
-        return ()
-    if not schema.sensitive:
-        raise RecipeError("mask: diversity, closeness: need columns of role sensitive")
-    changed = [name for name in schema.sensitive if name in masked_columns(combination, schema)]
-    if changed:
-        raise RecipeError(f"mask: diversity, closeness: column {changed[0]!r} is sensitive, and the mask changes it")
-    return schema.sensitive
-
-
-def masked_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
-    """The columns that a mask changes."""
-    chosen = schema.select(combination.columns)
-    if schema.weight in chosen:
-        raise RecipeError(f"mask: columns: {schema.weight!r} is the weight and is not masked")
-    if not chosen:
-        raise RecipeError(
-            "mask: columns: no column is chosen",
-            hint='give at least one column role = "quasi", or name the mask\'s columns',
-        )
-    return chosen

@@ -11,7 +11,8 @@ from gpuanon.arrays.backend import Backend
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.risk.auto_target import auto_target
 from gpuanon.errors import RecipeError
-from gpuanon.masking.mask import Mask, needed_columns
+from gpuanon.masking.mask import Mask
+from gpuanon.masking.mask_columns import needed_columns
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.rows import Rows
 from gpuanon.tables.schema import Nulls, Schema

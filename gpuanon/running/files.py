@@ -14,7 +14,7 @@ from gpuanon.arrays.rng import Key
 from gpuanon.assessing.measures import by_name
 from gpuanon.assessing.streams import Pieces
 from gpuanon.errors import InputError
-from gpuanon.masking.mask import masked_columns
+from gpuanon.masking.mask_columns import masked_columns
 from gpuanon.recipe import Recipe
 from gpuanon.running.assess import IN_MEMORY_ROWS, Assessment, measure
 from gpuanon.running.compare import MEASURES, Trials, compare, grid

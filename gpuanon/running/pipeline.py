@@ -22,14 +22,8 @@ from gpuanon.arrays.rng import Key
 from gpuanon.errors import GuaranteeError, InputError, RecipeError
 from gpuanon.masking.claims import Claim, Counted, Guarantee, no_promise
 from gpuanon.masking.contract import Summary
-from gpuanon.masking.mask import (
-    Mask,
-    check_backend,
-    constrained_columns,
-    masked_columns,
-    needed_columns,
-    released_schema,
-)
+from gpuanon.masking.mask import Mask, check_backend
+from gpuanon.masking.mask_columns import constrained_columns, masked_columns, needed_columns, released_schema
 from gpuanon.masking.methods.catalogue import AnyMask
 from gpuanon.numerics.cut_tree import grow, unite
 from gpuanon.recipe import Recipe
@@ -124,8 +118,8 @@ class Done:
         Persons are not in the file: they were counted in the store, on the values that the file holds.  The records
         of the same classes were counted in both; fewer in the file, and the classes are not the same.
         """
-        for classes, count in found.items():
-            if classes.unit == "record" and count < self.smallest.get(classes, 0):
+        for classes in self.smallest:
+            if classes.unit == "person" and found[classes.of_records] < self.smallest[classes.of_records]:
                 raise GuaranteeError("the classes of the file are smaller than those that were checked")
         return {classes: found.get(classes, count) for classes, count in self.smallest.items()}
 
@@ -204,8 +198,7 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
                 "no row is left to be released; nothing was written", hint="a smaller k keeps more rows"
             )
     names = tuple(part.name for part in state.parts if isinstance(part, StoredPart))
-    person = schema.person
-    pseudonym = person.name if person is not None and person.release == "pseudonym" else None
+    pseudonym = schema.person.name if schema.person is not None and schema.person.release == "pseudonym" else None
     assemble = partial(tasks.assemble, store=run.store, names=names, key=run.key, salt=state.salt, pseudonym=pseudonym)
     _check_rows(state.rows, sum(run.stage("assemble", assemble, range(state.release_parts))))
     run.store.forget(names)

@@ -22,8 +22,9 @@ import numpy as np
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend
 from gpuanon.arrays.rng import Key
-from gpuanon.masking.claims import Counted, Evidence
+from gpuanon.masking.claims import Counted
 from gpuanon.masking.contract import Summary
+from gpuanon.masking.evidence import Evidence
 from gpuanon.masking.mask import Mask
 from gpuanon.numerics.cut_tree import CutTree
 from gpuanon.running.store import Part, Store

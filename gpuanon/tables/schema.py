@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -13,29 +13,11 @@ from gpuanon.errors import GpuanonError, InputError, RecipeError
 from gpuanon.tables.checks import kind_fault, value_faults
 from gpuanon.tables.hierarchy import Hierarchy
 from gpuanon.tables.native import column_type
+from gpuanon.tables.roles import CHECKED, UNRELEASED, Kind, Level, Nulls, Others, Reading, Role, Transform, Unit
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import family
 
-Role: TypeAlias = Literal["identifier", "person", "household", "quasi", "sensitive", "other", "weight", "dropped"]
-Unit: TypeAlias = Literal["record", "person"]
-"""What k counts."""
-UNRELEASED: tuple[Role, ...] = ("identifier", "person", "household", "dropped")
-"""Roles of columns that never reach a release as they are."""
-CHECKED: tuple[Role, ...] = ("quasi", "sensitive", "weight", "person", "household")
-Others: TypeAlias = Literal["refuse", "drop", "keep"]
-"""What becomes of columns that a recipe does not name."""
-Kind: TypeAlias = Literal["numeric", "ordinal", "categorical", "date"]
-Transform: TypeAlias = Literal["none", "log", "log1p", "normal-scores"]
-Nulls: TypeAlias = Literal["refuse", "category", "indicator", "wildcard"]
-Level: TypeAlias = str | bool | int | float
-Reading: TypeAlias = Literal["same", "interval", "level", "set"]
-"""How a released column is to be read:
-
-same     : as before
-interval : two columns, ``NAME_low`` and ``NAME_high``, of the same type: the value lies between them
-level    : text, a node of the column's hierarchy
-set      : text, the values of which the record has one
-"""
+__all__ = ["Column", "ColumnSpec", "Kind", "Level", "Nulls", "Others", "Reading", "Role", "Schema", "Transform", "Unit"]
 
 
 class ColumnSpec(BaseModel):
@@ -256,7 +238,7 @@ def _specs(columns: Mapping[str, ColumnSpec | Mapping[str, Any]]) -> tuple[dict[
         except ValidationError as error:
             for fault in error.errors(include_url=False, include_input=False):
                 at = ".".join(map(str, fault["loc"]))
-                faults.append(f"column {name!r}: {at}: {fault['msg'].lower()}")
+                faults.append(f"column {name!r}: {at + ': ' if at else ''}{fault['msg'].lower()}")
     return specs, faults
 
 

@@ -20,7 +20,7 @@ from gpuanon.tables.table import Table
 from tests.support.every import COLUMNS, QUASI, recipe, registry
 
 ROWS = 400
-WEIGHTED = COLUMNS | {"w": {"role": "weight"}}
+WEIGHTED = COLUMNS | {"w": {"role": "weight"}, "family": {"role": "household"}}
 NAMES = [measure.name for measure in MEASURES]
 
 # A copy: nothing is lost, and every unique record is found.
@@ -31,6 +31,8 @@ ON_A_COPY = {
     "prediction_ambiguity": 0.0,
     "noise_stripping": 1.0,
     "uniqueness": 1.0,
+    "exact_copies": 1.0,
+    "household_risk": 1.0,
     "k_anonymity": 1.0,
     "l_diversity": 1.0,
     "r2": 1.0,
@@ -81,7 +83,8 @@ WORSE_AFTER_SHUFFLING = {
 
 
 def weighted(table):
-    return table.append_column("w", pa.array(np.linspace(1.0, 20.0, table.num_rows)))
+    table = table.append_column("w", pa.array(np.linspace(1.0, 20.0, table.num_rows)))
+    return table.append_column("family", pa.array(np.arange(table.num_rows) // 3))
 
 
 def comparison(release=None, **known):
@@ -171,6 +174,7 @@ SENSITIVE = tuple(name for name in WEIGHTED if WEIGHTED[name]["role"] == "sensit
 BY_COLUMN = {
     "l_diversity": SENSITIVE,
     "t_closeness": SENSITIVE,
+    "attribute_disclosure": SENSITIVE,
     **dict.fromkeys(("mse", "r2", "il1s", "information_loss", "histogram_intersection"), QUASI),
     **dict.fromkeys(("records_changed", "means", "variances", "mean_bias", "ks"), QUASI_SENSITIVE),
     **dict.fromkeys(("confidence_overlap", "estimator_mse"), QUASI_SENSITIVE),

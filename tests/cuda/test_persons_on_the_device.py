@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
@@ -11,10 +13,18 @@ from gpuanon.masking.constraints import Constraint, Sensitive, unite_failing
 from gpuanon.masking.people import persons_per_part
 from tests.cuda.fixtures import host
 from tests.cuda.support.fake_cupy import fake_cupy
-from tests.cuda.test_protect_on_the_device import assert_same_release, brief_refinement  # noqa: F401 (a fixture)
-from tests.masking.test_persons import DRAWN, PROMISING, families, rules
+from tests.support.persons import DRAWN, PROMISING, families, rules
+from tests.support.same_release import assert_same_release
 
 NAMES = ("microaggregation", "mondrian", "suppress", "synthetic-rows", "permute")
+
+
+@pytest.fixture
+def brief_refinement(monkeypatch):
+    """One short turn on either device: the usual ones are too many to interpret."""
+    module = import_module("gpuanon.masking.groups.refine")
+    monkeypatch.setattr(module, "_STEPS", 6)
+    monkeypatch.setattr(module, "_usual_turns", lambda groups: 1)
 
 
 @pytest.mark.usefixtures("brief_refinement")

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import gpuanon
@@ -17,28 +16,7 @@ from gpuanon.recipe import Recipe
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.support.every import MASKS, recipe, registry
 from tests.support.running import in_parts
-
-
-def assert_same_release(found: pa.Table, expected: pa.Table) -> None:
-    """Equal, but for the last digits of floating-point numbers.
-
-    A mean that lies half way between two whole numbers may be rounded either way: sums run in another order.
-    """
-    assert found.schema == expected.schema
-    for name in expected.column_names:
-        ours, theirs = found[name].combine_chunks(), expected[name].combine_chunks()
-        if pa.types.is_floating(theirs.type):
-            assert ours.is_null().equals(theirs.is_null())
-            a, b = (column.to_numpy(zero_copy_only=False) for column in (ours, theirs))
-            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
-        elif pa.types.is_integer(theirs.type):
-            assert ours.is_null().equals(theirs.is_null())
-            a, b = (column.fill_null(0).to_numpy().astype(np.int64) for column in (ours, theirs))
-            assert np.abs(a - b).max() <= 1
-            assert np.mean(a != b) <= 0.02
-        else:
-            assert ours.equals(theirs), name
-
+from tests.support.same_release import assert_same_release
 
 ON_THE_CPU_ONLY = {name for name in MASKS if Recipe.load(recipe(name)).mask[0].combination().groups.host_only}
 

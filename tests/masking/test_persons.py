@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections import defaultdict
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -14,42 +16,15 @@ import pytest
 import gpuanon
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import GpuanonError, GuaranteeError
+from gpuanon.masking.evidence import Trace
 from gpuanon.recipe import Recipe
 from gpuanon.running.files import check_recipe
 from gpuanon.running.protect import protect_in_parts
-from tests.support.every import COLUMNS, recipe, registry
+from tests.support.every import COLUMNS, registry
+from tests.support.persons import DRAWN, FREE, PERSON, PROMISING, K, families, rules
 
 SECRET = b"a key for tests, of sixteen bytes or more"
 KEY = Key(SECRET)
-K = 4
-PERSON = COLUMNS | {"mother": {"role": "person"}}
-PROMISING = {
-    "microaggregation": {"method": "microaggregation", "k": K, "block": 64},
-    "microaggregation gower": {"method": "microaggregation", "k": K, "metric": "gower"},
-    "microaggregation first-axis": {"method": "microaggregation", "k": K, "groups": "first-axis"},
-    "mondrian": {"method": "mondrian", "k": K},
-    "mondrian interval": {"method": "mondrian", "k": K, "release": "interval"},
-    "suppress": {"method": "suppress", "k": K, "columns": ["sex", "education", "smoker"]},
-    "synthetic-rows": {"method": "synthetic-rows", "k": K, "columns": ["sex", "education", "smoker"]},
-    "recode": {"method": "recode", "levels": 1, "k": 2, "columns": ["education"]},
-}
-DRAWN = {
-    dither: {"method": "distribution-preserving", "k": K, "dither": dither}
-    for dither in ("permute", "resample", "gaussian")
-}
-FREE = {"noise": {"method": "noise"}, "svd-swap": {"method": "svd-swap", "tol": 0.5}, "copula": {"method": "copula"}}
-
-
-def families(rows=300, size=3, seed=5):
-    """A registry in which a mother has one to `size` records, in no order."""
-    rng = np.random.default_rng(seed)
-    mothers = np.repeat(np.arange(rows), rng.integers(1, size + 1, rows))[:rows]
-    names = pa.array([f"mother {number:05d}" for number in rng.permutation(mothers)])
-    return registry(rows).append_column("mother", names)
-
-
-def rules(mask, columns=PERSON, **changes):
-    return recipe(mask, columns=columns, **changes)
 
 
 def persons_per_class(table, release, columns):
@@ -158,6 +133,45 @@ def test_memory_and_one_cell_in_parts_agree(tmp_path, name):
     assert parts.equals(whole.data.cast(parts.schema))
     assert np.array_equal(link, whole.link)
     assert manifest["quasi"] == whole.manifest["quasi"]
+
+
+def elsewhere(task, items):
+    """Workers that receive pickled tasks, the last one first, and send pickled results."""
+    done = [pickle.dumps(pickle.loads(pickle.dumps(task))(item)) for item in reversed(items)]
+    return [pickle.loads(result) for result in reversed(done)]
+
+
+@pytest.mark.parametrize("name", ["microaggregation", "permute", "suppress", "synthetic-rows"])
+def test_workers_and_parts_of_the_input_change_nothing(tmp_path, name):
+    table, given = families(), rules((PROMISING | DRAWN)[name])
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    one, link, first = in_parts(tmp_path / "a", table, given, cell_rows=100, pieces=1)
+    other, same, second = in_parts(tmp_path / "b", table, given, cell_rows=100, pieces=5, workers=elsewhere)
+    assert one.equals(other)
+    assert np.array_equal(link, same)
+    assert first["guarantee"] == second["guarantee"]
+
+
+def test_a_file_with_smaller_classes_than_were_checked_is_refused(tmp_path, monkeypatch):
+    release = gpuanon.protect(families(), rules(PROMISING["mondrian"]), rng=SECRET, backend="numpy")
+    monkeypatch.setattr("gpuanon.running.release.smallest_classes", lambda *_: dict.fromkeys(release.done.smallest, 1))
+    with pytest.raises(GuaranteeError, match="smaller than those that were checked"):
+        release.write(tmp_path / "release.csv")
+
+
+def test_weights_of_nothing_leave_fewer_persons_to_draw_from():
+    trace = Trace(
+        groups=2,
+        smallest=2,
+        rows=np.arange(6),
+        labels=np.array([0, 0, 0, 1, 1, 1]),
+        weights=np.array([1.0, 1, 0, 1, 0, 0]),
+        persons=np.array([7, 7, 8, 5, 5, 6]),
+    )
+    assert trace.smallest_drawn == 1
+    assert trace.torn == 0
+    assert replace(trace, persons=np.array([7, 7, 8, 7, 5, 6])).torn == 1
 
 
 @pytest.mark.parametrize("name", [*PROMISING, *DRAWN])

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 
 from gpuanon.arrays.backend import choose
 from gpuanon.arrays.rng import Key
-from gpuanon.masking.mask import Mask, needed_columns
+from gpuanon.masking.mask import Mask
+from gpuanon.masking.mask_columns import needed_columns
 from gpuanon.recipe import Recipe
 from gpuanon.running.pipeline import in_turn
 from gpuanon.running.protect import protect_in_parts

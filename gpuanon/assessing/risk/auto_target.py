@@ -22,7 +22,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, like
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, predict, standardised
-from gpuanon.assessing.risk.reference_standard import EFFECTIVE, LEVEL, Verdict, verdict
+from gpuanon.assessing.risk.reference_standard import COPIES, EFFECTIVE, LEVEL, Verdict, verdict
 from gpuanon.errors import GuaranteeError, ParameterError
 from gpuanon.numerics.ks import ks_excess
 from gpuanon.numerics.sampling import sample_rows
@@ -93,6 +93,7 @@ def auto_target(
             shown = scale(original, release)[1][rows]
             found = verdict(predict(known, shown, k, rows=under_reference.rows, limit=limit), under_reference)
             allowed = all(found.excess[name] + margin[name] <= limit_of(name) for name in EFFECTIVE)
+            allowed = allowed and found.p[COPIES] > LEVEL
             trials[at] = Trial(candidates[at], found, allowed)
             if trials[at].passes:
                 releases.clear()  # only the smallest that passed so far is kept: releases are large

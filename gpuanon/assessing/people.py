@@ -1,0 +1,71 @@
+"""What measures of disclosure want to know of a comparison: sensitive values as codes, persons and households."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuanon.assessing.comparison import Comparison, MissingEvidence
+from gpuanon.assessing.figures import Measured
+from gpuanon.assessing.released import require_values, types_of
+from gpuanon.assessing.risk.attribute_disclosure import attribute_disclosure
+from gpuanon.assessing.risk.exact_copies import exact_copies
+from gpuanon.assessing.risk.household_risk import household_risk
+from gpuanon.assessing.risk.prediction import standardised
+from gpuanon.assessing.risk.reidentification import hit_probabilities
+from gpuanon.tables.class_counts import row_bits
+from gpuanon.tables.codes import level_codes
+from gpuanon.tables.table import Table
+from gpuanon.tables.values import floats
+
+Host = np.ndarray[Any, Any]
+
+
+def sensitive_bins(c: Comparison, tables: list[Table]) -> list[Host]:
+    """(n, s) codes of the sensitive columns of each table: numbers and dates by deciles of the original; null is −1."""
+    names = c.schema.sensitive
+    if not names:
+        raise MissingEvidence("needs columns of role sensitive")
+    for table in tables[1:]:
+        require_values(table, types_of(c.original), names)
+    codes = level_codes(tables, names)
+    for at, name in enumerate(names):
+        if c.schema[name].kind in ("numeric", "date"):
+            values = [floats(table.arrow(name)) for table in tables]
+            there = values[0][~np.isnan(values[0])]
+            edges = np.unique(np.quantile(there, np.arange(1, 10) / 10)) if len(there) else there
+            for out, found in zip(codes, values, strict=True):
+                out[:, at] = np.where(np.isnan(found), -1, np.searchsorted(edges, found, side="left"))
+    return codes
+
+
+def disclosure(c: Comparison) -> Measured:
+    """`attribute_disclosure` of a comparison."""
+    reference = c.known_reference
+    tables = [c.original, c.points, *(() if reference is None else (reference,))]
+    codes = sensitive_bins(c, tables)
+    points = standardised(*c.quasi, *(() if reference is None else (c.reference,)))
+    person = c.schema.person
+    return attribute_disclosure(
+        (points[0], codes[0]),
+        (points[1], codes[1]),
+        None if reference is None else (points[2], codes[2]),
+        names=c.schema.sensitive,
+        persons=None if person is None else row_bits(c.original, [person.name])[:, 0],
+    )
+
+
+def copies(c: Comparison) -> Measured:
+    """`exact_copies` of a comparison, on all quasi-identifiers and sensitive columns."""
+    if c.known_reference is None:
+        return exact_copies(*c.codes)
+    return exact_copies(*level_codes([c.original, c.points, c.known_reference], c.columns))
+
+
+def households(c: Comparison) -> Measured:
+    """`household_risk` of a comparison: the member's risk is that of the reidentification attack."""
+    name = c.schema.household
+    if name is None:
+        raise MissingEvidence("needs a column of role household")
+    return household_risk(hit_probabilities(*c.quasi, c.link), row_bits(c.original, [name])[:, 0])

@@ -1,0 +1,148 @@
+"""Attribute disclosure: does the release tell the sensitive value of a person whose quasi-identifiers are known?
+
+The attacker predicts the value of each person from the released records that are nearest on the quasi-identifiers: by
+the commonest value of the nearest class of equal records, or by a vote of the 10 or 50 nearest records, whichever does
+best.  Numbers are right when their decile is.
+
+That age predicts a diagnosis is knowledge of the population and no fault of a release.  So the same attack is made from
+records of other people: a reference sample, or original records that are held out.  The excess over it is the risk.
+
+References
+----------
+.. [1] M. Giomi, F. Boenisch, C. Wehmeyer, B. Tasnádi (2023), A unified framework for quantifying privacy risk in
+   synthetic data, PoPETs: attacks with a control.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, to_host
+from gpuanon.assessing.columns import Names, column_names
+from gpuanon.assessing.figures import Beside, By, Figure, Interval, Measured
+from gpuanon.errors import ParameterError
+from gpuanon.numerics.distance import k_nearest
+from gpuanon.numerics.equal_rows import equal_rows
+from gpuanon.numerics.sampling import sample_rows
+
+Ints = np.ndarray[Any, Any]
+Floats = np.ndarray[Any, Any]
+
+TARGETS = 2000
+"""People who are attacked, at most: shares are right to ±2 per cent."""
+VOTERS = (10, 50)
+
+
+def attribute_disclosure(
+    original: tuple[Array, Array],
+    release: tuple[Array, Array],
+    control: tuple[Array, Array] | None = None,
+    *,
+    names: Names = None,
+    persons: Ints | None = None,
+) -> Measured:
+    """Share of people whose sensitive value the release predicts, beyond what other people's records predict.
+
+    Parameters
+    ----------
+    original, release, control : the quasi-identifiers (n, d), encoded alike, and codes (n, s) of the sensitive columns
+        (numbers: of their deciles).  The control shares no person with the original; None holds a fifth of the original
+        out, of which people are attacked, and predicts them from the rest
+    names   : of the sensitive columns
+    persons : (n,) equal for records of one person, who is held out whole; None: each record is one
+
+    Returns
+    -------
+    The value is the largest excess of a column: the share right from the release less the share right from the
+    control, with a 95 % interval (differences of the same people).
+    """
+    X, S = (to_host(array) for array in original)
+    if S.ndim != 2 or S.shape[1] == 0:
+        raise ParameterError("sensitive: at least one column is needed")
+    if len(X) < 10 or len(release[0]) < 2:
+        raise ParameterError("original: at least ten records are needed, and two released ones")
+    targets, others = _held_out(len(X), persons)
+    known = (X[others], S[others]) if control is None else (to_host(control[0]), to_host(control[1]))
+    hits = _best(X[targets], S[targets], to_host(release[0]), to_host(release[1]))
+    beside = _best(X[targets], S[targets], *known)
+    return _figure(
+        hits, beside, S, column_names(names, S.shape[1]), "a fifth held out" if control is None else "reference"
+    )
+
+
+def _figure(hits: Floats, beside: Floats, S: Ints, columns: Sequence[str], control: str) -> Measured:
+    """The figure from (targets, s) hits from the release and from the control."""
+    gain = hits - beside
+    excess, count = gain.mean(axis=0), len(gain)
+    error = 1.96 * gain.std(axis=0) / np.sqrt(count)
+    success, base = hits.mean(axis=0), beside.mean(axis=0)
+    worst = int(excess.argmax())
+    commonest = [float(np.unique(column, return_counts=True)[1].max() / len(S)) for column in S.T]
+
+    def named(values: Any) -> dict[str, Figure]:
+        return {name: float(value) for name, value in zip(columns, values, strict=True)}
+
+    details: dict[str, Figure] = {
+        "records": count,
+        "control_is": control,
+        "success_by_column": named(success),
+        "control_by_column": named(base),
+        "commonest_share_by_column": named(commonest),
+        "risk_by_column": named(excess / np.maximum(1 - base, 1e-12)),
+        "low_by_column": named(excess - error),
+        "high_by_column": named(excess + error),
+    }
+    return Measured(
+        float(excess[worst]),
+        details,
+        "right for a number means the same decile of the original",
+        parts=(By("column", {name: float(value) for name, value in zip(columns, excess, strict=True)}),),
+        interval=Interval(float(excess[worst] - error[worst]), float(excess[worst] + error[worst])),
+        beside=(
+            Beside("success", "from the release", float(success[worst])),
+            Beside("control", "from other people", float(base[worst])),
+        ),
+    )
+
+
+def _held_out(n: int, persons: Ints | None) -> tuple[Ints, Ints]:
+    """People to attack, and records of other people."""
+    who = np.arange(n) if persons is None else np.unique(persons, return_inverse=True)[1].reshape(-1)
+    people = int(who.max()) + 1
+    chosen = np.zeros(people, dtype=bool)
+    chosen[sample_rows(people, max(1, people // 5), "attribute disclosure")] = True
+    held = np.flatnonzero(chosen[who])
+    return held[sample_rows(len(held), TARGETS, "attribute disclosure")], np.flatnonzero(~chosen[who])
+
+
+def _best(X: Floats, S: Ints, Y: Floats, R: Ints) -> Floats:
+    """(targets, s) whether the value of each is predicted, by the way of predicting that is right most often."""
+    labels = equal_rows(Y)
+    classes, first = np.unique(labels, return_index=True)
+    nearest = classes[k_nearest(X, Y[first], 1)[1][:, 0]]
+    most = min(max(VOTERS), len(Y))
+    index = k_nearest(X, Y, most)[1]
+    out = np.empty(S.shape, dtype=np.float64)
+    for column in range(S.shape[1]):
+        values = R[:, column]
+        guesses = [_commonest(labels, values)[nearest]]
+        for voters in VOTERS:
+            votes = values[index[:, :voters]]
+            line = np.repeat(np.arange(len(votes)), votes.shape[1])
+            guesses.append(_commonest(line, votes.reshape(-1)))
+        right = [guess == S[:, column] for guess in guesses]
+        out[:, column] = max(right, key=lambda hit: float(hit.mean()))
+    return out
+
+
+def _commonest(labels: Ints, values: Ints) -> Ints:
+    """(g,) the commonest value of each group; the lowest on a tie."""
+    levels, codes = np.unique(values, return_inverse=True)
+    pairs, counts = np.unique(labels * len(levels) + codes.reshape(-1), return_counts=True)
+    order = np.lexsort((pairs, -counts, pairs // len(levels)))
+    group = (pairs // len(levels))[order]
+    first = np.concatenate([[True], group[1:] != group[:-1]])
+    return np.asarray(levels[(pairs % len(levels))[order][first]])

@@ -1,0 +1,66 @@
+"""What an operation made, from the device to the host in one transfer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.masking.contract import Changed, Moved, NewColumn, Outcome
+
+Host = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, repr=False)
+class Downloaded:
+    """The arrays of an outcome on the host."""
+
+    rows: Host | None
+    source: Host | None
+    values: Host
+    labels: Host | None
+
+
+def download(outcome: Outcome, labels: Array | None) -> Downloaded:
+    """Everything that has one value or one line per row, in one transfer."""
+    whole: dict[str, Array] = {}
+    if outcome.rows is not None:
+        whole["rows"] = outcome.rows
+    if isinstance(outcome, Moved) and outcome.source is not outcome.rows:
+        whole["source"] = outcome.source
+    if labels is not None:
+        whole["labels"] = labels
+    values: Host = np.empty((0, 0))
+    if isinstance(outcome, Changed):
+        values, whole = _values_with(outcome.values, whole)
+    elif whole:
+        xp = namespace(next(iter(whole.values())))
+        ends = np.cumsum([len(array) for array in whole.values()])
+        parts = np.split(to_host(xp.concatenate(list(whole.values()))), ends[:-1])
+        whole = dict(zip(whole, parts, strict=True))
+    rows = whole.get("rows")
+    source = whole.get("source", rows if isinstance(outcome, Moved) else None)
+    return Downloaded(rows, source, values, whole.get("labels"))
+
+
+def _values_with(values: Array, beside: dict[str, Array]) -> tuple[Host, dict[str, Host]]:
+    """New coordinates, and whole numbers beside them (exact in float64), in one transfer where lengths allow it."""
+    xp = namespace(values)
+    fitting = {name: array for name, array in beside.items() if len(array) == len(values)}
+    columns = [values, *(array[:, None].astype(values.dtype) for array in fitting.values())]
+    whole = to_host(xp.concatenate(columns, axis=1) if fitting else values).astype(np.float64, copy=False)
+    got = {name: whole[:, values.shape[1] + at].astype(np.int64) for at, name in enumerate(fitting)}
+    got |= {name: to_host(array) for name, array in beside.items() if name not in fitting}
+    return whole[:, : values.shape[1]], {name: got[name] for name in beside}
+
+
+def codes_on_host(columns: Sequence[NewColumn]) -> list[NewColumn]:
+    """The codes of all new columns, in one transfer; sets of values are few and come one by one."""
+    xp = namespace(columns[0].codes)
+    if xp is np:
+        return list(columns)
+    codes = to_host(xp.stack([column.codes for column in columns]))
+    return [replace(column, codes=own) for column, own in zip(columns, codes, strict=True)]

@@ -1,0 +1,46 @@
+"""The columns that a mask changes, has to know, or promises something of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuanon.errors import RecipeError
+from gpuanon.masking.methods.combination import Combination
+from gpuanon.tables.schema import Schema
+
+
+def needed_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
+    """The columns that a mask has to know: those that it changes, and sensitive ones that take part in its grouping."""
+    columns = masked_columns(combination, schema)
+    return columns + tuple(name for name in schema.sensitive if combination.response_weight and name not in columns)
+
+
+def released_schema(combination: Combination, schema: Schema) -> Schema:
+    """The schema of what a mask releases."""
+    kinds: dict[str, Any] = {name: schema[name].kind for name in masked_columns(combination, schema)}
+    return schema.read_as({name: combination.operation.reading(kind) for name, kind in kinds.items()})
+
+
+def constrained_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
+    """The sensitive columns that a part of the mask has a constraint on."""
+    if combination.constraint is None:
+        return ()
+    if not schema.sensitive:
+        raise RecipeError("mask: diversity, closeness: need columns of role sensitive")
+    changed = [name for name in schema.sensitive if name in masked_columns(combination, schema)]
+    if changed:
+        raise RecipeError(f"mask: diversity, closeness: column {changed[0]!r} is sensitive, and the mask changes it")
+    return schema.sensitive
+
+
+def masked_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
+    """The columns that a mask changes."""
+    chosen = schema.select(combination.columns)
+    if schema.weight in chosen:
+        raise RecipeError(f"mask: columns: {schema.weight!r} is the weight and is not masked")
+    if not chosen:
+        raise RecipeError(
+            "mask: columns: no column is chosen",
+            hint='give at least one column role = "quasi", or name the mask\'s columns',
+        )
+    return chosen

@@ -31,8 +31,8 @@ from gpuanon.errors import GpuanonError
 from gpuanon.recipe import Recipe
 from gpuanon.running.clusters import cluster
 from gpuanon.running.outputs import work_path
-from gpuanon.running.pipeline import in_turn
 from gpuanon.running.protect import protect_in_parts
+from gpuanon.running.run import in_turn
 from gpuanon.running.workers import OnWorkers
 from gpuanon.tables.registry import make_registry, registry_recipe
 

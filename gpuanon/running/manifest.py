@@ -11,7 +11,7 @@ from typing import Any
 from gpuanon import __version__
 from gpuanon.masking.claims import Counted
 from gpuanon.recipe import Recipe
-from gpuanon.running.pipeline import Done
+from gpuanon.running.run import Done
 
 
 def describe(recipe: Recipe, backend: str, done: Done) -> dict[str, Any]:

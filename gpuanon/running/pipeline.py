@@ -8,29 +8,23 @@ the data, the recipe, the key and the cell size: never by parts, workers or the 
 from __future__ import annotations
 
 import hashlib
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any, Protocol
 
-import numpy as np
-
-from gpuanon.arrays import progress
-from gpuanon.arrays.backend import Backend
-from gpuanon.arrays.rng import Key
 from gpuanon.errors import GuaranteeError, InputError, RecipeError
-from gpuanon.masking.claims import Claim, Counted, Guarantee, no_promise
+from gpuanon.masking.claims import Counted
 from gpuanon.masking.contract import Summary
 from gpuanon.masking.mask import Mask, check_backend
 from gpuanon.masking.mask_columns import constrained_columns, masked_columns, needed_columns, released_schema
 from gpuanon.masking.methods.catalogue import AnyMask
-from gpuanon.numerics.cut_tree import grow, unite
 from gpuanon.recipe import Recipe
 from gpuanon.running import tasks
 from gpuanon.running.automatic import resolve
-from gpuanon.running.store import Part, Store, StoredPart
-from gpuanon.running.tasks import Cell, CellResult, Content, Placing
+from gpuanon.running.cells import Cell, Placing, cells_of, placing_of
+from gpuanon.running.run import Done, Run, Step
+from gpuanon.running.store import Part, StoredPart
+from gpuanon.running.tasks import CellResult, Content
 from gpuanon.running.warnings import identifying_columns, unused_hierarchies
 from gpuanon.tables.class_counts import HELD, ClassCounts, repeat_warnings, smallest_of
 from gpuanon.tables.rows import Rows
@@ -50,125 +44,6 @@ AUTOMATIC_ROWS = 100_000
 RELEASE_PART_ROWS = 500_000
 RELEASE_PART_VALUES = 10_000_000
 """A release part has about so many rows, fewer if they are wide."""
-
-
-class Workers(Protocol):
-    """Who does the tasks."""
-
-    def __call__(self, task: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        """Apply `task` to every item; results in the order of the items."""
-
-
-def in_turn(task: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """The simplest workers: this process, one task after the other."""
-    results = []
-    for number, item in enumerate(items, 1):
-        results.append(task(item))
-        if len(items) > 1:
-            progress.report(0.99 * number / len(items))
-    return results
-
-
-@dataclass(frozen=True)
-class Step:
-    """A mask that was applied.
-
-    mask   : as the recipe has it, automatic parameters chosen
-    fitted : to the table
-    result : what all cells report
-    stands : whether no later mask changes its columns
-    """
-
-    mask: AnyMask
-    fitted: Mask
-    result: CellResult
-    stands: bool
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """The claims that stand."""
-        return self.fitted.claims if self.stands else ()
-
-
-@dataclass(frozen=True)
-class Done:
-    """What a run leaves in its store.
-
-    schema   : of the input
-    rows     : of the input and of the release
-    added    : released rows that stand for no record
-    parts    : number of release parts
-    smallest : rows of the smallest class of whatever the claims and the headline speak of, as it lies in the store
-    quasi    : classes of all quasi-identifiers as they are released; None without any
-    warnings : what the steward should look at
-    """
-
-    schema: Schema
-    rows: tuple[int, int]
-    added: int
-    parts: int
-    steps: tuple[Step, ...]
-    smallest: Mapping[Counted, int]
-    quasi: Counted | None
-    warnings: tuple[str, ...] = ()
-
-    def on_file(self, found: Mapping[Counted, int]) -> dict[Counted, int]:
-        """The smallest classes of a file.
-
-        Persons are not in the file: they were counted in the store, on the values that the file holds.  The records
-        of the same classes were counted in both; fewer in the file, and the classes are not the same.
-        """
-        for classes in self.smallest:
-            if classes.unit == "person" and found[classes.of_records] < self.smallest[classes.of_records]:
-                raise GuaranteeError("the classes of the file are smaller than those that were checked")
-        return {classes: found.get(classes, count) for classes, count in self.smallest.items()}
-
-    def conclude(self, smallest: Mapping[Counted, int]) -> tuple[Guarantee, ...]:
-        """The guarantees that stand, judged by the smallest classes of a table or file; refuses by `GuaranteeError`."""
-        found: list[Guarantee] = []
-        for step in self.steps:
-            evidence = step.result.evidence[1:]
-            found += [claim.conclude(its, smallest) for claim, its in zip(step.claims, evidence, strict=True)]
-            if step.stands and not step.claims:
-                found.append(no_promise(step.fitted.columns))
-        return tuple(found)
-
-
-@dataclass(frozen=True)
-class Run:
-    """What all steps of a run share.
-
-    cell_rows : rows of a cell, about; None for one cell
-    log       : is given, after each stage, its speed and the bytes that it wrote
-    """
-
-    recipe: Recipe
-    key: Key
-    backend: Backend
-    store: Store
-    workers: Workers = in_turn
-    cell_rows: int | None = None
-    log: Callable[[str], None] = lambda text: None
-
-    def stage(
-        self, name: str, task: Callable[[Any], Any], items: Sequence[Any], written: Sequence[str] = ()
-    ) -> list[Any]:
-        """Do `task` for every item, each once however often the run is resumed; results in order.
-
-        written : names under which the tasks put rows, whose sizes are logged
-        """
-        began = time.perf_counter()
-        with progress.stage(name.split("-")[0]):
-            results = self.workers(partial(_once, self.store, name, task), list(enumerate(items)))
-        moved = self.store.size(written)
-        size = f", {moved / 1e6:,.1f} MB written" if moved else ""
-        self.log(f"{name}: {len(items)} tasks, {time.perf_counter() - began:.1f} s{size}")
-        return results
-
-
-def _once(store: Store, name: str, task: Callable[[Any], Any], item: tuple[int, Any]) -> Any:
-    """One task of a stage, unless it is done."""
-    return store.once(f"{name}-{item[0]:05d}", partial(task, item[1]))
 
 
 def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table | None = None) -> Done:
@@ -202,6 +77,13 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
     assemble = partial(tasks.assemble, store=run.store, names=names, key=run.key, salt=state.salt, pseudonym=pseudonym)
     _check_rows(state.rows, sum(run.stage("assemble", assemble, range(state.release_parts))))
     run.store.forget(names)
+    return _concluded(run, schema, rows, state, steps, warnings)
+
+
+def _concluded(
+    run: Run, schema: Schema, rows: int, state: _State, steps: list[Step], warnings: tuple[str, ...]
+) -> Done:
+    """Count the classes of the release as it lies in the store, judge the claims by them, and look for warnings."""
     added = sum(int((run.store.origin(at) < 0).sum()) for at in range(state.release_parts))
     names = tuple(name for column in state.schema.quasi for name in state.schema[column].released_names)
     quasi = Counted(names, unit=schema.unit) if names else None
@@ -212,16 +94,8 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
     unmasked = [column.name for column in state.schema.columns if column.name not in changed]
     warnings += unused_hierarchies(run.recipe, schema.without(schema.identifiers))
     warnings += identifying_columns(run.store.released(0, unmasked), unmasked) if unmasked else ()
-    done = Done(
-        schema,
-        (rows, state.rows),
-        added,
-        state.release_parts,
-        tuple(steps),
-        _smallest_classes(run, state, tuple(counted)),
-        quasi,
-        warnings,
-    )
+    smallest = _smallest_classes(run, state, tuple(counted))
+    done = Done(schema, (rows, state.rows), added, state.release_parts, tuple(steps), smallest, quasi, warnings)
     done.conclude(done.smallest)
     return done
 
@@ -275,7 +149,7 @@ def _step(run: Run, number: int, state: _State, schema: Schema, reference: Table
     _check_rows(state.rows, sum(rows for count in counts for rows in count.values()))
     if number:
         run.store.forget(part.name for part in state.parts if isinstance(part, StoredPart))
-    cells = _cells(counts, placing.count, run.cell_rows, fitted)
+    cells = cells_of(counts, placing.count, run.cell_rows, fitted)
     salt = state.salt or _salt(run.recipe, [content for _, content in placed], len(cells))
     last = number == len(run.recipe.mask) - 1
     release_parts = _release_parts(run, state) if last else 1
@@ -331,48 +205,7 @@ def _planned(
         stream, nulls = f"mask.{number}", run.recipe.nulls
         mask = resolve(alternatives, sample, state.schema, nulls, reference, run.key, stream, run.backend)
     fitted = Mask.fit(mask.combination(), summary, state.schema, run.recipe.nulls)
-    return mask, fitted, _placing(fitted, count, sample)
-
-
-def _placing(fitted: Mask, count: int, sample: Rows | None) -> Placing:
-    """How rows are placed, by what the groups declare."""
-    if fitted.placement == "together":
-        return Placing(False, None, 1)
-    if fitted.placement != "near" or count == 1:
-        return Placing(fitted.placement == "class", None, count, fitted.placement == "person")
-    assert sample is not None
-    return Placing(False, grow(fitted.points(sample), min(count, len(sample))), count)
-
-
-def _cells(counts: list[dict[int, int]], places: int, cell_rows: int | None, fitted: Mask) -> list[Cell]:
-    """Places to be masked together: neighbours, until there are half the rows of a cell, and many groups.
-
-    Where many rows are equal no cut divides them: what is larger than two cells is divided at random, if groups may be.
-    """
-    if places == 1 or cell_rows is None:
-        return (
-            [Cell((0,))]
-            if fitted.placement in ("class", "person", "together") or cell_rows is None
-            else _shares([0], sum(sum(count.values()) for count in counts), cell_rows, fitted)
-        )
-    total = np.zeros(places, dtype=np.int64)
-    for count in counts:
-        for place, rows in count.items():
-            total[place] += rows
-    numbers = unite(total, max(cell_rows // 2, 8 * (fitted.combination.k or 1)))
-    found: list[Cell] = []
-    for number in range(int(numbers.max()) + 1):
-        united = np.flatnonzero(numbers == number)
-        found += _shares(united.tolist(), int(total[united].sum()), cell_rows, fitted)
-    return found
-
-
-def _shares(places: list[int], rows: int, cell_rows: int, fitted: Mask) -> list[Cell]:
-    """These places as one cell, or divided at random when there are too many rows."""
-    size = max(cell_rows, 16 * (fitted.combination.k or 1))
-    divisible = fitted.placement in ("near", "random") and rows > 2 * size
-    shares = rows // size if divisible else 1
-    return [Cell(tuple(places), (at, shares)) for at in range(shares)]
+    return mask, fitted, placing_of(fitted, count, sample)
 
 
 def _learned(run: Run, number: int, names: tuple[str, ...], cells: list[Cell], fitted: Mask) -> Summary | None:

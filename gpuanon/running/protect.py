@@ -26,8 +26,9 @@ from gpuanon.recipe import Recipe
 from gpuanon.running.limits import check_limits
 from gpuanon.running.manifest import describe
 from gpuanon.running.outputs import check_outputs, recipe_inputs, work_path
-from gpuanon.running.pipeline import CELL_ROWS, Done, Run, Workers, in_turn, protect_parts
+from gpuanon.running.pipeline import CELL_ROWS, protect_parts
 from gpuanon.running.release import Release, write_release
+from gpuanon.running.run import Done, Run, Workers, in_turn
 from gpuanon.running.sources import head_of, in_parquet, parquet_parts
 from gpuanon.running.store import FolderStore, MemoryPart, MemoryStore
 from gpuanon.running.workspace import Workspace, check_not_running, left_behind

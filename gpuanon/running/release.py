@@ -15,7 +15,7 @@ from gpuanon.errors import ParameterError
 from gpuanon.running.digest import ALGORITHM, digest_of
 from gpuanon.running.manifest import conclude
 from gpuanon.running.outputs import Guard, manifest_path
-from gpuanon.running.pipeline import Done
+from gpuanon.running.run import Done
 from gpuanon.tables.dictionaries import common_levels, with_levels
 from gpuanon.tables.files import io
 from gpuanon.tables.files.classes import smallest_classes

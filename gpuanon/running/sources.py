@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuanon.errors import InputError
-from gpuanon.running.pipeline import Workers
+from gpuanon.running.run import Workers
 from gpuanon.running.store import PERSON, RECORD, FilePart, Store
 from gpuanon.tables.files import io
 from gpuanon.tables.files.reading import parquet_files

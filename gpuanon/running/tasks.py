@@ -13,7 +13,7 @@ record comes from.  A task's result depends on the data, the recipe, the key and
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +26,7 @@ from gpuanon.masking.claims import Counted
 from gpuanon.masking.contract import Summary
 from gpuanon.masking.evidence import Evidence
 from gpuanon.masking.mask import Mask
-from gpuanon.numerics.cut_tree import CutTree
+from gpuanon.running.cells import Cell, Placing
 from gpuanon.running.store import Part, Store
 from gpuanon.tables.class_counts import ClassCounts, Counts, PersonCounts, count_classes, row_bits
 from gpuanon.tables.native import text_series
@@ -37,54 +37,6 @@ from gpuanon.tables.summaries import Summary as TableSummary
 Host = np.ndarray[Any, Any]
 Content = tuple[int, int]
 """A sum over rows that tells whether two tables hold the same rows."""
-
-
-@dataclass(frozen=True)
-class Placing:
-    """Which cell a row goes to: a place in space, its class, or a random one.
-
-    tree      : cuts of the encoded space; None for the others
-    count     : number of cells
-    by_person : a random one is that of the row's person
-    """
-
-    by_class: bool
-    tree: CutTree | None
-    count: int
-    by_person: bool = False
-
-    def cells(self, mask: Mask, rows: Rows, key: Key, stream: str) -> Host:
-        """(n,) cell of each row."""
-        if self.count == 1:
-            return np.zeros(len(rows), dtype=np.int64)
-        if self.tree is not None:
-            return np.asarray(self.tree.assign(mask.points(rows)))
-        if self.by_class:
-            return (row_bits(rows.table, mask.columns)[:, 0] % np.uint64(self.count)).astype(np.int64)
-        who = rows.persons if self.by_person and rows.persons is not None else rows.records
-        return np.asarray(key.draws(who, f"{stream}/cell").uniform()[:, 0] * self.count).astype(np.int64)
-
-
-@dataclass(frozen=True)
-class Cell:
-    """Rows that one task masks: those of some places, or a random share of them.
-
-    places : numbers that `Placing` gave
-    share  : number of the share, and how many there are
-    """
-
-    places: tuple[int, ...]
-    share: tuple[int, int] = (0, 1)
-
-    def collect(self, store: Store, names: Sequence[str], key: Key, stream: str) -> Rows:
-        """Its rows, in the order of their numbers."""
-        at, shares = self.share
-
-        def ours(records: Host) -> Host:
-            drawn = key.draws(records, f"{stream}/share").uniform()[:, 0]
-            return np.asarray((drawn * shares).astype(np.int64) == at)
-
-        return store.get(names, self.places, ours if shares > 1 else None).sorted()
 
 
 @dataclass(frozen=True)

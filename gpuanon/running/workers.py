@@ -23,8 +23,9 @@ from gpuanon.arrays.rng import as_key
 from gpuanon.errors import BackendError, ParameterError
 from gpuanon.recipe import Recipe
 from gpuanon.running.clusters import cluster
-from gpuanon.running.pipeline import CELL_ROWS, Workers, in_turn
+from gpuanon.running.pipeline import CELL_ROWS
 from gpuanon.running.protect import ClusterKind, InParts, protect_in_parts
+from gpuanon.running.run import Workers, in_turn
 from gpuanon.tables.files.places import PARTIAL, open_locked
 
 if TYPE_CHECKING:

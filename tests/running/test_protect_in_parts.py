@@ -13,10 +13,11 @@ import pytest
 import gpuanon
 from gpuanon.errors import GpuanonError, GuaranteeError, InputError, OutputError
 from gpuanon.numerics.cut_tree import grow
-from gpuanon.running.pipeline import in_turn
+from gpuanon.running.cells import Placing
 from gpuanon.running.protect import work_path
+from gpuanon.running.run import in_turn
 from gpuanon.running.sources import parquet_parts
-from gpuanon.running.tasks import CellResult, Placing
+from gpuanon.running.tasks import CellResult
 from gpuanon.running.workspace import Workspace
 from gpuanon.tables.files import io
 from tests.support.every import MASKS, QUASI, recipe, registry

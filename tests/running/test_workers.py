@@ -23,8 +23,8 @@ from gpuanon.arrays.rng import Key
 from gpuanon.errors import BackendError, GpuanonError, InputError, OutputError
 from gpuanon.recipe import Recipe
 from gpuanon.running import workers as on_dask
-from gpuanon.running.pipeline import in_turn
 from gpuanon.running.protect import protect_in_parts, work_path
+from gpuanon.running.run import in_turn
 from tests.support.every import recipe, registry
 
 pytestmark = [

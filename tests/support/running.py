@@ -14,8 +14,8 @@ from gpuanon.arrays.rng import Key
 from gpuanon.masking.mask import Mask
 from gpuanon.masking.mask_columns import needed_columns
 from gpuanon.recipe import Recipe
-from gpuanon.running.pipeline import in_turn
 from gpuanon.running.protect import protect_in_parts
+from gpuanon.running.run import in_turn
 from gpuanon.tables.class_counts import count_classes
 from gpuanon.tables.rows import Rows
 from gpuanon.tables.schema import Schema

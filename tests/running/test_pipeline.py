@@ -274,3 +274,45 @@ def test_release_parts_hold_rows_of_every_cell(tmp_path, monkeypatch):
     ends = np.cumsum([pq.read_metadata(file).num_rows for file in files])
     spans = [np.ptp(part) for part in np.split(link, ends[:-1])]
     assert min(spans) > 500
+
+
+def test_columns_that_are_not_named_are_refused_dropped_or_kept_as_the_recipe_says():
+    table = registry(60)
+    rules = recipe("permute")
+    with pytest.raises(RecipeError, match=r"'region'.*not named in the recipe"):
+        gpuanon.protect(table, rules | {"others": "refuse"}, rng=KEY, backend="numpy")
+    dropped = gpuanon.protect(table, rules | {"others": "drop"}, rng=KEY, backend="numpy").data
+    assert set(dropped.column_names) == set(rules["columns"]) - {"person_id"}
+    kept = gpuanon.protect(table, rules | {"others": "keep"}, rng=KEY, backend="numpy").data
+    assert set(kept.column_names) == set(table.column_names) - {"person_id"}
+
+
+def test_a_quasi_identifier_that_no_mask_changes_is_refused_unless_it_is_kept_on_purpose():
+    rules = recipe({"method": "microaggregation", "k": 4, "columns": ["age", "sex"]})
+    bare = {
+        name: {key: value for key, value in spec.items() if key != "keep"} for name, spec in rules["columns"].items()
+    }
+    with pytest.raises(RecipeError, match=r"columns.income: a quasi-identifier that no mask changes"):
+        gpuanon.protect(registry(60), rules | {"columns": bare}, rng=KEY, backend="numpy")
+    quasi = gpuanon.protect(registry(60), rules, rng=KEY, backend="numpy").manifest["quasi"]
+    assert quasi["kept"] == ["education", "income", "smoker", "admission"]
+    assert quasi["smallest_class"] == 1
+
+
+def test_columns_that_tell_most_rows_apart_are_warned_of():
+    warnings = gpuanon.protect(registry(300), recipe("permute"), rng=KEY, backend="numpy").manifest["warnings"]
+    assert any("'cholesterol'" in warning and "released unmasked" in warning for warning in warnings)
+    assert not any("'diagnosis' is released" in warning for warning in warnings)
+
+
+def test_a_hierarchy_that_no_mask_uses_is_pointed_out():
+    unused = gpuanon.protect(registry(60), recipe("permute"), rng=KEY, backend="numpy").manifest["warnings"]
+    used = gpuanon.protect(registry(60), recipe("recode"), rng=KEY, backend="numpy").manifest["warnings"]
+    assert any("'age': no mask uses its hierarchy" in warning for warning in unused)
+    assert not any("hierarchy" in warning for warning in used)
+
+
+@pytest.mark.parametrize("limit", [float("nan"), float("inf"), "0.1", True])
+def test_a_limit_that_is_no_number_is_refused(limit):
+    with pytest.raises(RecipeError, match="limits.uniqueness"):
+        gpuanon.protect(registry(60), recipe("permute", limits={"uniqueness": limit}), rng=KEY, backend="numpy")

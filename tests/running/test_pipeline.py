@@ -289,9 +289,7 @@ def test_columns_that_are_not_named_are_refused_dropped_or_kept_as_the_recipe_sa
 
 def test_a_quasi_identifier_that_no_mask_changes_is_refused_unless_it_is_kept_on_purpose():
     rules = recipe({"method": "microaggregation", "k": 4, "columns": ["age", "sex"]})
-    bare = {
-        name: {key: value for key, value in spec.items() if key != "keep"} for name, spec in rules["columns"].items()
-    }
+    bare = {name: {**spec, "keep": False} for name, spec in rules["columns"].items()}
     with pytest.raises(RecipeError, match=r"columns.income: a quasi-identifier that no mask changes"):
         gpuanon.protect(registry(60), rules | {"columns": bare}, rng=KEY, backend="numpy")
     quasi = gpuanon.protect(registry(60), rules, rng=KEY, backend="numpy").manifest["quasi"]

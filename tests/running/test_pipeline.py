@@ -312,5 +312,5 @@ def test_a_hierarchy_that_no_mask_uses_is_pointed_out():
 
 @pytest.mark.parametrize("limit", [float("nan"), float("inf"), "0.1", True])
 def test_a_limit_that_is_no_number_is_refused(limit):
-    with pytest.raises(RecipeError, match="limits.uniqueness"):
+    with pytest.raises(RecipeError, match=r"limits\.uniqueness"):
         gpuanon.protect(registry(60), recipe("permute", limits={"uniqueness": limit}), rng=KEY, backend="numpy")

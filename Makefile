@@ -2,12 +2,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types bench fuzz hpc clean
+.PHONY: demo test test-slow lint types bench fuzz hpc clean
 demo: .venv/installed
 	$(BIN)/gpuanon demo
 
 test: .venv/installed-test
-	$(BIN)/python -m pytest -n 2 --dist worksteal -q
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow"
+
+# Real clusters, kills, statistical confirmations, every method in every way, most random cases.
+test-slow: .venv/installed-test
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m slow
 
 lint: .venv/installed-test
 	$(BIN)/ruff check .

@@ -338,6 +338,7 @@ def test_a_masked_column_has_no_negative_zeros():
     assert not np.signbit(released["x"].to_numpy()).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", MASKS)
 def test_no_mask_releases_a_negative_zero_that_was_not_there(mask):
     rng = np.random.default_rng(3)

@@ -34,6 +34,10 @@ from tests.support.running import (
 )
 
 every_mask = pytest.mark.parametrize("mask", MASKS)
+QUICK = ("microaggregation", "gaussian", "svd-swap", "suppress", "synthetic-rows", "mondrian interval", "copula")
+some_masks_are_slow = pytest.mark.parametrize(
+    "mask", [mask if mask in QUICK else pytest.param(mask, marks=pytest.mark.slow) for mask in MASKS]
+)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +64,7 @@ def test_one_cell_is_the_release_in_memory(tmp_path, mask, in_memory):
     assert manifest["quasi"] == expected.manifest["quasi"]
 
 
-@every_mask
+@some_masks_are_slow
 def test_neither_workers_nor_their_order_change_a_release(tmp_path, mask):
     table = registry(300)
     expected, link, manifest = in_parts(tmp_path, table, mask, name="alone", cell_rows=100)
@@ -75,7 +79,7 @@ def test_neither_workers_nor_their_order_change_a_release(tmp_path, mask):
         assert its_manifest["mask"] == manifest["mask"]
 
 
-@every_mask
+@some_masks_are_slow
 def test_a_run_that_is_interrupted_at_every_task_comes_to_the_same_end(tmp_path, mask, monkeypatch):
     table = registry(240)
     expected, link, _ = in_parts(tmp_path, table, mask, name="whole", parts=2, cell_rows=120)
@@ -106,6 +110,7 @@ def test_a_run_that_is_interrupted_at_every_task_comes_to_the_same_end(tmp_path,
     assert np.array_equal(read_link(tmp_path / "broken.csv"), link)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", ["gaussian", "synthetic-rows", "copula"])
 def test_a_run_that_is_interrupted_at_any_task_and_resumed_is_the_same_run(tmp_path, mask):
     table = registry(400)
@@ -121,7 +126,7 @@ def test_a_run_that_is_interrupted_at_any_task_and_resumed_is_the_same_run(tmp_p
         assert np.array_equal(read_link(linked), link)
 
 
-@every_mask
+@some_masks_are_slow
 def test_the_link_leads_to_the_original_rows(tmp_path, mask):
     table = registry(600)
     released, link, manifest = in_parts(tmp_path, table, mask, cell_rows=150)

@@ -268,12 +268,13 @@ def test_an_identifier_that_repeats_is_pointed_out(tmp_path):
     table = families()
     columns = COLUMNS | {"mother": {"role": "identifier"}}
     given = rules(DRAWN["permute"], columns=columns)
-    (warning,) = gpuanon.protect(table, given, rng=SECRET).manifest["warnings"]
-    assert "'mother'" in warning
+    warnings = gpuanon.protect(table, given, rng=SECRET).manifest["warnings"]
+    (warning,) = [text for text in warnings if "'mother'" in text]
     assert 'role = "person"' in warning
     _, _, manifest = in_parts(tmp_path, table, given)
-    assert manifest["warnings"] == [warning]
-    assert gpuanon.protect(table, rules(DRAWN["permute"]), rng=SECRET).manifest["warnings"] == []
+    assert warning in manifest["warnings"]
+    as_person = gpuanon.protect(table, rules(DRAWN["permute"]), rng=SECRET).manifest["warnings"]
+    assert not any("'mother'" in text for text in as_person)
     (tmp_path / "recipe.json").write_text(json.dumps(given))
     pq.write_table(table, tmp_path / "table.parquet")
     lines = check_recipe(tmp_path / "recipe.json", tmp_path / "table.parquet")

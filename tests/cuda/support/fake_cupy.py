@@ -80,8 +80,10 @@ def fake_cupy(*, races: bool = False, traffic: bool = False, limit: int = 20_000
 
     fresh = fake_device.Hardware(watch=Watch(races, traffic, limit), **hardware)
     fake_device.hardware.launches.clear()
+    kernels._kernel.cache_clear()  # a kernel keeps the shared memory that was asked for
+    fake_device.hardware.shared_memory.clear()
     for field in dataclasses.fields(fresh):
-        if field.name != "launches":  # the list that `cp.launches` names stays the same
+        if field.name not in ("launches", "shared_memory"):  # lists that tests hold stay the same
             setattr(fake_device.hardware, field.name, getattr(fresh, field.name))
     transfers.clear()
     kernels._limits.cache_clear()

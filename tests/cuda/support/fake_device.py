@@ -34,7 +34,9 @@ class Hardware:
     total_memory: int = 40 << 30
     watch: Watch = field(default_factory=lambda: Watch(races=False))
     schedule: int | None = None  # None: the interpreter; else the host program with this schedule of threads
+    execute: bool = True  # False: launches are checked and recorded, and nothing is computed
     launches: list[tuple[str, Launch]] = field(default_factory=list)
+    shared_memory: list[tuple[str, int, int]] = field(default_factory=list)  # kernel, dynamic and static bytes
 
 
 hardware = Hardware()
@@ -129,7 +131,17 @@ class RawKernel:
     def __init__(self, name: str, kernel: Any, code: str, options: tuple[str, ...]) -> None:
         self.name, self._kernel, self._code = name, kernel, code
         self._macros = dict(option[2:].split("=") for option in options if option.startswith("-D"))
-        self.max_dynamic_shared_size_bytes = DEFAULT_SHARED
+        self._dynamic = hardware.shared_per_block - self.shared_size_bytes  # as the driver sets it at first
+
+    @property
+    def max_dynamic_shared_size_bytes(self) -> int:
+        return self._dynamic
+
+    @max_dynamic_shared_size_bytes.setter
+    def max_dynamic_shared_size_bytes(self, size: int) -> None:
+        if size + self.shared_size_bytes > hardware.shared_per_block_optin:
+            raise BadLaunch(f"{self.name}: CUDA_ERROR_INVALID_VALUE: {size} + {self.shared_size_bytes} bytes")
+        self._dynamic = size
 
     max_threads_per_block = property(lambda self: self._kernel.max_threads)
     shared_size_bytes = property(lambda self: self._kernel.shared_bytes)
@@ -149,11 +161,15 @@ class RawKernel:
     ) -> None:
         if other:
             raise TypeError(f"{self.name}: unexpected arguments {sorted(other)}")
-        if shared_mem > self.max_dynamic_shared_size_bytes:
-            raise BadLaunch(f"{self.name}: {shared_mem} bytes of dynamic shared memory without asking for them")
-        if shared_mem + self.shared_size_bytes > hardware.shared_per_block_optin:
-            raise BadLaunch(f"{self.name}: {shared_mem} bytes of shared memory, more than the device has")
+        if shared_mem > self._dynamic:
+            raise BadLaunch(
+                f"{self.name}: CUDA_ERROR_INVALID_VALUE: {shared_mem} bytes of dynamic shared memory besides "
+                f"{self.shared_size_bytes} static ones without asking for them"
+            )
+        hardware.shared_memory.append((self.name, shared_mem, self.shared_size_bytes))
         given = [self._argument(number, value) for number, value in enumerate(args)]
+        if not hardware.execute:
+            return
         if hardware.schedule is None:
             done = launch(self._kernel, tuple(grid), tuple(block), given, shared_mem, hardware.watch)
             hardware.launches.append((self.name, done))

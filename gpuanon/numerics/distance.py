@@ -161,7 +161,7 @@ def row_sums(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> Array:
     xp = namespace(X)
     out = xp.empty(len(X), dtype=np.float64)
     count = -(-len(Y) // _SUM_RUN)
-    for rows in pieces(len(X), 8 * max(1, count)):
+    for rows in pieces(len(X), 8 * (count + 1)):  # the sums of the runs, and their sum
         sums = xp.empty((count, rows.stop - rows.start), dtype=np.float64)
         _launch("row_sums", X[rows], Y, metric, sums, rows=sums.shape[1], over=len(Y), run=_SUM_RUN)
         out[rows] = sums.sum(axis=0)
@@ -234,12 +234,17 @@ def _weights(X: Array, metric: Metric) -> Array | None:
 
 @functools.lru_cache(maxsize=64)
 def _device_weights(xp: ModuleType, device: int, metric: Metric, d: int, dtype: np.dtype[Any]) -> Array:
-    """(d,) weights on the device; Gower's sum to 1, and those of categorical columns are negative."""
+    """(d,) weights on the device; Gower's sum to 1, and those of categorical columns are negative.
+
+    They are kept for later calls, which may be on other streams, so the upload is waited for.
+    """
     weights = np.ones(d) if metric.weights is None else np.asarray(metric.weights, dtype=np.float64)
     if metric.kind == "gower":
         weights = weights / weights.sum() if weights.sum() else weights
         weights = np.where(np.zeros(d, bool) if metric.categorical is None else metric.categorical, -weights, weights)
-    return xp.asarray(weights.astype(dtype))
+    uploaded = xp.asarray(weights.astype(dtype))
+    xp.cuda.get_current_stream().synchronize()
+    return uploaded
 
 
 def _run_length(rows: int, over: int, each: int = _ROWS) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tests.cuda.support.fake_array import Host, call, ndarray, poisoned, rewrap, transfers, unwrap, wrap
+from tests.cuda.support.fake_memory import memory
 from tests.cuda.support.real_cupy import cupy as real
 from tests.cuda.support.signatures import check_call
 
@@ -87,6 +88,7 @@ class Ufunc:
         self._only("at", "add", "maximum", "minimum")
         if array.dtype.kind == "f" and self.name.endswith(".add"):
             raise TypeError(f"{self.name}.at on floating-point numbers uses atomics: not repeatable to the bit")
+        memory.note(array._host, writes=True)
         self._host.at(unwrap(array), unwrap(indices), unwrap(b))
 
     def _only(self, method: str, *names: str) -> None:
@@ -95,8 +97,16 @@ class Ufunc:
             raise NotImplementedError(f"`{self.name}.{method}` is not supported yet")
 
 
+_WAITS = {"flatnonzero": 1, "nonzero": 1, "argwhere": 1, "unique": 1, "bincount": 2}
+"""How often CuPy copies a size to the host inside these functions (``_sorting/search.py``, ``_statistics``)."""
+
+
 def check_restrictions(name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-    """Arguments that CuPy refuses although its signature has them."""
+    """Arguments that CuPy refuses although its signature has them; what it waits for, and its working memory."""
+    for _ in range(_WAITS.get(name, 0)):
+        memory.wait(f"{name}()")
+    if name in ("sort", "argsort", "lexsort", "unique") and isinstance(args[0], ndarray):
+        memory.workspace(args[0].nbytes + 8 * args[0].size)  # keys and places are double-buffered
     if name in ("sort", "argsort"):
         kind = keywords.get("kind", args[2] if len(args) > 2 else None)
         if kind not in (None, "stable"):
@@ -118,6 +128,7 @@ def _upload(value: Any, dtype: Any, how: str, order: Any = None) -> ndarray:
         return wrap(np.array(unwrap(value), dtype=dtype))
     host = np.array(value, dtype=dtype, order=order if order in ("C", "F") else "C")
     transfers.note("up", host.nbytes, how)
+    memory.stage(host.nbytes)
     return wrap(host)
 
 
@@ -172,6 +183,7 @@ def empty_like(prototype: Any, dtype: Any = None, order: str = "K", subok: Any =
 
 
 def flatnonzero(a: ndarray) -> ndarray:
+    memory.wait("flatnonzero()")
     return rewrap(np.flatnonzero(unwrap(a)))
 
 

@@ -87,7 +87,9 @@ def conditional_cdfs(
     Cost : O(samples · components · d²) per block; memory O(n d) and a few tiles.
     """
     if on_device(x):
-        return _conditional_cdfs_cuda(x, sample_starts, means, whitening, log_weights, component_starts)
+        from gpuanon.numerics.rosenblatt_device import conditional_cdfs_cuda
+
+        return conditional_cdfs_cuda(x, sample_starts, means, whitening, log_weights, component_starts)
     return _conditional_cdfs_numpy(x, sample_starts, means, whitening, log_weights, component_starts)
 
 
@@ -205,37 +207,6 @@ def _tile_in_logs(samples: Floats, forms: Floats, log_scales: Floats, log_weight
         posterior = np.exp(log_posterior - log_posterior.max(axis=1, keepdims=True))
         u[:, j] = np.einsum("mc,mc->m", posterior, ndtr(z)) / posterior.sum(axis=1)
         log_posterior += log_scales[:, j] - 0.5 * z * z
-    return u
-
-
-def _conditional_cdfs_cuda(
-    x: Array, sample_starts: Array, means: Array, whitening: Array, log_weights: Array, component_starts: Array
-) -> Array:
-    """The same by the kernel in ``kernels/rosenblatt.cu``: one thread per sample, sums in float64."""
-    from gpuanon.arrays.kernels import launch, limits, pieces
-
-    xp = namespace(x)
-    n, d = x.shape
-    real = x.dtype
-    state = 4 * d * np.dtype(np.float64).itemsize  # bytes per thread
-    threads = next((count for count in (128, 64, 32) if count * state <= limits().shared), 0)
-    in_shared = threads > 0
-    threads = threads or 128
-    log_diagonal = xp.log(whitening.diagonal(axis1=1, axis2=2)).astype(real)
-    mixture = [xp.ascontiguousarray(array, dtype=real) for array in (means, whitening, log_diagonal, log_weights)]
-    u = xp.empty_like(x, order="C")
-    for at in pieces(n, 2 * d * real.itemsize + (0 if in_shared else state)):
-        rows = xp.clip(sample_starts, at.start, at.stop) - at.start
-        tiles = xp.zeros_like(sample_starts)
-        xp.cumsum(-(-(rows[1:] - rows[:-1]) // threads), out=tiles[1:])
-        columns, transformed = xp.ascontiguousarray(x[at].T), xp.empty((d, at.stop - at.start), dtype=real)
-        scratch = None if in_shared else xp.empty((4, *transformed.shape), dtype=np.float64)
-        arguments = (columns, rows, component_starts, tiles, len(rows) - 1, len(transformed[0]), d, *mixture, scratch)
-        # An upper bound of the number of tiles, which is known on the device only.
-        most = (at.stop - at.start) // threads + len(rows) - 1
-        shared = threads * state if in_shared else 0
-        launch("rosenblatt", "rosenblatt", *arguments, transformed, over=most, each=1, threads=threads, shared=shared)
-        u[at] = transformed.T
     return u
 
 

@@ -78,7 +78,7 @@ class Device:
 
     @property
     def mem_info(self) -> tuple[int, int]:
-        return memory.capacity - memory.held, hardware.total_memory
+        return memory.free(), hardware.total_memory
 
     @property
     def pci_bus_id(self) -> str:

@@ -7,6 +7,7 @@ powers of two and are kept.
 
 from __future__ import annotations
 
+import sys
 import weakref
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,8 @@ from tests.cuda.support.real_cupy import cupy as real
 
 Host = np.ndarray[Any, Any]
 UNIT = 512
+TINY = 1 << 16
+"""A smaller capacity is reported and not enforced: it tests how work is cut, and blocks of 512 bytes would swamp it."""
 
 
 @dataclass
@@ -47,6 +50,7 @@ class Memory:
     pinned_free: list[int] = field(default_factory=list)
     waits: list[str] = field(default_factory=list)
     blocks: dict[int, Block] = field(default_factory=dict)
+    slow_sorts: list[str] = field(default_factory=list)  # files with sorts that compare elements
     foreign: Any = None  # another allocator, such as RMM's, in place of the pool
 
     def reset(self, capacity: int, limit: int) -> None:
@@ -55,10 +59,17 @@ class Memory:
         self.pinned_free, self.foreign = [], None
         self.blocks.clear()
         self.waits.clear()
+        self.slow_sorts.clear()
 
     def most(self) -> int:
         """Bytes that arrays may use altogether."""
+        if self.capacity < TINY:
+            return sys.maxsize
         return min(self.capacity, self.limit) if self.limit and self.foreign is None else self.capacity
+
+    def free(self) -> int:
+        """What the driver reports as free."""
+        return self.capacity if self.capacity < TINY else self.capacity - self.held
 
     def workspace(self, size: int) -> None:
         """Memory that a library call needs beside its result."""
@@ -105,6 +116,14 @@ class Memory:
         fake_streams.settle()
 
 
+def caller() -> str:
+    """The file of this project that called CuPy."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and "/gpuanon/" not in frame.f_code.co_filename:
+        frame = frame.f_back
+    return frame.f_code.co_filename.rpartition("/")[2]
+
+
 memory = Memory()
 
 
@@ -115,7 +134,7 @@ class Pool:
         raise NotImplementedError("memory without an array")
 
     def free_bytes(self) -> int:
-        return 0 if memory.foreign is not None else memory.held - memory.used
+        return 0 if memory.foreign is not None or memory.capacity < TINY else memory.held - memory.used
 
     def used_bytes(self) -> int:
         return 0 if memory.foreign is not None else memory.used

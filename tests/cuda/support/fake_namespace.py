@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tests.cuda.support.fake_array import Host, call, ndarray, poisoned, rewrap, transfers, unwrap, wrap
-from tests.cuda.support.fake_memory import memory
+from tests.cuda.support.fake_memory import caller, memory
 from tests.cuda.support.real_cupy import cupy as real
 from tests.cuda.support.signatures import check_call
 
@@ -106,6 +106,8 @@ def check_restrictions(name: str, args: tuple[Any, ...], keywords: dict[str, Any
     for _ in range(_WAITS.get(name, 0)):
         memory.wait(f"{name}()")
     if name in ("sort", "argsort", "lexsort", "unique") and isinstance(args[0], ndarray):
+        if name != "unique" and args[0].ndim > 1:
+            memory.slow_sorts.append(caller())
         memory.workspace(args[0].nbytes + 8 * args[0].size)  # keys and places are double-buffered
     if name in ("sort", "argsort"):
         kind = keywords.get("kind", args[2] if len(args) > 2 else None)
@@ -115,6 +117,8 @@ def check_restrictions(name: str, args: tuple[Any, ...], keywords: dict[str, Any
         raise TypeError("cupy.lexsort wants its keys stacked in one array of at most two dimensions")
     elif name == "bincount" and (len(args) > 1 or keywords.get("weights") is not None):
         raise TypeError("cupy.bincount with weights uses floating-point atomics: not repeatable to the bit")
+    elif name == "svd" and args[0].ndim > 2 and len(args[0]) > 1 and max(args[0].shape[1:]) > 32:
+        raise TypeError("cupy.linalg.svd of many matrices of more than 32 columns is a loop in Python")
     elif name == "einsum" and any(isinstance(part, ndarray) and part.dtype.kind == "b" for part in args):
         raise TypeError("cupy.einsum of booleans")
 

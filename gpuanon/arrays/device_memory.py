@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 import itertools
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -37,7 +39,7 @@ def _free_in_rmm() -> int:
     rmm = sys.modules.get("rmm")
     resource = None if rmm is None else rmm.mr.get_current_device_resource()
     pool, counts = getattr(resource, "upstream_mr", None), getattr(resource, "allocation_counts", None)
-    if counts is None or not hasattr(pool, "pool_size"):
+    if counts is None or pool is None or not hasattr(pool, "pool_size"):
         return 0
     return max(0, int(pool.pool_size()) - int(counts.current_bytes))
 
@@ -77,6 +79,20 @@ def pieces_of_parts(
         used = int(ends[cuts[-1] - 1]) if cuts[-1] else 0
         cuts.append(int(np.searchsorted(ends, used + room, side="right")))
     return [slice(a, b) for a, b in itertools.pairwise(cuts)]
+
+
+@contextmanager
+def explain_out_of_memory() -> Iterator[None]:
+    """Raise CuPy's error for a full device as one that says what to do."""
+    try:
+        yield
+    except MemoryError as error:
+        if type(error).__name__ != "OutOfMemoryError":
+            raise
+        raise BackendError(
+            f"device memory: it is full ({error})",
+            hint="run in parts with fewer rows in memory (--memory), use a larger GPU, or --backend numpy",
+        ) from error
 
 
 def _room(budget: int | None) -> int:

@@ -96,7 +96,7 @@ def _timed_run(table: pa.Table, recipe: dict[str, Any], backend: Any) -> tuple[p
         last[0] = now
 
     with progress.listening(listen):
-        released = protect(table, recipe, rng=7, backend=backend)  # type: ignore[arg-type]
+        released = protect(table, recipe, rng=7, backend=backend)
     return released.data, {**stages, "all": time.perf_counter() - begin}
 
 

@@ -14,6 +14,7 @@ import pytest
 import gpuanon
 from gpuanon.errors import BackendError
 from gpuanon.recipe import Recipe
+from tests.cuda.fixtures import real_device
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.support.every import MASKS, recipe, registry
 from tests.support.running import in_parts
@@ -109,3 +110,14 @@ def test_what_runs_on_the_cpu_only_is_refused_before_anything_is_copied(name: st
             gpuanon.protect(registry(40), recipe(name), rng=7, backend="cupy")
         assert not cp.transfers.uploads
         assert not cp.transfers.downloads
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ON_THE_DEVICE)
+def test_every_method_runs_on_a_real_device(name: str) -> None:
+    real_device()
+    data: Any = registry(2000)
+    expected = gpuanon.protect(data, recipe(name), rng=7, backend="numpy")
+    found = gpuanon.protect(data, recipe(name), rng=7, backend="cupy")
+    assert_same_release(found.data, expected.data)
+    assert np.array_equal(found.link, expected.link)

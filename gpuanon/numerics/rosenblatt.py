@@ -228,17 +228,19 @@ def whiten(covariances: Array, jitter: float = 0.0) -> tuple[Array, Array]:
     L, W = xp.zeros_like(loaded), xp.zeros_like(loaded)
     # A pivot below this share of the largest variance is a rounding error.
     smallest = 64 * d * np.finfo(loaded.dtype).eps * xp.max(loaded.diagonal(axis1=1, axis2=2), axis=1)
+    regular = xp.ones(len(loaded), dtype=bool)  # looked at once, after the loop: each look waits for the device
     for j in range(d):
         pivot = loaded[:, j, j] - (L[:, j, :j] ** 2).sum(axis=1)
-        if bool((~(pivot > smallest)).any()):
-            raise ParameterError(
-                "alpha: the covariance of a group is singular (its records share a value or lie on a line)",
-                hint="give alpha a value above 0; 1/3 is usual for standardised columns",
-            )
-        L[:, j, j] = xp.sqrt(pivot)
+        regular &= pivot > smallest
+        L[:, j, j] = xp.sqrt(xp.where(regular, pivot, 1))
         W[:, j, j] = 1 / L[:, j, j]
         if j + 1 < d:
             below = loaded[:, j + 1 :, j] - (L[:, j + 1 :, :j] * L[:, j : j + 1, :j]).sum(axis=2)
             L[:, j + 1 :, j] = below * W[:, j, j, None]
         W[:, j, :j] = -(L[:, j, :j, None] * W[:, :j, :j]).sum(axis=1) * W[:, j, j, None]
+    if not bool(regular.all()):
+        raise ParameterError(
+            "alpha: the covariance of a group is singular (its records share a value or lie on a line)",
+            hint="give alpha a value above 0; 1/3 is usual for standardised columns",
+        )
     return L, W

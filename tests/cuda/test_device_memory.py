@@ -19,8 +19,7 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.errors import BackendError
 from gpuanon.numerics import rosenblatt_device
 from tests.cuda.support.fake_cupy import fake_cupy
-from tests.cuda.test_protect_on_the_device import ON_THE_DEVICE
-from tests.support.every import recipe, registry
+from tests.support.every import ON_THE_DEVICE, recipe, registry
 
 ROWS = 10_000
 MEMORY = (8 << 30) * ROWS // 10_000_000

@@ -13,10 +13,9 @@ import pytest
 
 import gpuanon
 from gpuanon.errors import BackendError
-from gpuanon.recipe import Recipe
 from tests.cuda.fixtures import real_device
 from tests.cuda.support.fake_cupy import fake_cupy
-from tests.support.every import MASKS, recipe, registry
+from tests.support.every import MASKS, ON_THE_CPU_ONLY, ON_THE_DEVICE, recipe, registry
 from tests.support.running import in_parts
 
 
@@ -39,9 +38,6 @@ def assert_same_release(found: pa.Table, expected: pa.Table) -> None:
             assert np.mean(a != b) <= 0.02
         else:
             assert ours.equals(theirs), name
-
-
-ON_THE_CPU_ONLY = {name for name in MASKS if Recipe.load(recipe(name)).mask[0].combination().groups.host_only}
 
 
 def rows_for(name: str) -> int:
@@ -67,8 +63,6 @@ TRANSFERS = {
     "mondrian interval": (7, 1),  # points and codes, and four tables of ancestors
     "copula": (5, 5),  # numbers and points to learn and again to sample, and the factor; sums, and the new points
 }
-
-ON_THE_DEVICE = [name for name in MASKS if name not in ON_THE_CPU_ONLY]
 
 
 @pytest.mark.usefixtures("brief_refinement")

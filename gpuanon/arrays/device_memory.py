@@ -91,7 +91,7 @@ def explain_out_of_memory() -> Iterator[None]:
             raise
         raise BackendError(
             f"device memory: it is full ({error})",
-            hint="run in parts with fewer rows in memory (--memory), use a larger GPU, or --backend numpy",
+            hint="run in parts with smaller cells, use a larger GPU, or --backend numpy",
         ) from error
 
 

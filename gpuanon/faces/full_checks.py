@@ -23,7 +23,7 @@ from gpuanon.numerics.svd import principal_axes
 
 ROWS = 1_000_000
 COLUMNS = (4, 5, 10)
-SANITIZER = "compute-sanitizer --tool memcheck python -m gpuanon doctor --full --rows 2000"
+SANITIZER = "compute-sanitizer --target-processes all --tool memcheck gpuanon doctor --full --rows 2000"
 """Checks every memory access of such a run; ``--tool racecheck`` and ``initcheck`` find races and unset memory."""
 
 _SAME_SHARE = 0.98  # of integers: a mean half way between two whole numbers may be rounded either way

@@ -1,7 +1,7 @@
-// RBF affinity inside the parts of a partition, not stored: S_ij = exp(−γ ‖x_i − x_j‖²), 0 on the diagonal.
+// RBF affinity inside the parts of a partition, not stored: S_ij = exp(-gamma ||x_i - x_j||^2), 0 on the diagonal.
 //
 // X and V are sorted by part.  A thread block owns up to ROWS rows of one part, from `tile_first` on, and loops over all
-// rows of that part, `tile_part`, whose rows are [starts[part], starts[part + 1]) and whose γ is gammas[part].
+// rows of that part, `tile_part`, whose rows are [starts[part], starts[part + 1]) and whose gamma is gammas[part].
 #include "products.cuh"
 
 struct Rbf {
@@ -13,7 +13,7 @@ struct Rbf {
     }
 };
 
-// Σ_j S_ij: each STEP is summed in `real`, the steps in double.
+// sum_j S_ij: each STEP is summed in `real`, the steps in double.
 struct Degree {
     Rbf map;
     double total;

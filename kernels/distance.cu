@@ -109,7 +109,7 @@ struct Store {
 };
 
 // Write the lists of the thread block row by row, so that consecutive threads write consecutive words.  A run shorter than
-// k leaves infinity and row −1 in the last places.
+// k leaves infinity and row -1 in the last places.
 __device__ __forceinline__ void write_lists(const real* values, const long long* rows, long long first, long long n,
                                             int k, long long offset, long long held, real* __restrict__ distance,
                                             long long* __restrict__ index)

@@ -1,4 +1,4 @@
-// Inverse empirical conditional distribution functions (Wei et al. 2018, eq. 7–9), one thread per record.
+// Inverse empirical conditional distribution functions (Wei et al. 2018, eq. 7-9), one thread per record.
 // The rows of a part are sorted lexicographically, so those that agree with the values found so far are a range
 // in which the next column ascends, and its quantile is a place in the range.
 // Memory accesses are binary searches at data-dependent places: the lanes of a warp coincide only in the first steps.
@@ -14,7 +14,7 @@ __device__ __forceinline__ double times(double a, double b) { return __dmul_rn(a
 __device__ __forceinline__ double times(double a, double b) { return a * b; }
 #endif
 
-// First place of low .. high − 1 at which the share of the range up to this place reaches u.
+// First place of low .. high - 1 at which the share of the range up to this place reaches u.
 __device__ __forceinline__ long long quantile_place(double u, long long low, long long high,
                                                     const long long* __restrict__ running) {
     long long place;
@@ -35,7 +35,7 @@ __device__ __forceinline__ long long quantile_place(double u, long long low, lon
     return place < low ? low : place >= high ? high - 1 : place;
 }
 
-// First place of low .. high − 1 whose value is at least (or, if AFTER, more than) v; high if there is none.
+// First place of low .. high - 1 whose value is at least (or, if AFTER, more than) v; high if there is none.
 template <bool AFTER>
 __device__ __forceinline__ long long first_place(const real* __restrict__ column, long long low, long long high, real v) {
     while (low < high) {
@@ -52,7 +52,7 @@ __device__ __forceinline__ long long first_place(const real* __restrict__ column
 // sorted  : (d, n) rows sorted by part, each part sorted lexicographically
 // parts   : (m) the part of each record;  starts : (parts + 1) offsets of the parts
 // running : (n + 1) running sum of the sorted rows' weights in whole units, below 2^53 in a part; null for equal weights
-// low, high : (m) the sorted rows that equal each record's new values are low .. high − 1
+// low, high : (m) the sorted rows that equal each record's new values are low .. high - 1
 extern "C" __global__ void __launch_bounds__(256)
 empirical_inverse(const double* __restrict__ u, const real* __restrict__ sorted, const long long* __restrict__ parts,
                   const long long* __restrict__ starts, const long long* __restrict__ running, long long m, int d,

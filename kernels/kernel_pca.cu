@@ -2,7 +2,7 @@
 // rows Y (m, d).  A thread block owns ROWS rows of X and COLUMNS components.
 #include "products.cuh"
 
-struct Power {  // (x·y + constant)^degree
+struct Power {  // (x*y + constant)^degree
     real constant;
     int degree;
     __device__ __forceinline__ real operator()(real dot, long long) const
@@ -16,7 +16,7 @@ struct Power {  // (x·y + constant)^degree
     }
 };
 
-struct Bell {  // exp(−γ ‖x − y‖²)
+struct Bell {  // exp(-gamma ||x - y||^2)
     real gamma;
     __device__ __forceinline__ real operator()(real distance, long long) const { return exp(-gamma * distance); }
 };

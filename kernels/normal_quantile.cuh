@@ -20,7 +20,7 @@ __device__ __forceinline__ double polynomial(double x, const double (&coefficien
     return value;
 }
 
-// −log p: p = m 2^k with √½ ≤ m < √2, and log m = 2 artanh((m − 1) / (m + 1)).
+// -log p: p = m 2^k with sqrt 1/2 <= m < sqrt 2, and log m = 2 artanh((m - 1) / (m + 1)).
 __device__ __forceinline__ double minus_log(double p)
 {
     const double artanh[] = {1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0};
@@ -32,7 +32,7 @@ __device__ __forceinline__ double minus_log(double p)
     return rounded_sum(rounded_product((double)k, -0.6931471805599453), -series);
 }
 
-// x > 0 with 1 − Φ(x) = p, for p < 0.075.
+// x > 0 with 1 - Phi(x) = p, for p < 0.075.
 __device__ __forceinline__ double upper_tail(double p)
 {
     const double near_over[] = {7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1,
@@ -56,7 +56,7 @@ __device__ __forceinline__ double upper_tail(double p)
     return polynomial(r, near_over) / polynomial(r, near_under);
 }
 
-// x with Φ(x) = p, for 0 < p < 1.
+// x with Phi(x) = p, for 0 < p < 1.
 __device__ __forceinline__ double normal_quantile(double p)
 {
     const double over[] = {2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4,

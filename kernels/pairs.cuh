@@ -29,7 +29,7 @@ __host__ __device__ constexpr int x_width(int threads) { return threads + (sizeo
 // ------------------------------------------------------------------------------------------------- formulas
 // column(k, d) reads the parameters of column k of d; add() adds the term of one column to a value.
 
-struct Euclidean {  // Σ (x − y)²
+struct Euclidean {  // sum (x - y)^2
     __device__ __forceinline__ real column(int, int) const { return real(1); }
     __device__ __forceinline__ real add(real value, real x, real y, real) const
     {
@@ -38,7 +38,7 @@ struct Euclidean {  // Σ (x − y)²
     }
 };
 
-struct Weighted {  // Σ w (x − y)²
+struct Weighted {  // sum w (x - y)^2
     const real* weights;
     __device__ __forceinline__ real column(int k, int d) const { return k < d ? weights[k] : real(0); }
     __device__ __forceinline__ real add(real value, real x, real y, real w) const
@@ -48,7 +48,7 @@ struct Weighted {  // Σ w (x − y)²
     }
 };
 
-struct Gower {  // Σ w |x − y|, and w [x ≠ y] for categorical columns, whose weight is passed as a negative number
+struct Gower {  // sum w |x - y|, and w [x != y] for categorical columns, whose weight is passed as a negative number
     const real* weights;
     __device__ __forceinline__ real column(int k, int d) const { return k < d ? weights[k] : real(0); }
     __device__ __forceinline__ real add(real value, real x, real y, real w) const
@@ -58,7 +58,7 @@ struct Gower {  // Σ w |x − y|, and w [x ≠ y] for categorical columns, whos
     }
 };
 
-struct Dot {  // Σ x y
+struct Dot {  // sum x y
     __device__ __forceinline__ real column(int, int) const { return real(1); }
     __device__ __forceinline__ real add(real value, real x, real y, real) const { return fma(x, y, value); }
 };

@@ -1,4 +1,4 @@
-// Σ_j f(x_i, y_j) v_j for several vectors v: the reduction of `sweep` for a matrix-free product with a kernel matrix.
+// sum_j f(x_i, y_j) v_j for several vectors v: the reduction of `sweep` for a matrix-free product with a kernel matrix.
 #include "pairs.cuh"
 
 constexpr int ROWS = 128;                            // rows of X per thread block
@@ -11,7 +11,7 @@ template <class Map>
 struct Product {
     const real* V;  // (rows of Y, q)
     int q, first;   // first vector of the thread block
-    real* vs;       // STEP × COLUMNS in shared memory
+    real* vs;       // STEP x COLUMNS in shared memory
     Map map;
     real sums[COLUMNS];
     double total[COLUMNS];

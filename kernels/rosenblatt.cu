@@ -1,8 +1,8 @@
 // Rosenblatt's transformation of samples of Gaussian mixtures, one mixture per part:
-//     u_j = F_j(x_j | x_<j) = Σ_l p(l | x_<j) Φ(z_lj),   p(l | x_<=j) ∝ p(l | x_<j) W_l,jj exp(−z_lj²/2),
-// where z_l = W_l (x − mean_l), W_l the inverse of the Cholesky factor of component l's covariance.
+//     u_j = F_j(x_j | x_<j) = sum_l p(l | x_<j) Phi(z_lj),   p(l | x_<=j) ~ p(l | x_<j) W_l,jj exp(-z_lj^2/2),
+// where z_l = W_l (x - mean_l), W_l the inverse of the Cholesky factor of component l's covariance.
 // One thread per sample, one thread block per tile of samples of one part.  Each component is visited once: a column keeps
-// the largest log-weight so far, the sum of the weights relative to it, and the weighted sum of Φ.
+// the largest log-weight so far, the sum of the weights relative to it, and the weighted sum of Phi.
 #ifndef REAL
 #define REAL float
 #endif
@@ -21,7 +21,7 @@ struct Mixture {
 
 // State of a thread per column, with a stride of `apart` words.
 struct State {
-    double *centred, *peak, *total, *below;  // x − mean; largest log-weight; Σ w / e^peak; Σ w Φ / e^peak
+    double *centred, *peak, *total, *below;  // x - mean; largest log-weight; sum w / e^peak; sum w Phi / e^peak
     long long apart;
 };
 
@@ -38,7 +38,7 @@ __device__ __forceinline__ long long part_of(long long tile, const long long* __
     return low;
 }
 
-// The normal distribution function.  Rounding z to float32 would give the tails a relative error of z² · 6e-8; the first
+// The normal distribution function.  Rounding z to float32 would give the tails a relative error of z^2 * 6e-8; the first
 // term of the Taylor series corrects it.
 __device__ __forceinline__ double normal_cdf(double z, double) { return normcdf(z); }
 __device__ __forceinline__ float normal_cdf(double z, float) {
@@ -49,7 +49,7 @@ __device__ __forceinline__ double power(double log_weight, double) { return exp(
 __device__ __forceinline__ float power(double log_weight, float) { return expf((float)log_weight); }
 
 // The term of one component for one sample.  Residuals and log-weights are float64 for any storage type: the exponentials
-// of the latter need the precision, and the cost is small beside Φ.
+// of the latter need the precision, and the cost is small beside Phi.
 __device__ __forceinline__ void visit(const real* x, long long n, int d, const Mixture& mixture, long long l,
                                       const State& state) {
     const real* mean = mixture.means + l * d;
@@ -73,16 +73,17 @@ __device__ __forceinline__ void visit(const real* x, long long n, int d, const M
 }
 
 __device__ __forceinline__ void transform(const real* x, long long n, int d, const Mixture& mixture, long long first,
-                                          long long end, double* fields, long long apart, real* u) {
+                                          long long end, double* fields, long long apart, bool fresh, bool done,
+                                          real* u) {
     const long long field = apart * d;
     const State state = {fields, fields + field, fields + 2 * field, fields + 3 * field, apart};
-    for (int j = 0; j < d; ++j) {
+    for (int j = 0; fresh && j < d; ++j) {
         state.peak[j * apart] = -1.0 / 0.0;
         state.total[j * apart] = 0.0;
         state.below[j * apart] = 0.0;
     }
     for (long long l = first; l < end; ++l) visit(x, n, d, mixture, l, state);
-    for (int j = 0; j < d; ++j) {
+    for (int j = 0; done && j < d; ++j) {
         const double share = state.below[j * apart] / state.total[j * apart];
         u[j * n] = (real)(share < 1.0 ? share : 1.0);  // rounding of the sums may exceed 1
     }
@@ -91,12 +92,16 @@ __device__ __forceinline__ void transform(const real* x, long long n, int d, con
 // x, u       : (d, n) samples and their transforms, sorted by part
 // rows       : (parts + 1) offsets of the parts' samples;  components : (parts + 1) of their components
 // tiles      : (parts + 1) offsets of the parts' tiles of blockDim.x samples
-// scratch    : (4, d, n) if shared memory is too small for 4 d blockDim.x numbers, else null
+// scratch    : (4, d, n) if shared memory is too small for 4 d blockDim.x numbers, or if the components are visited by
+//              several launches, which carry the state on; else null
+// from, most : the launch visits at most `most` components of each part, from the number `from` on
+// done       : whether it is the last launch, which writes u
 extern "C" __global__ void __launch_bounds__(128, 1)
 rosenblatt(const real* __restrict__ x, const long long* __restrict__ rows, const long long* __restrict__ components,
            const long long* __restrict__ tiles, long long parts, long long n, int d, const real* __restrict__ means,
            const real* __restrict__ whitening, const real* __restrict__ log_diagonal,
-           const real* __restrict__ log_weights, double* scratch, real* __restrict__ u) {
+           const real* __restrict__ log_weights, double* scratch, long long from, long long most, int done,
+           real* __restrict__ u) {
     DYN_SHARED(double, shared);
     const long long tile = blockIdx.x;
     if (tile >= tiles[parts]) return;  // the grid has an upper bound of the number of tiles
@@ -104,9 +109,10 @@ rosenblatt(const real* __restrict__ x, const long long* __restrict__ rows, const
     const long long sample = rows[part] + (tile - tiles[part]) * blockDim.x + threadIdx.x;
     if (sample >= rows[part + 1]) return;  // no barrier follows: a thread uses its own state only
     const Mixture mixture = {means, whitening, log_diagonal, log_weights};
-    const long long first = components[part], end = components[part + 1];
+    const long long first = components[part] + from, all = components[part + 1];
+    const long long end = all - first < most ? all : first + most;  // not above `first` if all were visited before
     if (scratch)
-        transform(x + sample, n, d, mixture, first, end, scratch + sample, n, u + sample);
+        transform(x + sample, n, d, mixture, first, end, scratch + sample, n, from == 0, done, u + sample);
     else
-        transform(x + sample, n, d, mixture, first, end, shared + threadIdx.x, blockDim.x, u + sample);
+        transform(x + sample, n, d, mixture, first, end, shared + threadIdx.x, blockDim.x, true, true, u + sample);
 }

@@ -1,6 +1,6 @@
 // Reductions over runs of rows (`stretch` in the code), repeatable to the bit: the run alone fixes the order of a sum.
 //
-// Rows order[bounds[s]] … order[bounds[s + 1] − 1] of X (n, d) are run s; without `order` the rows bounds[s] … themselves.
+// Rows order[bounds[s]] ... order[bounds[s + 1] - 1] of X (n, d) are run s; without `order`, rows bounds[s] ... themselves.
 // A warp owns a run.  Its lanes cover `lanes` columns and 32 / lanes rows; each loops down its column, and the lanes of a
 // column are reduced in ascending order at the end.
 #ifndef REAL
@@ -73,7 +73,7 @@ maxima(const real* __restrict__ X, const long long* __restrict__ order, const lo
     reduce<Most>(X, order, bounds, stretches, d, out);
 }
 
-// Σ (x − c)(x − c)ᵀ over each run, (stretches, d, d): one thread per entry, consecutive threads on a row.  The centre c of
+// sum (x - c)(x - c)^T over each run, (stretches, d, d): one thread per entry, consecutive threads on a row.  The centre c of
 // a run is row owner[stretch] of `centres`.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 products(const real* __restrict__ X, const long long* __restrict__ order, const long long* __restrict__ bounds,

@@ -20,6 +20,9 @@ from gpuanon.errors import BackendError, ParameterError
 Array: TypeAlias = Any
 """A NumPy or a CuPy array."""
 
+UPLOAD_BYTES = 1 << 28
+"""Of a table that are copied to a device at once."""
+
 BackendName = Literal["auto", "numpy", "cupy"]
 
 
@@ -57,8 +60,18 @@ class Backend:
         return np if self.name == "numpy" else importlib.import_module("cupy")
 
     def upload(self, array: np.ndarray[Any, Any]) -> Array:
-        """Copy a host array to the device of this backend (no copy for NumPy)."""
-        return self.xp.asarray(array)
+        """Copy a host array to the device of this backend (no copy for NumPy).
+
+        A large array is copied in slices: CuPy copies through pinned memory, of which it keeps the next power of two.
+        """
+        if self.name == "numpy" or array.nbytes <= UPLOAD_BYTES:
+            return self.xp.asarray(array)
+        array = np.ascontiguousarray(array)
+        out = self.xp.empty(array.shape, dtype=array.dtype)
+        rows = max(1, UPLOAD_BYTES * len(array) // array.nbytes)
+        for at in range(0, len(array), rows):
+            out[at : at + rows].set(array[at : at + rows])
+        return out
 
 
 def choose(name: BackendName = "auto") -> Backend:

@@ -1,9 +1,17 @@
-"""Free device memory, and work cut into pieces that fit it."""
+"""Free device memory, and work cut into pieces that fit it.
+
+CuPy allocates from its memory pool, which may have a limit (``CUPY_GPU_MEMORY_LIMIT``), or from another allocator that
+the caller has set, such as RMM.  RMM's own pool does not say how much of it is free, unless it is wrapped in
+``rmm.mr.StatisticsResourceAdaptor``; without that only what the driver reports as free is used.
+"""
 
 from __future__ import annotations
 
 import importlib
 import itertools
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,10 +23,25 @@ _SPARE = 0.8  # share of the free memory that pieces may use: allocations round 
 
 
 def free_bytes() -> int:
-    """Device memory that can be allocated: what the driver reports as free, and unused blocks of CuPy's pool."""
+    """Device memory that can be allocated: what the driver and the memory pool have free, within the pool's limit."""
     cupy = importlib.import_module("cupy")
-    free, _ = cupy.cuda.Device().mem_info
-    return int(free) + int(cupy.get_default_memory_pool().free_bytes())
+    free = int(cupy.cuda.Device().mem_info[0])
+    pool = cupy.get_default_memory_pool()
+    if cupy.cuda.get_allocator() != pool.malloc:
+        return free + _free_in_rmm()
+    limit = int(pool.get_limit())
+    available = free + int(pool.free_bytes())
+    return min(available, max(0, limit - int(pool.used_bytes()))) if limit else available
+
+
+def _free_in_rmm() -> int:
+    """Unused bytes of RMM's pool, where it keeps statistics; else 0."""
+    rmm = sys.modules.get("rmm")
+    resource = None if rmm is None else rmm.mr.get_current_device_resource()
+    pool, counts = getattr(resource, "upstream_mr", None), getattr(resource, "allocation_counts", None)
+    if counts is None or pool is None or not hasattr(pool, "pool_size"):
+        return 0
+    return max(0, int(pool.pool_size()) - int(counts.current_bytes))
 
 
 def require(needed: int, what: str) -> None:
@@ -56,6 +79,20 @@ def pieces_of_parts(
         used = int(ends[cuts[-1] - 1]) if cuts[-1] else 0
         cuts.append(int(np.searchsorted(ends, used + room, side="right")))
     return [slice(a, b) for a, b in itertools.pairwise(cuts)]
+
+
+@contextmanager
+def explain_out_of_memory() -> Iterator[None]:
+    """Raise CuPy's error for a full device as one that says what to do."""
+    try:
+        yield
+    except MemoryError as error:
+        if type(error).__name__ != "OutOfMemoryError":
+            raise
+        raise BackendError(
+            f"device memory: it is full ({error})",
+            hint="run in parts with smaller cells, use a larger GPU, or --backend numpy",
+        ) from error
 
 
 def _room(budget: int | None) -> int:

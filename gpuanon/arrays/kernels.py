@@ -43,7 +43,7 @@ _TYPES = {
 _KERNEL = r'extern\s+"C"\s+__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?{name}\s*\({list}'
 _REALS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)  # of every compute capability
-_PLAIN_SHARED = 48 * 1024  # more dynamic shared memory than this must be requested
+_PLAIN_SHARED = 48 * 1024  # more shared memory than this, static and dynamic together, must be requested
 
 
 @dataclass(frozen=True)
@@ -277,5 +277,5 @@ def _check_limits(name: str, kernel: Any, grid: tuple[int, ...], block: tuple[in
         raise BackendError(
             f"kernel {name}: {needed} bytes of shared memory per block are needed, the device has {device.shared}"
         )
-    if shared > _PLAIN_SHARED:
+    if needed > _PLAIN_SHARED:
         kernel.max_dynamic_shared_size_bytes = shared

@@ -2,12 +2,17 @@
 
 cuML imports without a GPU and does not fall back by itself, so it is used only after it has solved a small test
 problem.  A device array is never copied to the host: without cuML these functions raise.
+
+cuML (from 25.12 on) makes RMM the allocator of CuPy on import.  The allocator that was set before is restored:
+the limit of CuPy's memory pool stays in force, and the free memory is known exactly.  Whoever wants RMM for everything
+sets it before the first call.  cuML takes its own memory from RMM, so CuPy's pool returns its unused blocks before.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -26,10 +31,14 @@ def cuml_problem() -> str | None:
 @functools.cache
 def _problem(cupy: ModuleType) -> str | None:
     """Import cuML, and cluster four numbers as a test."""
+    allocator = cupy.cuda.get_allocator()
     try:
         cluster = importlib.import_module("cuml.cluster")
     except ImportError:
         return "cuML is not installed"
+    finally:
+        if cupy.cuda.get_allocator() != allocator:
+            cupy.cuda.set_allocator(allocator)
     try:
         X = cupy.arange(4, dtype=np.float32)[:, None] // 2 * 100
         labels = cluster.KMeans(n_clusters=2, init=X[::2], n_init=1, max_iter=10, output_type="cupy").fit(X).labels_
@@ -94,4 +103,5 @@ def _library(what: str, module: str, X: Array) -> ModuleType:
             f"{what} on a device: {problem}",
             hint="install gpuanon[rapids], or use --backend numpy",
         )
+    sys.modules["cupy"].get_default_memory_pool().free_all_blocks()
     return importlib.import_module(f"cuml.{module}")

@@ -2,21 +2,33 @@
 
 Results are in the order of the items, so the number of threads never changes a result.  BLAS is limited to one thread
 meanwhile: two thread pools on the same cores can be ten times slower.
+
+Work on device arrays stays in the calling thread.  CuPy keeps the current device and the current stream for each
+thread: in a pool thread the work would be started on another stream (or device) than the caller's, and nothing would
+order the two.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from functools import partial
+from types import CellType, FunctionType, MethodType
+from typing import Any, TypeVar
 
 from gpuanon.arrays import progress
+from gpuanon.arrays.backend import on_device
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.errors import ParameterError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+_DEPTH = 5  # of closures, objects and containers that are searched for device arrays
+_EMPTY = CellType()  # a variable that a nested function uses before it has a value
+_MEMBERS = 16  # of a container that are searched
 
 
 def thread_count() -> int:
@@ -30,11 +42,16 @@ def thread_count() -> int:
 
 
 def each(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """Apply `function` to every item, on all cores; results in the order of the items."""
+    """Apply `function` to every item, on all cores; results in the order of the items.
+
+    If the function or its items hold device arrays, the calling thread does all the work.
+    """
     work = list(items)
     workers = min(thread_count(), len(work))
     if len(work) <= 1:
         return [function(item) for item in work]
+    if uses_device(function) or uses_device(work[0]):
+        return [_report_progress(function(item), at, len(work)) for at, item in enumerate(work, 1)]
     if workers == 1:  # a pool of one thread only adds context switches
         with one_blas_thread():
             return [_report_progress(function(item), at, len(work)) for at, item in enumerate(work, 1)]
@@ -47,3 +64,29 @@ def _report_progress(result: Result, done: int, total: int) -> Result:
     if total > 1:
         progress.report(0.99 * done / total)  # 1 is reported at the end of the stage
     return result
+
+
+def uses_device(value: Any, depth: int = _DEPTH) -> bool:
+    """Whether `value` is a device array or holds one: in a closure, an attribute, a tuple, a list or a dictionary."""
+    if "cupy" not in sys.modules or depth < 0:
+        return False
+    return on_device(value) or any(uses_device(inner, depth - 1) for inner in _held_by(value))
+
+
+def _held_by(value: Any) -> list[Any]:
+    """The values that a function, a container or an object of this project holds."""
+    if isinstance(value, FunctionType):
+        cells = [cell.cell_contents for cell in value.__closure__ or () if cell != _EMPTY]
+        return [*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+    if isinstance(value, partial):
+        return [value.func, *value.args, *value.keywords.values()]
+    if isinstance(value, MethodType):
+        return [value.__self__, value.__func__]
+    if isinstance(value, tuple | list):
+        return list(value[:_MEMBERS])
+    if isinstance(value, dict):
+        return list(value.values())[:_MEMBERS]
+    if type(value).__module__.startswith(__name__.partition(".")[0]):
+        slots = [getattr(value, name, None) for name in getattr(type(value), "__slots__", ())]
+        return [*getattr(value, "__dict__", {}).values(), *slots]
+    return []

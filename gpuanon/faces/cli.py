@@ -203,11 +203,15 @@ def schema() -> None:
 
 
 @app.command()
-def doctor(json_: Json = False) -> None:
+def doctor(
+    json_: Json = False,
+    full: Annotated[bool, typer.Option("--full", help="whole runs of a million rows on both backends too")] = False,
+    rows: Annotated[int, typer.Option(hidden=True, min=100)] = 1_000_000,
+) -> None:
     """Say what this machine has, and check every kernel on it."""
     from gpuanon.faces.doctor import examine, rendered
 
-    findings = examine()
+    findings = examine(full_rows=rows if full else None)
     if json_:
         _print_json(findings)
     else:

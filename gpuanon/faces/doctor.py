@@ -31,12 +31,13 @@ _WHEELS: dict[str, tuple[str, ...]] = {
 }
 
 
-def examine(architectures: tuple[int, ...] = ARCHITECTURES) -> dict[str, Any]:
+def examine(architectures: tuple[int, ...] = ARCHITECTURES, full_rows: int | None = None) -> dict[str, Any]:
     """Examine this machine.
 
     Parameters
     ----------
     architectures : compute capabilities that kernels are compiled for when there is no GPU
+    full_rows : rows of the tables of the full check on a device; None for no full check
 
     Returns
     -------
@@ -55,6 +56,11 @@ def examine(architectures: tuple[int, ...] = ARCHITECTURES) -> dict[str, Any]:
         report["checks"] = _checks(backend.xp)
         report["cuml"] = _cuml(backend.xp, installed=report["versions"]["cuml"] is not None)
         report["healthy"] = all(check["passed"] for check in report["checks"]) and report["cuml"]["healthy"]
+        if full_rows is not None:
+            from gpuanon.faces.full_checks import full_checks
+
+            report["full"] = full_checks(backend.xp, full_rows)
+            report["healthy"] = report["healthy"] and report["full"]["healthy"]
     else:
         report["compiled"] = _compiled(architectures)
         report["healthy"] = all(not file["error"] for file in report["compiled"]["files"])
@@ -213,9 +219,16 @@ def rendered(report: dict[str, Any]) -> str:
             f"{free:.1f} of {total:.1f} GiB free",
             *(_rendered_check(check) for check in report["checks"]),
             *_rendered_cuml(report["cuml"]),
+            *_rendered_full(report.get("full")),
         ]
     lines.append("All is well." if report["healthy"] else "Something is wrong: please send this report with --json.")
     return "\n".join(lines)
+
+
+def _rendered_full(full: dict[str, Any] | None) -> list[str]:
+    from gpuanon.faces import full_checks
+
+    return [] if full is None else full_checks.rendered(full)
 
 
 def _rendered_compilation(compiled: dict[str, Any]) -> list[str]:

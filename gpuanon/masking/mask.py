@@ -15,6 +15,7 @@ import numpy as np
 
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend, namespace
+from gpuanon.arrays.device_memory import explain_out_of_memory
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
 from gpuanon.errors import BackendError
@@ -149,6 +150,7 @@ class Mask:
         assert self.response is not None
         return np.asarray(self.response.encode(rows.table) * np.sqrt(self.combination.response_weight))
 
+    @explain_out_of_memory()
     def learn(self, rows: Rows, key: Key, stream: str, backend: Backend) -> Summary:
         """What the operation wants to know of a cell beforehand; summaries of all cells are merged."""
         check_backend(self.combination, backend)
@@ -158,6 +160,7 @@ class Mask:
         T, _ = scope.coordinates(self.combination, groups)
         return self.combination.operation.learn(T, groups, scope.records(self.combination))
 
+    @explain_out_of_memory()
     def apply(self, rows: Rows, key: Key, stream: str, backend: Backend, learned: Summary | None = None) -> Masked:
         """Mask the rows of a cell; every draw is a function of `key`, `stream` and the record number."""
         check_backend(self.combination, backend)

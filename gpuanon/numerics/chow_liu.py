@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from gpuanon.arrays.backend import Array, namespace
+from gpuanon.arrays.sorting import sort_rows
 
 _SAMPLE = 1 << 13
 """Most rows of a part from which the dependences are estimated."""
@@ -27,7 +28,7 @@ def quantile_classes(columns: Array, rows: Array, counts: Array) -> Array:
     """
     xp = namespace(columns)
     padding = xp.arange(columns.shape[2]) >= rows[:, None]
-    ordered = xp.sort(xp.where(padding[:, None], np.inf, columns), axis=2)
+    ordered = sort_rows(xp.where(padding[:, None], np.inf, columns))
     classes = xp.zeros(columns.shape, dtype=np.int8)
     for k in range(1, int(counts.max())):
         place = xp.minimum(k * rows // counts, rows - 1)[:, None, None]

@@ -17,6 +17,7 @@ import numpy as np
 from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.arrays.kernels import launch, limits, pieces, require
 from gpuanon.arrays.rapids import neighbours
+from gpuanon.arrays.sorting import argsort_rows, sort_rows
 from gpuanon.errors import BackendError, ParameterError
 
 MOST_NEIGHBOURS = 32
@@ -119,7 +120,7 @@ def _k_nearest_cuda(X: Array, Y: Array, k: int, metric: Metric) -> tuple[Array, 
         return distance[0], index[0]
     # Runs and lists ascend by row: a stable sort leaves equal distances in the order of their rows.
     distance, index = (a.transpose(1, 0, 2).reshape(n, count * k) for a in (distance, index))
-    best = xp.argsort(distance, axis=1, kind="stable")[:, :k]
+    best = argsort_rows(distance)[:, :k]
     return xp.take_along_axis(distance, best, axis=1), xp.take_along_axis(index, best, axis=1)
 
 
@@ -129,10 +130,10 @@ def _many_nearest(X: Array, Y: Array, k: int, metric: Metric) -> tuple[Array, Ar
     if metric.kind != "euclidean":
         raise BackendError(f"k: at most {MOST_NEIGHBOURS} neighbours by {metric.kind} are found on a device, got {k}")
     scale = 1 if metric.weights is None else xp.sqrt(_weights(X, metric))
-    index = xp.sort(neighbours(X * scale, Y * scale, k), axis=1)
+    index = sort_rows(neighbours(X * scale, Y * scale, k))
     rows = xp.repeat(xp.arange(len(X), dtype=np.int64), k)
     distance = paired(X[rows], Y, metric, index=index.reshape(-1)).reshape(index.shape)
-    order = xp.argsort(distance, axis=1, kind="stable")
+    order = argsort_rows(distance)
     return xp.take_along_axis(distance, order, axis=1), xp.take_along_axis(index, order, axis=1)
 
 
@@ -161,7 +162,7 @@ def row_sums(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> Array:
     xp = namespace(X)
     out = xp.empty(len(X), dtype=np.float64)
     count = -(-len(Y) // _SUM_RUN)
-    for rows in pieces(len(X), 8 * max(1, count)):
+    for rows in pieces(len(X), 8 * (count + 1)):  # the sums of the runs, and their sum
         sums = xp.empty((count, rows.stop - rows.start), dtype=np.float64)
         _launch("row_sums", X[rows], Y, metric, sums, rows=sums.shape[1], over=len(Y), run=_SUM_RUN)
         out[rows] = sums.sum(axis=0)
@@ -234,12 +235,17 @@ def _weights(X: Array, metric: Metric) -> Array | None:
 
 @functools.lru_cache(maxsize=64)
 def _device_weights(xp: ModuleType, device: int, metric: Metric, d: int, dtype: np.dtype[Any]) -> Array:
-    """(d,) weights on the device; Gower's sum to 1, and those of categorical columns are negative."""
+    """(d,) weights on the device; Gower's sum to 1, and those of categorical columns are negative.
+
+    They are kept for later calls, which may be on other streams, so the upload is waited for.
+    """
     weights = np.ones(d) if metric.weights is None else np.asarray(metric.weights, dtype=np.float64)
     if metric.kind == "gower":
         weights = weights / weights.sum() if weights.sum() else weights
         weights = np.where(np.zeros(d, bool) if metric.categorical is None else metric.categorical, -weights, weights)
-    return xp.asarray(weights.astype(dtype))
+    uploaded = xp.asarray(weights.astype(dtype))
+    xp.cuda.get_current_stream().synchronize()
+    return uploaded
 
 
 def _run_length(rows: int, over: int, each: int = _ROWS) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.arrays.partition import Partition, segment_maxima
+from gpuanon.arrays.sorting import lexicographic_order
 from gpuanon.arrays.threads import each
 
 _SORT_ROWS = 1 << 16  # rows that one thread sorts at a time
@@ -23,12 +24,10 @@ _PART_BITS, _TABLE_BITS = 52, 62  # of the sum of weights of a part (exact in fl
 
 def lexicographic(X: Array, blocks: Partition) -> Array:
     """(n,) rows, block after block, ascending inside a block by column 0, then 1, …; ties go to the lower row."""
-    xp = namespace(X)
 
     def sort(places: slice) -> Array:
         rows = blocks.order[places]
-        keys = [X[rows, j] for j in reversed(range(X.shape[1]))]
-        return rows[xp.lexsort(xp.stack([*keys, part[places].astype(X.dtype)]))]
+        return rows[lexicographic_order([*(X[rows, j] for j in reversed(range(X.shape[1]))), part[places]])]
 
     part = blocks.part_of_sorted()
     if on_device(X):

@@ -14,6 +14,7 @@ from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.batches import even_batches, gather, scatter, tiles
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.rng import Draws
+from gpuanon.arrays.sorting import sort_rows
 from gpuanon.arrays.threads import each
 
 __all__ = ["Affine", "centre", "even_batches", "gather", "random_order", "random_words", "scatter", "sum_over_tiles"]
@@ -30,7 +31,7 @@ def random_order(words: Array, valid: Array) -> Array:
     xp = namespace(words)
     positions = xp.arange(words.shape[-1], dtype=np.uint64)
     keys = (xp.where(valid, words.astype(np.uint64), np.uint64(0xFFFFFFFF)) << np.uint64(32)) | positions
-    return (xp.sort(keys, axis=-1) & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    return (sort_rows(keys) & np.uint64(0xFFFFFFFF)).astype(np.int64)
 
 
 def random_words(draws: Draws, rows: Array, count: int) -> Array:

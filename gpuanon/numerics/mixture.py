@@ -50,8 +50,10 @@ class Mixture:
 
         return xp.concatenate(each(some, row_ranges(component, _ROWS)))
 
-    def merged(self, parts: Partition) -> tuple[Mixture, Array]:
+    def merged(self, parts: Partition, top: float | Array | None = None) -> tuple[Mixture, Array]:
         """The components sorted by part, equal ones of a part merged, and the (parts + 1,) offsets of the parts.
+
+        top : subtracted from log weights before they are added up; by default the largest of them
 
         Groups of equal records, common in discretised tables, have equal components; merging them is exact.
         """
@@ -60,7 +62,7 @@ class Mixture:
         part = parts.labels()
         same = Partition.from_labels(equal_rows(xp.rint(entries * _GRAIN), part))
         one = same.order[same.starts[:-1]]
-        top = self.log_weights.max()
+        top = self.log_weights.max() if top is None else top
         weights = segment_sums(xp.exp(self.log_weights - top), same)
         united = Mixture(self.means[one], self.factors[one], self.whitening[one], xp.log(weights) + top)
         return united, xp.searchsorted(part[one], xp.arange(parts.parts + 1, dtype=np.int64))
@@ -68,12 +70,33 @@ class Mixture:
 
 def group_mixture(X: Array, groups: Partition, jitter: float, weights: Array | None = None) -> Mixture:
     """N(mean, covariance + jitter · I) of each group, weighted by the group's share of the rows or of `weights`."""
-    xp = namespace(X)
     means, covariances, totals = group_moments(X, groups, weights)
     factors, whitening = whiten(covariances, jitter)
-    # A group without weight is negligible beside the others; if no group has weight, sizes are the weights.
-    log_weights = xp.log(xp.where(totals > 0, totals, groups.sizes)) - xp.where(totals > 0, 0.0, _NOTHING)
-    return Mixture(means, factors, whitening, log_weights)
+    return Mixture(means, factors, whitening, log_weights_of(totals, groups))
+
+
+def log_weights_of(totals: Array, groups: Partition) -> Array:
+    """(g,) logarithms of the total weights (g,) of the groups.
+
+    A group without weight is negligible beside the others; if no group has weight, sizes are the weights.
+    """
+    xp = namespace(totals)
+    return xp.log(xp.where(totals > 0, totals, groups.sizes)) - xp.where(totals > 0, 0.0, _NOTHING)
+
+
+def group_means(X: Array, groups: Partition, weights: Array | None = None) -> tuple[Array, Array]:
+    """(g, d) means and (g,) total weights, as in `group_moments`."""
+    if weights is None:
+        return segment_means(X, groups), groups.sizes.astype(X.dtype)
+    totals, w, divisors = _shares(X, groups, weights)
+    return segment_sums(w * X, groups) / divisors, totals
+
+
+def _shares(X: Array, groups: Partition, weights: Array) -> tuple[Array, Array, Array]:
+    """(g,) total weights, (n, 1) weights of the rows (1 in a group without weight) and (g, 1) their sums."""
+    totals = segment_sums(weights.astype(X.dtype, copy=False), groups)
+    w = namespace(X).where((totals > 0)[groups.labels()], weights, 1).astype(X.dtype, copy=False)[:, None]
+    return totals, w, segment_sums(w, groups)
 
 
 def group_moments(X: Array, groups: Partition, weights: Array | None = None) -> tuple[Array, Array, Array]:
@@ -84,12 +107,9 @@ def group_moments(X: Array, groups: Partition, weights: Array | None = None) -> 
     xp = namespace(X)
     if weights is None:
         return segment_means(X, groups), segment_covariances(X, groups), groups.sizes.astype(X.dtype)
-    labels = groups.labels()
-    totals = segment_sums(weights.astype(X.dtype, copy=False), groups)
-    w = xp.where((totals > 0)[labels], weights, 1).astype(X.dtype, copy=False)[:, None]
-    divisors = segment_sums(w, groups)
+    totals, w, divisors = _shares(X, groups, weights)
     means = segment_sums(w * X, groups) / divisors
-    Z = X - means[labels]
+    Z = X - means[groups.labels()]
     d = X.shape[1]
     covariances = xp.empty((groups.parts, d, d), dtype=X.dtype)
     for j in range(d):

@@ -87,7 +87,9 @@ def conditional_cdfs(
     Cost : O(samples · components · d²) per block; memory O(n d) and a few tiles.
     """
     if on_device(x):
-        return _conditional_cdfs_cuda(x, sample_starts, means, whitening, log_weights, component_starts)
+        from gpuanon.numerics.rosenblatt_device import conditional_cdfs_cuda
+
+        return conditional_cdfs_cuda(x, sample_starts, means, whitening, log_weights, component_starts)
     return _conditional_cdfs_numpy(x, sample_starts, means, whitening, log_weights, component_starts)
 
 
@@ -208,37 +210,6 @@ def _tile_in_logs(samples: Floats, forms: Floats, log_scales: Floats, log_weight
     return u
 
 
-def _conditional_cdfs_cuda(
-    x: Array, sample_starts: Array, means: Array, whitening: Array, log_weights: Array, component_starts: Array
-) -> Array:
-    """The same by the kernel in ``kernels/rosenblatt.cu``: one thread per sample, sums in float64."""
-    from gpuanon.arrays.kernels import launch, limits, pieces
-
-    xp = namespace(x)
-    n, d = x.shape
-    real = x.dtype
-    state = 4 * d * np.dtype(np.float64).itemsize  # bytes per thread
-    threads = next((count for count in (128, 64, 32) if count * state <= limits().shared), 0)
-    in_shared = threads > 0
-    threads = threads or 128
-    log_diagonal = xp.log(whitening.diagonal(axis1=1, axis2=2)).astype(real)
-    mixture = [xp.ascontiguousarray(array, dtype=real) for array in (means, whitening, log_diagonal, log_weights)]
-    u = xp.empty_like(x, order="C")
-    for at in pieces(n, 2 * d * real.itemsize + (0 if in_shared else state)):
-        rows = xp.clip(sample_starts, at.start, at.stop) - at.start
-        tiles = xp.zeros_like(sample_starts)
-        xp.cumsum(-(-(rows[1:] - rows[:-1]) // threads), out=tiles[1:])
-        columns, transformed = xp.ascontiguousarray(x[at].T), xp.empty((d, at.stop - at.start), dtype=real)
-        scratch = None if in_shared else xp.empty((4, *transformed.shape), dtype=np.float64)
-        arguments = (columns, rows, component_starts, tiles, len(rows) - 1, len(transformed[0]), d, *mixture, scratch)
-        # An upper bound of the number of tiles, which is known on the device only.
-        most = (at.stop - at.start) // threads + len(rows) - 1
-        shared = threads * state if in_shared else 0
-        launch("rosenblatt", "rosenblatt", *arguments, transformed, over=most, each=1, threads=threads, shared=shared)
-        u[at] = transformed.T
-    return u
-
-
 def whiten(covariances: Array, jitter: float = 0.0) -> tuple[Array, Array]:
     """Cholesky factors L of ``covariances + jitter · I`` and their inverses, in lock step.
 
@@ -257,17 +228,19 @@ def whiten(covariances: Array, jitter: float = 0.0) -> tuple[Array, Array]:
     L, W = xp.zeros_like(loaded), xp.zeros_like(loaded)
     # A pivot below this share of the largest variance is a rounding error.
     smallest = 64 * d * np.finfo(loaded.dtype).eps * xp.max(loaded.diagonal(axis1=1, axis2=2), axis=1)
+    regular = xp.ones(len(loaded), dtype=bool)  # looked at once, after the loop: each look waits for the device
     for j in range(d):
         pivot = loaded[:, j, j] - (L[:, j, :j] ** 2).sum(axis=1)
-        if bool((~(pivot > smallest)).any()):
-            raise ParameterError(
-                "alpha: the covariance of a group is singular (its records share a value or lie on a line)",
-                hint="give alpha a value above 0; 1/3 is usual for standardised columns",
-            )
-        L[:, j, j] = xp.sqrt(pivot)
+        regular &= pivot > smallest
+        L[:, j, j] = xp.sqrt(xp.where(regular, pivot, 1))
         W[:, j, j] = 1 / L[:, j, j]
         if j + 1 < d:
             below = loaded[:, j + 1 :, j] - (L[:, j + 1 :, :j] * L[:, j : j + 1, :j]).sum(axis=2)
             L[:, j + 1 :, j] = below * W[:, j, j, None]
         W[:, j, :j] = -(L[:, j, :j, None] * W[:, :j, :j]).sum(axis=1) * W[:, j, j, None]
+    if not bool(regular.all()):
+        raise ParameterError(
+            "alpha: the covariance of a group is singular (its records share a value or lie on a line)",
+            hint="give alpha a value above 0; 1/3 is usual for standardised columns",
+        )
     return L, W

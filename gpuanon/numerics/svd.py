@@ -17,15 +17,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array, namespace, on_device, to_host
 from gpuanon.arrays.batches import even_batches, gather
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.partition import Batch, Partition
+from gpuanon.arrays.sorting import argsort_rows
 from gpuanon.arrays.threads import each
 from gpuanon.numerics.lockstep import centre, sum_over_tiles
 
 TOLERANCE = 1e-6
 
+_STACKED = 32  # columns up to which a device decomposes many matrices at once; beyond, CuPy loops over them in Python
 _LARGE = 1 << 15
 """Larger parts are summed tile by tile."""
 
@@ -138,8 +140,25 @@ def _factor(G: Array, s: Array) -> Array:
 def _final(L: Array, W: Array, s: Array, tolerance: float) -> tuple[Array, Array, Array]:
     """Singular value decomposition of Lᵀ diag(s) Wᵀ: Y = (Q L⁻ᵀ) (Lᵀ diag(s) Wᵀ), the first factor orthonormal."""
     xp = namespace(L)
-    P, s, Rt = xp.linalg.svd(L.transpose(0, 2, 1) @ (s[:, :, None] * W.transpose(0, 2, 1)))
+    M = L.transpose(0, 2, 1) @ (s[:, :, None] * W.transpose(0, 2, 1))
+    P, s, Rt = _gram_svd(M) if on_device(M) and M.shape[1] > _STACKED else xp.linalg.svd(M)
     return P, xp.where(s > tolerance * s[:, :1], s, 0.0), Rt
+
+
+def _gram_svd(M: Array) -> tuple[Array, Array, Array]:
+    """Singular value decomposition of square matrices through eigenvectors of MᵀM, for many matrices at once.
+
+    The singular values are the norms of the columns of M V, so they are accurate to the rounding error of the largest.
+    Two axes whose singular values are nearly equal and both near the tolerance may be rotated by about 1e-4.
+    """
+    xp = namespace(M)
+    _, V = xp.linalg.eigh(M.transpose(0, 2, 1) @ M)
+    B = M @ V
+    s = xp.sqrt((B * B).sum(axis=1))
+    order = argsort_rows(-s)
+    s, V = xp.take_along_axis(s, order, axis=1), xp.take_along_axis(V, order[:, None], axis=2)
+    P = xp.take_along_axis(B, order[:, None], axis=2) / xp.where(s > 0, s, 1.0)[:, None]
+    return P, s, V.transpose(0, 2, 1)
 
 
 def _signed(V: Array) -> Array:

@@ -15,6 +15,7 @@ import numpy as np
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Batch
 from gpuanon.arrays.rng import Draws
+from gpuanon.arrays.sorting import argsort_rows
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.lockstep import random_order
 
@@ -96,7 +97,7 @@ def _by_ranks(S: Array, j: int, some: Batch, at: Array, tol: float) -> tuple[Arr
     """An order of column `j` that correlates little with the columns before it, and where it is still above `tol`."""
     xp = namespace(S)
     others, column = S[at, :j], S[at, j : j + 1]
-    by_value = xp.argsort(xp.where(some.valid, column[:, 0], np.inf), axis=1, kind="stable")
+    by_value = argsort_rows(xp.where(some.valid, column[:, 0], np.inf))
     ordered = xp.take_along_axis(column[:, 0], by_value, axis=1)
     order = xp.zeros_like(by_value) + xp.arange(by_value.shape[1])
     now = correlations(column, others, some)
@@ -118,8 +119,7 @@ def _by_ranks(S: Array, j: int, some: Batch, at: Array, tol: float) -> tuple[Arr
 
 def _ranks(values: Array) -> Array:
     """(b, length) rank of each value in its line; ties go to the lower position."""
-    xp = namespace(values)
-    return xp.argsort(xp.argsort(values, axis=1, kind="stable"), axis=1, kind="stable")
+    return argsort_rows(argsort_rows(values))
 
 
 def _reorder(arrays: tuple[Array, Array], j: int, at: Array, order: Array) -> None:

@@ -21,13 +21,41 @@ def device_problem() -> str | None:
     return None if backend.name == "cupy" else backend.reason
 
 
-@pytest.fixture
-def cp() -> Iterator[Any]:
-    """The stand-in for CuPy, with race detection."""
+@pytest.fixture(params=["stand-in", pytest.param("cupy", marks=pytest.mark.gpu)])
+def cp(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The stand-in for CuPy, with race detection, and the real CuPy where there is a device.
+
+    A test that asks for what only the stand-in has (counted copies and launches) is skipped on a device.
+    """
     from tests.cuda.support.fake_cupy import fake_cupy
 
-    with fake_cupy(races=True) as module:
-        yield module
+    if request.param == "stand-in":
+        with fake_cupy(races=True) as module:
+            yield module
+        return
+    yield RealCupy(real_device())
+
+
+def real_device() -> Any:
+    """The real CuPy; the test is skipped where it has no device."""
+    problem = device_problem()
+    if problem is not None:
+        pytest.skip(f"needs a CUDA device: {problem}")
+    import cupy
+
+    return cupy
+
+
+class RealCupy:
+    """The real CuPy, under the name that tests use for either; what only the stand-in counts skips the test."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("transfers", "launches", "hardware", "memory"):
+            pytest.skip(f"cp.{name} is the stand-in's")
+        return getattr(self._module, name)
 
 
 @pytest.fixture
@@ -35,6 +63,10 @@ def cuml(cp: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The stand-in for cuML, importable beside the stand-in for CuPy; returns its clustering module."""
     from gpuanon.arrays import rapids
     from tests.cuda.support import fake_cuml
+
+    if isinstance(cp, RealCupy):
+        yield pytest.importorskip("cuml.cluster", reason="needs cuML beside the device")
+        return
 
     modules = fake_cuml.modules()
     for name, module in modules.items():
@@ -55,12 +87,7 @@ def xp(request: pytest.FixtureRequest) -> Iterator[Any]:
         with fake_cupy() as module:
             yield module
     else:
-        problem = device_problem()
-        if problem is not None:
-            pytest.skip(f"needs a CUDA device: {problem}")
-        import cupy
-
-        yield cupy
+        yield real_device()
 
 
 def host(array: Any) -> np.ndarray[Any, Any]:

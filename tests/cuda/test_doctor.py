@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
 
 from gpuanon.arrays import kernels, rapids
-from gpuanon.faces import device_checks, doctor, library_checks
+from gpuanon.faces import device_checks, doctor, full_checks, library_checks
 from gpuanon.faces.device_checks import Check
 from tests.cuda.fixtures import device_problem
 from tests.cuda.support.fake_cupy import fake_cupy
@@ -136,3 +137,27 @@ def test_a_missing_cuml_is_healthy_and_a_failing_one_is_not(monkeypatch: pytest.
     assert report["cuml"]["problem"] == "cuML is not installed"
     assert report["healthy"] is not installed
     assert "cuML is not installed: pmse_forest, cluster_balance" in doctor.rendered(report)
+
+
+@pytest.mark.usefixtures("few")
+def test_the_full_check_runs_from_end_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_module("gpuanon.masking.groups.refine"), "_usual_turns", lambda groups: 1)
+    monkeypatch.setattr(import_module("gpuanon.masking.groups.refine"), "_STEPS", 2)
+    monkeypatch.setattr(full_checks, "COLUMNS", (4,))
+    with fake_cupy():
+        report = doctor.examine(full_rows=120)
+    assert [check["error"] for check in report["full"]["checks"]] == [None] * len(report["full"]["checks"])
+    assert report["full"]["healthy"]
+    runs = report["full"]["checks"][:2]
+    assert all(run["seconds"]["cupy"]["all"] > 0 and len(run["seconds"]["cupy"]) > 2 for run in runs)
+    assert all(run["pool_bytes"] > 0 for run in runs)
+    assert json.loads(json.dumps(report)) == report
+    assert "compute-sanitizer" in doctor.rendered(report)
+
+
+def test_part_sizes_lie_on_either_side_of_the_borders() -> None:
+    with fake_cupy(shared_per_block_optin=64 * 1024):
+        sizes = np.array(full_checks._border_sizes(5, 4000))
+    for border in (48 * 1024, 64 * 1024):
+        assert (sizes * 48 < border).any()
+        assert (sizes * 48 > border).any()

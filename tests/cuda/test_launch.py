@@ -187,11 +187,11 @@ def test_parts_are_cut_into_ranges_that_fit() -> None:
 
 
 def test_what_does_not_fit_the_device_is_cut_or_refused() -> None:
-    X = np.random.default_rng(0).normal(size=(40, 2))
-    with fake_cupy(free_memory=4000) as cp:
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    with fake_cupy(free_memory=40_000) as cp:
         x = cp.asarray(X)
-        with pytest.raises(BackendError, match=r"device memory: one piece \(all distances\) needs 12800 bytes"):
+        with pytest.raises(BackendError, match=r"device memory: one piece \(all distances\) needs 1280000 bytes"):
             distances(x, x)
-    with fake_cupy(free_memory=200 + 8 * 40 * 5) as cp:
+    with fake_cupy(free_memory=14_000) as cp:
         x = cp.asarray(X)
         np.testing.assert_allclose(row_sums(x, x).get(), row_sums(X, X), rtol=1e-13)

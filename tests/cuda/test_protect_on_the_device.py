@@ -12,13 +12,11 @@ import pytest
 
 import gpuanon
 from gpuanon.errors import BackendError
-from gpuanon.recipe import Recipe
+from tests.cuda.fixtures import real_device
 from tests.cuda.support.fake_cupy import fake_cupy
-from tests.support.every import MASKS, recipe, registry
+from tests.support.every import MASKS, ON_THE_CPU_ONLY, ON_THE_DEVICE, recipe, registry
 from tests.support.running import in_parts
 from tests.support.same_release import assert_same_release
-
-ON_THE_CPU_ONLY = {name for name in MASKS if Recipe.load(recipe(name)).mask[0].combination().groups.host_only}
 
 
 def rows_for(name: str) -> int:
@@ -44,8 +42,6 @@ TRANSFERS = {
     "mondrian interval": (7, 1),  # points and codes, and four tables of ancestors
     "copula": (5, 5),  # numbers and points to learn and again to sample, and the factor; sums, and the new points
 }
-
-ON_THE_DEVICE = [name for name in MASKS if name not in ON_THE_CPU_ONLY]
 
 
 @pytest.mark.usefixtures("brief_refinement")
@@ -87,3 +83,14 @@ def test_what_runs_on_the_cpu_only_is_refused_before_anything_is_copied(name: st
             gpuanon.protect(registry(40), recipe(name), rng=7, backend="cupy")
         assert not cp.transfers.uploads
         assert not cp.transfers.downloads
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ON_THE_DEVICE)
+def test_every_method_runs_on_a_real_device(name: str) -> None:
+    real_device()
+    data: Any = registry(2000)
+    expected = gpuanon.protect(data, recipe(name), rng=7, backend="numpy")
+    found = gpuanon.protect(data, recipe(name), rng=7, backend="cupy")
+    assert_same_release(found.data, expected.data)
+    assert np.array_equal(found.link, expected.link)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from gpuanon.recipe import Recipe
 from gpuanon.tables.registry import make_registry
 
 HIERARCHIES = Path(__file__).parent / "hierarchies"
@@ -80,3 +81,7 @@ def kept_but(masked: Any, columns: dict[str, dict[str, Any]]) -> dict[str, dict[
 def registry(rows: int = 300) -> Any:
     """A small registry, as an Arrow table."""
     return make_registry(rows, seed=7)
+
+
+ON_THE_CPU_ONLY = {name for name in MASKS if Recipe.load(recipe(name)).mask[0].combination().groups.host_only}
+ON_THE_DEVICE = [name for name in MASKS if name not in ON_THE_CPU_ONLY]

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.sorting import lexicographic_order
 from gpuanon.assessing.figures import Beside, By, Figure, Measured, join
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, predict, standardised
 from gpuanon.errors import InputError, ParameterError
@@ -148,7 +149,7 @@ def _own(original: Array, release: Array, link: Array) -> tuple[Array, Array]:
     released = xp.flatnonzero((link >= 0) & (link < n))
     owner = link[released]
     squared = paired(original[owner], release, index=released)
-    order = xp.lexsort(xp.stack([squared, owner.astype(np.float64)]))
+    order = lexicographic_order([squared, owner])
     owner, squared = owner[order], squared[order]
     first = xp.searchsorted(owner, xp.arange(n), side="left")
     count = xp.searchsorted(owner, xp.arange(n), side="right") - first

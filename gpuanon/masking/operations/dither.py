@@ -17,12 +17,15 @@ With `bins` it is put together from values of several records.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
 from typing import Literal, TypeAlias
 
 import numpy as np
 from pydantic import Field
 
-from gpuanon.arrays.backend import Array, namespace
+from gpuanon.arrays.backend import Array, namespace, on_device, to_host
+from gpuanon.arrays.device_memory import free_bytes, pieces_of_parts
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.errors import ParameterError
@@ -32,7 +35,7 @@ from gpuanon.masking.operations.bins import bin_codes, sample_inside
 from gpuanon.masking.operations.cells import cell_dither
 from gpuanon.numerics.empirical import conditional_inverse
 from gpuanon.numerics.median_blocks import blocks
-from gpuanon.numerics.mixture import group_mixture
+from gpuanon.numerics.mixture import group_means, group_mixture, log_weights_of
 from gpuanon.numerics.resampling import check_weights
 from gpuanon.numerics.rosenblatt import conditional_cdfs
 
@@ -67,16 +70,63 @@ def gaussian_dither(
     within : partition of the rows into blocks, each a union of groups
     """
     check_weights(weights)
-    mixture = group_mixture(T, groups, alpha, weights)
-    parts = _blocks_of_groups(mixture.means, groups, block)
-    noisy = mixture.draw(groups.labels(), draws)
-    mixture, component_starts = mixture.merged(parts)
-    within = Partition.from_labels(parts.labels()[groups.labels()])
-    u = namespace(T).empty_like(noisy)
-    u[within.order] = conditional_cdfs(
-        noisy[within.order], within.starts, mixture.means, mixture.whitening, mixture.log_weights, component_starts
-    )
+    xp = namespace(T)
+    means, totals = group_means(T, groups, weights)
+    parts = _blocks_of_groups(means, groups, block)
+    top = log_weights_of(totals, groups).max()
+    labels = groups.labels()
+    within = Partition.from_labels(parts.labels()[labels])
+    place = xp.empty_like(parts.order)
+    place[parts.order] = xp.arange(groups.parts, dtype=np.int64)
+    u = xp.empty_like(T)
+    for some in _ranges_of_blocks(within, parts, T):
+        rows = within.order[some.rows]
+        X, mine = T[rows], place[labels[rows]] - some.groups.start
+        chosen = None if weights is None else weights[rows]
+        mixture = group_mixture(X, Partition.from_labels(mine), alpha, chosen)
+        noisy = mixture.draw(mine, draws.take(rows))
+        mixture, component_starts = mixture.merged(some.parts, top)
+        starts = within.starts[some.blocks.start : some.blocks.stop + 1] - some.rows.start
+        u[rows] = conditional_cdfs(
+            noisy, starts, mixture.means, mixture.whitening, mixture.log_weights, component_starts
+        )
     return u, within
+
+
+@dataclass(frozen=True)
+class _Some:
+    """Some of the blocks, with their groups (places in the order of `parts`) and their rows (places of `within`)."""
+
+    blocks: slice
+    groups: slice
+    rows: slice
+    parts: Partition
+
+
+def _ranges_of_blocks(within: Partition, parts: Partition, T: Array) -> list[_Some]:
+    """Ranges of blocks whose mixtures fit the device; all blocks on the host, and where they fit.
+
+    within : blocks of rows;  parts : the same blocks as parts of the groups
+    """
+    d, size, xp = T.shape[1], T.dtype.itemsize, namespace(T)
+    # Per group: products, covariances, factors, inverses, what is compared to merge them, and copies of the latter.
+    per_group, per_row = 12 * (d * d + d) * size, 9 * d * size + 64
+    whole = _Some(slice(0, parts.parts), slice(0, parts.n), slice(0, within.n), _in_order(xp, parts.starts, parts.n))
+    if not on_device(T) or within.n * per_row + parts.n * per_group < free_bytes() // 2:
+        return [whole]
+    groups, rows = to_host(parts.starts), to_host(within.starts)
+    out = []
+    for some in pieces_of_parts(per_row * rows + per_group * groups, 1):
+        first, last = int(groups[some.start]), int(groups[some.stop])
+        starts = parts.starts[some.start : some.stop + 1] - first
+        place = slice(int(rows[some.start]), int(rows[some.stop]))
+        out.append(_Some(some, slice(first, last), place, _in_order(xp, starts, last - first)))
+    return out
+
+
+def _in_order(xp: ModuleType, starts: Array, count: int) -> Partition:
+    """Parts of consecutive items."""
+    return Partition(xp.arange(count, dtype=np.int64), starts)
 
 
 def _blocks_of_groups(centres: Array, groups: Partition, block: int | None) -> Partition:

@@ -19,6 +19,7 @@ from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.rng import Draws
+from gpuanon.arrays.sorting import sort_rows
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 from gpuanon.masking.contract import Changed, Operation, Records
@@ -100,7 +101,7 @@ def _class_order(classes: Array, words: Array, valid: Array) -> Array:
     positions = xp.arange(words.shape[1], dtype=np.uint64)
     keys = (xp.where(valid, classes, 127).astype(np.uint64) << np.uint64(57)) | positions
     keys |= xp.where(valid, words, np.uint32(0xFFFFFFFF)).astype(np.uint64) << np.uint64(25)
-    return (xp.sort(keys, axis=1) & np.uint64(_LONGEST - 1)).astype(np.int64)
+    return (sort_rows(keys) & np.uint64(_LONGEST - 1)).astype(np.int64)
 
 
 class TreeSwap(Operation):

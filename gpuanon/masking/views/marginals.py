@@ -6,6 +6,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Batch, Partition
+from gpuanon.arrays.sorting import argsort_rows, sort_rows
 from gpuanon.arrays.threads import each
 from gpuanon.numerics.lockstep import even_batches, gather, scatter
 
@@ -35,8 +36,8 @@ def restore_marginals(Y: Array, X: Array, parts: Partition) -> Array:
 def _restored(values: Array, image: Array, valid: Array) -> Array:
     """(b, c, length) values in the order of their image."""
     xp = namespace(values)
-    ordered = xp.sort(xp.where(valid, values, np.inf), axis=2)
-    order = xp.argsort(xp.where(valid, image, np.inf), axis=2, kind="stable")
+    ordered = sort_rows(xp.where(valid, values, np.inf))
+    order = argsort_rows(xp.where(valid, image, np.inf))
     ranked = _inverse(order, ordered)
     kinds = 1 + ((ordered[:, :, 1:] != ordered[:, :, :-1]) & valid[:, :, 1:]).sum(axis=2, keepdims=True)
     shifted = image + _shift(ordered, xp.take_along_axis(image, order, axis=2), valid)

@@ -22,12 +22,17 @@ def normal_scores(X: Array, parts: Partition) -> tuple[Array, Callable[[Array], 
     """
     ordered = [X[sort_within(X[:, j], parts), j] for j in range(X.shape[1])]
     xp = namespace(X)
-    scores = [_scores(X[:, j], values, parts) for j, values in enumerate(ordered)]
+    scores = xp.empty(X.shape, dtype=np.float64)  # column after column: a list of columns would need twice the memory
+    for j, values in enumerate(ordered):
+        scores[:, j] = _scores(X[:, j], values, parts)
 
     def back(T: Array) -> Array:
-        return xp.stack([_quantiles(T[:, j], values, parts) for j, values in enumerate(ordered)], axis=1)
+        out = xp.empty(T.shape, dtype=X.dtype)
+        for j, values in enumerate(ordered):
+            out[:, j] = _quantiles(T[:, j], values, parts)
+        return out
 
-    return xp.stack(scores, axis=1), back
+    return scores, back
 
 
 def _scores(values: Array, ordered: Array, parts: Partition) -> Array:

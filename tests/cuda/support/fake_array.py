@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.cuda.support.fake_memory import memory
 from tests.cuda.support.real_cupy import cupy as real
 from tests.cuda.support.signatures import check_call
 
@@ -77,6 +78,7 @@ class ndarray:
         if memptr is not None or strides is not None:
             raise NotImplementedError("an array at a given address")
         self._host = poisoned(shape, dtype, order)
+        memory.note(self._host)
 
     # -- what a device array refuses ----------------------------------------------------------------------
 
@@ -106,10 +108,15 @@ class ndarray:
 
     # -- scalars: each is a copy to the host that waits for the device ------------------------------------
 
+    def _download(self, size: int, how: str) -> None:
+        memory.note(self._host)
+        transfers.note("down", size, how)
+        memory.wait(how)
+
     def _scalar(self, how: str) -> Any:
         if self._host.size != 1:
             raise TypeError("only size-1 arrays can be converted to Python scalars")
-        transfers.note("down", self._host.itemsize, how)
+        self._download(self._host.itemsize, how)
         return self._host.reshape(()).item()
 
     def __float__(self) -> float:
@@ -134,14 +141,14 @@ class ndarray:
         return self._scalar("item()")
 
     def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> Host:
-        transfers.note("down", self._host.nbytes, "get()")
+        self._download(self._host.nbytes, "get()")
         if out is None:
             return np.array(self._host, order=order)
         out[...] = self._host
         return out
 
     def tolist(self) -> Any:
-        transfers.note("down", self._host.nbytes, "tolist()")
+        self._download(self._host.nbytes, "tolist()")
         return self._host.tolist()
 
     # -- what an array is ---------------------------------------------------------------------------------
@@ -174,10 +181,26 @@ class ndarray:
         return f"<device array {self.shape} {self.dtype}>"
 
     def __getitem__(self, key: Any) -> ndarray:
+        memory.note(self._host)
+        if _is_mask(key):
+            memory.wait("a mask as an index")
         return wrap(np.asarray(self._host[_index(key)]))
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        memory.note(self._host, writes=True)
+        if _is_mask(key) and np.ndim(unwrap(value)):
+            memory.wait("an array assigned to a mask")
         self._host[_index(key)] = unwrap(value)
+
+    def set(self, arr: Host, stream: Any = None) -> None:
+        """Copy a host array into this one, without pinned memory."""
+        if not isinstance(arr, np.ndarray) or arr.dtype != self.dtype or arr.shape != self.shape:
+            raise TypeError("a NumPy array of the same type and shape is needed")
+        if not (self._host.flags.c_contiguous or self._host.flags.f_contiguous):
+            raise RuntimeError("Cannot set to non-contiguous array")
+        memory.note(self._host, writes=True)
+        transfers.note("up", arr.nbytes, "set()")
+        self._host[...] = arr
 
     def astype(
         self, dtype: Any, order: str = "K", casting: Any = None, subok: Any = None, copy: bool = True
@@ -185,9 +208,11 @@ class ndarray:
         target = np.dtype(dtype)
         if not copy and target == self._host.dtype:
             return self
+        memory.note(self._host)
         return wrap(self._host.astype(target, order=order, copy=True))
 
     def copy(self, order: str = "C") -> ndarray:
+        memory.note(self._host)
         return wrap(self._host.copy(order=order))
 
     def __getattr__(self, name: str) -> Any:
@@ -203,6 +228,7 @@ class ndarray:
         def bound(*args: Any, **keywords: Any) -> Any:
             check_call(true, f"ndarray.{name}", (self, *args), keywords)
             check_restrictions(name, (self, *args), keywords)
+            memory.note(self._host, writes=name in ("sort", "fill", "partition"))
             return call(method, args, keywords)
 
         return bound
@@ -213,6 +239,7 @@ def _binary(symbol: str, swapped: bool = False, in_place: bool = False) -> Calla
 
     def apply(self: ndarray, other: Any) -> Any:
         value = unwrap(other)
+        memory.note(self._host, writes=in_place)
         if in_place:
             function(self._host, value)
             return self
@@ -246,7 +273,7 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 
 def _unary(symbol: str) -> Callable[[ndarray], ndarray]:
     function = getattr(operator, symbol)
-    return lambda self: wrap(np.asarray(function(self._host)))
+    return lambda self: wrap(np.asarray(function(unwrap(self))))
 
 
 for _name in ("neg", "pos", "abs", "invert"):
@@ -259,6 +286,7 @@ def wrap(host: Host) -> ndarray:
         raise ValueError(f"Unsupported dtype {host.dtype}")
     array = object.__new__(ndarray)
     array._host = host
+    memory.note(host)
     return array
 
 
@@ -277,6 +305,7 @@ def poisoned(shape: Any, dtype: Any, order: str = "C") -> Host:
 def unwrap(value: Any) -> Any:
     """An argument as NumPy gets it; a host array is refused."""
     if isinstance(value, ndarray):
+        memory.note(value._host)
         return value._host
     if isinstance(value, np.ndarray):
         raise TypeError(f"Unsupported type {type(value)}: a NumPy array of shape {value.shape} among device arrays")
@@ -302,6 +331,13 @@ def _index(key: Any) -> Any:
     return unwrap(key)
 
 
+def _is_mask(key: Any) -> bool:
+    """Whether an index holds an array of booleans: the size of the result is known on the device only."""
+    return any(
+        isinstance(part, ndarray) and part.dtype.kind == "b" for part in (key if isinstance(key, tuple) else (key,))
+    )
+
+
 def rewrap(result: Any) -> Any:
     """Results as device arrays, scalars as 0-d device arrays."""
     if isinstance(result, np.ndarray | np.generic):
@@ -318,6 +354,9 @@ def call(function: Callable[..., Any], args: Any, keywords: dict[str, Any]) -> A
     out = keywords.get("out")
     with np.errstate(all="ignore"):  # a device raises no floating-point warnings
         result = function(*unwrap(tuple(args)), **unwrap(keywords))
+    for written in out if isinstance(out, tuple) else (out,):
+        if isinstance(written, ndarray):
+            memory.note(written._host, writes=True)
     if isinstance(out, ndarray):
         return out
     if isinstance(out, tuple) and len(out) == 1:

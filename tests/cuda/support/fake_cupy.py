@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from tests.cuda.support import fake_device, real_cupy
+from tests.cuda.support import fake_device, fake_memory, real_cupy
 from tests.cuda.support.fake_array import transfers
 from tests.cuda.support.fake_namespace import CREATION, Namespace
 from tests.cuda.support.machine import Watch
@@ -38,8 +38,9 @@ def _modules() -> dict[str, ModuleType]:
         "cuda": cuda,
         "linalg": linalg,
         "RawModule": fake_device.RawModule,
-        "get_default_memory_pool": lambda: fake_device.pool,
-        "get_default_pinned_memory_pool": lambda: fake_device.pool,
+        "get_default_memory_pool": lambda: fake_memory.pool,
+        "get_default_pinned_memory_pool": lambda: fake_memory.pinned_pool,
+        "memory": fake_memory.memory,
         "transfers": transfers,
         "launches": fake_device.hardware.launches,
         "hardware": fake_device.hardware,
@@ -80,9 +81,12 @@ def fake_cupy(*, races: bool = False, traffic: bool = False, limit: int = 20_000
 
     fresh = fake_device.Hardware(watch=Watch(races, traffic, limit), **hardware)
     fake_device.hardware.launches.clear()
+    kernels._kernel.cache_clear()  # a kernel keeps the shared memory that was asked for
+    fake_device.hardware.shared_memory.clear()
     for field in dataclasses.fields(fresh):
-        if field.name != "launches":  # the list that `cp.launches` names stays the same
+        if field.name not in ("launches", "shared_memory"):  # lists that tests hold stay the same
             setattr(fake_device.hardware, field.name, getattr(fresh, field.name))
+    fake_memory.memory.reset(fresh.free_memory, fresh.pool_limit)
     transfers.clear()
     kernels._limits.cache_clear()
     with real_cupy.in_place(_modules()):

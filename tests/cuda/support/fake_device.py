@@ -11,11 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from tests.cuda.support import nvrtc
+from tests.cuda.support import fake_memory, nvrtc
 from tests.cuda.support.fake_array import ndarray
+from tests.cuda.support.fake_memory import memory
+from tests.cuda.support.fake_streams import Stream, current_stream, devices, settle
 from tests.cuda.support.faults import BadLaunch
 from tests.cuda.support.interpreter import kernels_of, launch
 from tests.cuda.support.machine import Launch, Watch
+from tests.cuda.support.real_cupy import cupy as real
 
 DEFAULT_SHARED = 48 * 1024
 
@@ -32,9 +35,13 @@ class Hardware:
     multiprocessors: int = 108
     free_memory: int = 39 << 30
     total_memory: int = 40 << 30
+    pool_limit: int = 0
+    devices: int = 1
     watch: Watch = field(default_factory=lambda: Watch(races=False))
     schedule: int | None = None  # None: the interpreter; else the host program with this schedule of threads
+    execute: bool = True  # False: launches are checked and recorded, and nothing is computed
     launches: list[tuple[str, Launch]] = field(default_factory=list)
+    shared_memory: list[tuple[str, int, int]] = field(default_factory=list)  # kernel, dynamic and static bytes
 
 
 hardware = Hardware()
@@ -44,8 +51,8 @@ class Device:
     """Stands in for `cupy.cuda.Device`."""
 
     def __init__(self, device: Any = None) -> None:
-        self.id = 0 if device is None else int(device)
-        if self.id != 0:
+        self.id = devices()[-1] if device is None else int(device)
+        if not 0 <= self.id < hardware.devices:
             raise RuntimeError("cudaErrorInvalidDevice: invalid device ordinal")
 
     @property
@@ -71,23 +78,26 @@ class Device:
 
     @property
     def mem_info(self) -> tuple[int, int]:
-        return hardware.free_memory, hardware.total_memory
+        return memory.free(), hardware.total_memory
 
     @property
     def pci_bus_id(self) -> str:
         return "0000:00:00.0"
 
     def synchronize(self) -> None:
-        """Nothing is asynchronous here."""
+        """Wait for the current stream."""
+        memory.wait("synchronize()")
 
     def use(self) -> Device:
+        devices()[-1] = self.id
         return self
 
     def __enter__(self) -> Device:
+        devices().append(self.id)
         return self
 
     def __exit__(self, *error: Any) -> None:
-        pass
+        devices().pop()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Device) and other.id == self.id
@@ -129,7 +139,17 @@ class RawKernel:
     def __init__(self, name: str, kernel: Any, code: str, options: tuple[str, ...]) -> None:
         self.name, self._kernel, self._code = name, kernel, code
         self._macros = dict(option[2:].split("=") for option in options if option.startswith("-D"))
-        self.max_dynamic_shared_size_bytes = DEFAULT_SHARED
+        self._dynamic = hardware.shared_per_block - self.shared_size_bytes  # as the driver sets it at first
+
+    @property
+    def max_dynamic_shared_size_bytes(self) -> int:
+        return self._dynamic
+
+    @max_dynamic_shared_size_bytes.setter
+    def max_dynamic_shared_size_bytes(self, size: int) -> None:
+        if size + self.shared_size_bytes > hardware.shared_per_block_optin:
+            raise BadLaunch(f"{self.name}: CUDA_ERROR_INVALID_VALUE: {size} + {self.shared_size_bytes} bytes")
+        self._dynamic = size
 
     max_threads_per_block = property(lambda self: self._kernel.max_threads)
     shared_size_bytes = property(lambda self: self._kernel.shared_bytes)
@@ -149,11 +169,15 @@ class RawKernel:
     ) -> None:
         if other:
             raise TypeError(f"{self.name}: unexpected arguments {sorted(other)}")
-        if shared_mem > self.max_dynamic_shared_size_bytes:
-            raise BadLaunch(f"{self.name}: {shared_mem} bytes of dynamic shared memory without asking for them")
-        if shared_mem + self.shared_size_bytes > hardware.shared_per_block_optin:
-            raise BadLaunch(f"{self.name}: {shared_mem} bytes of shared memory, more than the device has")
+        if shared_mem > self._dynamic:
+            raise BadLaunch(
+                f"{self.name}: CUDA_ERROR_INVALID_VALUE: {shared_mem} bytes of dynamic shared memory besides "
+                f"{self.shared_size_bytes} static ones without asking for them"
+            )
+        hardware.shared_memory.append((self.name, shared_mem, self.shared_size_bytes))
         given = [self._argument(number, value) for number, value in enumerate(args)]
+        if not hardware.execute:
+            return
         if hardware.schedule is None:
             done = launch(self._kernel, tuple(grid), tuple(block), given, shared_mem, hardware.watch)
             hardware.launches.append((self.name, done))
@@ -172,6 +196,7 @@ class RawKernel:
     def _argument(self, number: int, value: Any) -> Any:
         """As CuPy passes it: arrays by address, Python numbers as 8 bytes, NumPy scalars as they are."""
         if isinstance(value, ndarray):
+            memory.note(value._host, writes=True)
             return value._host if value.ndim else value._host.reshape(1)
         if isinstance(value, np.ndarray) and value.size != 1:
             raise TypeError(f"{self.name}: argument {number} is a NumPy array: a kernel cannot read host memory")
@@ -184,62 +209,28 @@ class RawKernel:
         return value
 
 
-class _Stream:
-    null: Any = None
-
-    def __init__(self, *args: Any, **keywords: Any) -> None:
-        self.ptr = 0
-
-    def synchronize(self) -> None:
-        """Nothing is asynchronous here."""
-
-    def __enter__(self) -> _Stream:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        pass
-
-
-_Stream.null = _Stream()
-
-
-class _Pool:
-    """A memory pool that keeps nothing."""
-
-    def free_bytes(self) -> int:
-        return 0
-
-    def used_bytes(self) -> int:
-        return 0
-
-    def total_bytes(self) -> int:
-        return 0
-
-    def free_all_blocks(self, stream: Any = None) -> None:
-        pass
-
-
 def cuda_module() -> ModuleType:
     """Stands in for `cupy.cuda`."""
     made = ModuleType("cupy.cuda")
+    true = real.cuda.memory
     properties = {"name": hardware.name.encode(), "major": 8, "minor": 0, "totalGlobalMem": hardware.total_memory}
     made.__dict__.update(
         Device=Device,
-        Stream=_Stream,
-        get_current_stream=lambda: _Stream.null,
+        Stream=Stream,
+        get_current_stream=current_stream,
         is_available=lambda: True,
-        MemoryPool=_Pool,
+        MemoryPool=fake_memory.Pool,
+        get_allocator=fake_memory.get_allocator,
+        set_allocator=fake_memory.set_allocator,
+        memory=SimpleNamespace(OutOfMemoryError=true.OutOfMemoryError),
         runtime=SimpleNamespace(
-            getDeviceCount=lambda: 1,
-            getDevice=lambda: 0,
-            memGetInfo=lambda: (hardware.free_memory, hardware.total_memory),
+            getDeviceCount=lambda: hardware.devices,
+            getDevice=lambda: devices()[-1],
+            memGetInfo=lambda: Device().mem_info,
             driverGetVersion=lambda: 13000,
             runtimeGetVersion=lambda: 13000,
             getDeviceProperties=lambda device: dict(properties, name=hardware.name.encode()),
-            deviceSynchronize=lambda: None,
+            deviceSynchronize=settle,
         ),
     )
     return made
-
-
-pool = _Pool()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tests.cuda.support.fake_array import Host, call, ndarray, poisoned, rewrap, transfers, unwrap, wrap
+from tests.cuda.support.fake_memory import caller, memory
 from tests.cuda.support.real_cupy import cupy as real
 from tests.cuda.support.signatures import check_call
 
@@ -87,6 +88,7 @@ class Ufunc:
         self._only("at", "add", "maximum", "minimum")
         if array.dtype.kind == "f" and self.name.endswith(".add"):
             raise TypeError(f"{self.name}.at on floating-point numbers uses atomics: not repeatable to the bit")
+        memory.note(array._host, writes=True)
         self._host.at(unwrap(array), unwrap(indices), unwrap(b))
 
     def _only(self, method: str, *names: str) -> None:
@@ -95,8 +97,18 @@ class Ufunc:
             raise NotImplementedError(f"`{self.name}.{method}` is not supported yet")
 
 
+_WAITS = {"flatnonzero": 1, "nonzero": 1, "argwhere": 1, "unique": 1, "bincount": 2}
+"""How often CuPy copies a size to the host inside these functions (``_sorting/search.py``, ``_statistics``)."""
+
+
 def check_restrictions(name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-    """Arguments that CuPy refuses although its signature has them."""
+    """Arguments that CuPy refuses although its signature has them; what it waits for, and its working memory."""
+    for _ in range(_WAITS.get(name, 0)):
+        memory.wait(f"{name}()")
+    if name in ("sort", "argsort", "lexsort", "unique") and isinstance(args[0], ndarray):
+        if name != "unique" and args[0].ndim > 1:
+            memory.slow_sorts.append(caller())
+        memory.workspace(args[0].nbytes + 8 * args[0].size)  # keys and places are double-buffered
     if name in ("sort", "argsort"):
         kind = keywords.get("kind", args[2] if len(args) > 2 else None)
         if kind not in (None, "stable"):
@@ -105,6 +117,8 @@ def check_restrictions(name: str, args: tuple[Any, ...], keywords: dict[str, Any
         raise TypeError("cupy.lexsort wants its keys stacked in one array of at most two dimensions")
     elif name == "bincount" and (len(args) > 1 or keywords.get("weights") is not None):
         raise TypeError("cupy.bincount with weights uses floating-point atomics: not repeatable to the bit")
+    elif name == "svd" and args[0].ndim > 2 and len(args[0]) > 1 and max(args[0].shape[1:]) > 32:
+        raise TypeError("cupy.linalg.svd of many matrices of more than 32 columns is a loop in Python")
     elif name == "einsum" and any(isinstance(part, ndarray) and part.dtype.kind == "b" for part in args):
         raise TypeError("cupy.einsum of booleans")
 
@@ -118,6 +132,7 @@ def _upload(value: Any, dtype: Any, how: str, order: Any = None) -> ndarray:
         return wrap(np.array(unwrap(value), dtype=dtype))
     host = np.array(value, dtype=dtype, order=order if order in ("C", "F") else "C")
     transfers.note("up", host.nbytes, how)
+    memory.stage(host.nbytes)
     return wrap(host)
 
 
@@ -172,6 +187,7 @@ def empty_like(prototype: Any, dtype: Any = None, order: str = "K", subok: Any =
 
 
 def flatnonzero(a: ndarray) -> ndarray:
+    memory.wait("flatnonzero()")
     return rewrap(np.flatnonzero(unwrap(a)))
 
 

@@ -37,3 +37,7 @@ class Endless(CudaFault):
 
 class BadLaunch(CudaFault):
     """Arguments, grid, block or shared memory that the device would refuse or misread."""
+
+
+class WrongStream(CudaFault):
+    """Work on an array whose device or stream is not the current one of the thread."""

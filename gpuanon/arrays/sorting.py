@@ -1,0 +1,53 @@
+"""Sorts that are radix sorts on a device.
+
+CuPy sorts one-dimensional arrays of numbers by radix.  `lexsort` and sorts of several rows compare elements instead,
+which is several times slower.  So these are chains of stable one-dimensional sorts there, the primary key last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, namespace, on_device
+
+
+def lexicographic_order(keys: Sequence[Array]) -> Array:
+    """(n,) int64 order by the last of the (n,) `keys`, then by the one before it, …; ties keep their order."""
+    if not on_device(keys[0]):
+        return np.lexsort(keys)
+    xp = namespace(keys[0])
+    order = xp.argsort(keys[0], kind="stable")
+    for key in keys[1:]:
+        order = order[xp.argsort(key[order], kind="stable")]
+    return order.astype(np.int64, copy=False)
+
+
+def argsort_rows(values: Array) -> Array:
+    """(..., length) stable order of each row of `values`, along the last axis."""
+    xp = namespace(values)
+    if not on_device(values) or values.ndim == 1:
+        return xp.argsort(values, axis=-1, kind="stable")
+    length = values.shape[-1]
+    flat, rows = _order_of_rows(values)
+    return (flat - rows * length).reshape(values.shape)
+
+
+def sort_rows(values: Array) -> Array:
+    """The rows of `values`, each sorted along the last axis."""
+    xp = namespace(values)
+    if not on_device(values) or values.ndim == 1:
+        return xp.sort(values, axis=-1)
+    return values.reshape(-1)[_order_of_rows(values)[0]].reshape(values.shape)
+
+
+def _order_of_rows(values: Array) -> tuple[Array, Array]:
+    """(size,) places of the elements, row after row and ascending inside a row, and the row of each place."""
+    xp, length = namespace(values), max(1, values.shape[-1])
+    by_value = xp.argsort(values.reshape(-1), kind="stable")
+    count = values.size // length
+    # The fewer bits a key has, the fewer passes a radix sort makes.
+    row = (by_value // length).astype(np.uint16 if count <= 1 << 16 else np.uint32)
+    order = by_value[xp.argsort(row, kind="stable")].astype(np.int64, copy=False)
+    return order, order // length

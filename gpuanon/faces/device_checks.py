@@ -165,6 +165,12 @@ def _mdav_gower(put: Put) -> Results:
     return (mdav(put(_mixed(14, 60)), _parts(put, [32, 28]), 4, GOWER).labels(),)
 
 
+def _mdav_ties(put: Put) -> Results:
+    """A lattice of standardised whole numbers, symmetric about a mean that is not on the grid."""
+    lattice = np.stack(np.divmod(np.arange(77), 11), axis=1) / (3.0, 7.0)
+    return (mdav(put(np.repeat(lattice, 2, axis=0)), _parts(put, [50, 104]), 4).labels(),)
+
+
 def _exchanges(put: Put, mismatch: Host | None) -> Results:
     rng = _rng(22)
     sizes = np.where(rng.random(24) < 0.5, 3, 4)
@@ -251,6 +257,7 @@ CHECKS: tuple[Check, ...] = (
     Check("k-member groups", ("kmember/kmember",), _kmember, (EXACT, EXACT)),
     Check("k-member groups of mixed rows", ("kmember/kmember",), _kmember_gower, (EXACT, EXACT)),
     Check("MDAV groups", ("mdav/mdav",), _mdav, (EXACT, EXACT)),
+    Check("MDAV groups of tied rows", ("mdav/mdav",), _mdav_ties, (EXACT, EXACT)),
     Check("MDAV groups of mixed rows", ("mdav/mdav",), _mdav_gower, (EXACT, EXACT)),
     Check("exchanges between groups", ("refine_neighbours/neighbours", "refine/anneal"), _annealing, (EXACT, EXACT)),
     Check("exchanges of mixed rows", ("refine_neighbours/neighbours", "refine/anneal"), _annealing_gower,

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from gpuanon.arrays.partition import Partition, segment_means
 from gpuanon.arrays.rng import Key
-from gpuanon.errors import GuaranteeError, InputError
+from gpuanon.errors import GuaranteeError, ParameterError
 from gpuanon.masking.groups import AnyGroups
 from gpuanon.masking.groups.median_cuts import MedianCuts, all_cuts, small_share, widest_cuts
 from tests.cuda.fixtures import host, xp
@@ -129,7 +129,7 @@ def test_rhs_works_where_it_can():
 
 def test_too_few_rows_are_refused():
     for columns in ("widest", "all"):
-        with pytest.raises(InputError, match="at least 5 rows were asked for, got 4 rows"):
+        with pytest.raises(ParameterError, match="at least 5 rows were asked for, got 4 rows"):
             MedianCuts(k=5, columns=columns).form(np.zeros((4, 2)), draws(4))
 
 

@@ -166,9 +166,17 @@ def _mdav_gower(put: Put) -> Results:
 
 
 def _mdav_ties(put: Put) -> Results:
-    """A lattice of standardised whole numbers, symmetric about a mean that is not on the grid."""
+    """A lattice that is symmetric about its mean, in units that are no powers of two; and categories."""
     lattice = np.stack(np.divmod(np.arange(77), 11), axis=1) / (3.0, 7.0)
-    return (mdav(put(np.repeat(lattice, 2, axis=0)), _parts(put, [50, 104]), 4).labels(),)
+    euclidean = mdav(put(np.repeat(lattice, 2, axis=0)), _parts(put, [50, 104]), 4)
+    codes = _rng(26).integers(0, 3, (90, 4)).astype(np.float64)
+    return euclidean.labels(), mdav(put(codes), _parts(put, [40, 50]), 3, GOWER).labels()
+
+
+def _kmember_leftovers(put: Put) -> Results:
+    """Parts with five rows more than their clusters have."""
+    X = _rng(25).integers(0, 5, (116, 2)).astype(np.float64)
+    return (kmember(put(X), _parts(put, [29, 29, 23, 35]), 6).labels(),)
 
 
 def _exchanges(put: Put, mismatch: Host | None) -> Results:
@@ -256,6 +264,7 @@ CHECKS: tuple[Check, ...] = (
     Check("kernel projections", ("kernel_pca/polynomial", "kernel_pca/rbf"), _projections, (1e-4, 1e-13)),
     Check("k-member groups", ("kmember/kmember",), _kmember, (EXACT, EXACT)),
     Check("k-member groups of mixed rows", ("kmember/kmember",), _kmember_gower, (EXACT, EXACT)),
+    Check("k-member groups with leftovers", ("kmember/kmember",), _kmember_leftovers, (EXACT, EXACT)),
     Check("MDAV groups", ("mdav/mdav",), _mdav, (EXACT, EXACT)),
     Check("MDAV groups of tied rows", ("mdav/mdav",), _mdav_ties, (EXACT, EXACT)),
     Check("MDAV groups of mixed rows", ("mdav/mdav",), _mdav_gower, (EXACT, EXACT)),

@@ -315,18 +315,18 @@ MUTATIONS = (
         "far_parts_of_a_partition",
     ),
     Mutation(
-        "rounded down before the sums are divided",
+        "clusters that grew are dearer",
         "kmember",
-        "(size * sum - part.pairs[cluster]) / (size * (size + 1))",
-        "sum / (size + 1) - part.pairs[cluster] / (size * size)",
-        "k-member groups",
+        "(size * (size + 1))",
+        "1",
+        "k-member groups with leftovers",
     ),
     Mutation(
         "leftovers without the pairs of their cluster",
         "kmember",
         "(size * sum - part.pairs[cluster])",
         "(size * sum)",
-        "k-member groups",
+        "k-member groups with leftovers",
     ),
     Mutation(
         "32-bit squares",
@@ -380,17 +380,10 @@ MUTATIONS = (
     Mutation("mean rounded to the grid", "mdav", "- 2 * shifts[r]", "", "MDAV groups of tied rows"),
     Mutation("rest counted once", "mdav", "- 2 * shifts[r]", "- shifts[r]", "MDAV groups of tied rows"),
     Mutation(
-        "32-bit products with the rest",
-        "mdav",
-        "shifts[r] += (long long)e * rest;",
-        "shifts[r] += e * rest;",
-        "MDAV groups of tied rows",
-    ),
-    Mutation(
-        "mean of a numeric column rounded",
+        "32-bit products with the number of rows",
         "mdav",
         "(long long)left * x[rows[r]] - total",
-        "(long long)left * (x[rows[r]] - total / left)",
+        "left * x[rows[r]] - total",
         "MDAV groups of mixed rows",
     ),
     Mutation(
@@ -398,7 +391,7 @@ MUTATIONS = (
         "mdav",
         "consider<true>(best, levels.counts[j * levels.n + level], level)",
         "consider<true>(best, 2 * levels.counts[j * levels.n + level] + (level & 1), level)",
-        "MDAV groups of mixed rows",
+        "MDAV groups of tied rows",
     ),
     Mutation("three k is two groups too late", "mdav", "left >= 3 * k", "left > 3 * k", "MDAV groups of mixed rows"),
     Mutation(

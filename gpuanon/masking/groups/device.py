@@ -1,7 +1,7 @@
 """Greedy groupings on a GPU, one thread block per part (``kernels/kmember.cu``, ``kernels/mdav.cu``).
 
-They follow the same rules as `kmember` and `mdav` on the host, with the same whole numbers and exact sums, so the groups
-are the same, ties included.  Only the size of the largest part is copied to the host.
+They follow the same rules as `kmember` and `mdav` on the host, with the same whole numbers and exact sums, so the
+groups are the same, ties included.  Only the size of the largest part is copied to the host.
 """
 
 from __future__ import annotations

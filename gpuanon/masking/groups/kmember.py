@@ -70,8 +70,8 @@ def kmember(
 def _room(metric: Metric, k: int) -> float:
     """Bits that a distance may have.
 
-    On the host the sum of k distances is below 2^53.  For leftovers, who join clusters of at most 2k − 1 rows, 4k² times
-    a distance is below 2^63, and Gower's below 2^53.
+    On the host the sum of k distances is below 2^53.  For leftovers, which join clusters of at most 2k − 1 rows, 4k²
+    times a distance is below 2^63, and Gower's below 2^53.
     """
     log_k = float(np.log2(k))
     return min(53 - log_k, (61 if metric.kind == "euclidean" else 51) - 2 * log_k)

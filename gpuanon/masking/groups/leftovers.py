@@ -1,7 +1,7 @@
 """Increase of the distortion of each cluster when a leftover row joins it, for all parts of a batch.
 
-Rows are whole numbers, and so are the numerators below, in 64-bit integers.  The increase is their quotient rounded down,
-the same on the host and in the kernel (``kernels/kmember.cu``).
+Rows are whole numbers, and so are the numerators below, in 64-bit integers.  The increase is the quotient rounded
+down, the same on the host and in the kernel (``kernels/kmember.cu``).
 """
 
 from __future__ import annotations

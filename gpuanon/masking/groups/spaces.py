@@ -4,7 +4,8 @@ The greedy groupings (k-member, MDAV, spanning tree) are written once on these m
 of the batch at once and picks one row per part.  Ties go to the lowest row.
 
 Rows are whole numbers (`whole_numbers.Grid`), as float64 numbers: all products and sums stay below 2^53 and are exact.
-So BLAS may add in any order, equal distances are equal, and the kernels, which compute in integers, choose the same rows.
+So BLAS may add in any order, equal distances are equal, and the kernels, which compute in integers, choose the same
+rows.
 """
 
 from __future__ import annotations

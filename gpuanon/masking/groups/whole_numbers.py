@@ -1,8 +1,8 @@
 """Rows rounded to whole numbers, so small that sums of their distances are exact on every device, in any order.
 
 The scale is a power of two, the same for all columns, so that ties between whole numbers and binary fractions remain.
-All columns of a table are rounded on one grid, as fine as the sums of a grouping allow: int32 on the device, with 64-bit
-sums; on the host float64 below 2^53, so that products by BLAS are exact too.
+All columns of a table are rounded on one grid, as fine as the sums of a grouping allow: int32 on the device, with
+64-bit sums; on the host float64 below 2^53, so that products by BLAS are exact too.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
 from gpuanon.masking.groups.spanning_tree import _cut, _prim, spanning_tree
 from gpuanon.masking.groups.split import split_large
-from gpuanon.numerics.distance import EUCLIDEAN
 from tests.support import naive_groups as naive
 from tests.support.groups import MIXED, random_partition
 

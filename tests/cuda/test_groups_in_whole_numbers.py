@@ -11,6 +11,7 @@ import pytest
 from gpuanon.arrays.partition import Partition
 from gpuanon.masking.groups import kmember as kmember_file
 from gpuanon.masking.groups import mdav as mdav_file
+from gpuanon.masking.groups.first_axis import first_axis
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
 from gpuanon.masking.groups.whole_numbers import grid_of
@@ -115,6 +116,17 @@ def test_host_device_and_exact_fractions_agree(
     assert naive.as_set(naive.members(groups)) == naive.as_set(expected)
 
 
+@pytest.mark.parametrize("make", [integers, standardised, duplicates, constants, continuous])
+def test_the_first_axis_is_the_same_on_the_device_and_equal_rows_stay_in_order(make: Callable[..., Rows]) -> None:
+    X = make(np.random.default_rng(4), 90)
+    with fake_cupy() as cp:
+        labels = host(first_axis(cp.asarray(X), 4).labels())
+    np.testing.assert_array_equal(labels, first_axis(X, 4).labels())
+    for row in range(len(X)):
+        equal = np.flatnonzero((X[row] == X).all(axis=1))
+        assert (np.diff(labels[equal]) >= 0).all()  # groups are numbered along the axis
+
+
 @pytest.mark.parametrize("metric", [EUCLIDEAN, Metric("gower")], ids=["euclidean", "gower"])
 @pytest.mark.parametrize("rows", [5, 1024, 10**6, 10**8])
 @pytest.mark.parametrize("columns", [1, 2, 10, 300])
@@ -125,4 +137,4 @@ def test_no_sum_can_overflow(metric: Metric, rows: int, columns: int) -> None:
         most = np.abs(np.diff(grid.rows(corners).astype(np.int64), axis=0))
         distance = int((most * most).sum() if metric.kind == "euclidean" else most.sum())
         assert 0 < distance <= 2**room
-    assert 2 ** mdav_file._room(metric, rows) * rows < 2**63
+    assert mdav_file._room(metric, rows) + np.log2(rows) < 63

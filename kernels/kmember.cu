@@ -5,37 +5,36 @@
 
 // A part, and what is stored per row.  A row that a cluster has taken has far < 0.
 struct Part {
-    const real* x;  // (d, stride)
+    const int* x;  // (d, stride)
     long long stride;
     int d, size;
-    real* far;          // distance from the last seed
-    real* sum;          // sum of the distances from the members of the current cluster
-    real* pairs;        // Σ_{i<j} D(i, j) of each cluster, used for leftover rows
+    long long* far;     // distance from the last seed
+    long long* sum;     // sum of the distances from the members of the current cluster
+    long long* pairs;   // Σ_{i<j} D(i, j) of each cluster, used for leftover rows
     long long* labels;  // cluster of each row, −1 for none
     long long first;    // number of the part's first cluster
 };
 
 __device__ __forceinline__ void take(const Part& part, int row, int cluster) {
     if (!owns(row)) return;
-    part.far[row] = real(-1);
+    part.far[row] = -1;
     part.labels[row] = part.first + cluster;
 }
 
 // Add the distances from `member` to the sums, and choose the free row with the least sum.  A seed resets them.
 template <bool GOWER>
-__device__ __forceinline__ int nearest_to_cluster(const Part& part, int member, bool seed, const Metric& metric,
+__device__ __forceinline__ int nearest_to_cluster(const Part& part, int member, bool seed, const int* mismatch,
                                                   Meeting& meeting) {
     Choice best = nothing_yet<false>();
     const int apart = blockDim.x;
     for (int first = threadIdx.x; first < part.size; first += AT_ONCE * apart) {
-        real from_member[AT_ONCE];
-        distances<GOWER>(part.x, part.stride, part.d, part.size, first, apart, real(1), part.x + member, part.stride,
-                         metric, from_member);
+        long long from_member[AT_ONCE];
+        distances<GOWER>(part.x, part.stride, part.d, part.size, first, apart, member, mismatch, from_member);
 #pragma unroll
         for (int r = 0; r < AT_ONCE; ++r) {
             const int row = first + r * apart;
-            if (row >= part.size || part.far[row] < real(0)) continue;
-            const real sum = seed ? from_member[r] : part.sum[row] + from_member[r];
+            if (row >= part.size || part.far[row] < 0) continue;
+            const long long sum = seed ? from_member[r] : part.sum[row] + from_member[r];
             if (seed) part.far[row] = sum;
             part.sum[row] = sum;
             consider<false>(best, sum, row);
@@ -47,31 +46,31 @@ __device__ __forceinline__ int nearest_to_cluster(const Part& part, int member, 
 __device__ __forceinline__ int furthest_from_seed(const Part& part, Meeting& meeting) {
     Choice best = nothing_yet<true>();
     for (int row = threadIdx.x; row < part.size; row += blockDim.x)
-        if (part.far[row] >= real(0)) consider<true>(best, part.far[row], row);
+        if (part.far[row] >= 0) consider<true>(best, part.far[row], row);
     return best_of_block<true>(best, meeting).row;
 }
 
 __device__ __forceinline__ int lowest_free(const Part& part, Meeting& meeting) {
     Choice best = nothing_yet<false>();
     for (int row = threadIdx.x; row < part.size; row += blockDim.x)
-        if (part.far[row] >= real(0)) consider<false>(best, real(0), row);
+        if (part.far[row] >= 0) consider<false>(best, 0, row);
     return best_of_block<false>(best, meeting).row;
 }
 
 // Distance of two rows of the part.
 template <bool GOWER>
-__device__ __forceinline__ real distance(const Part& part, int row, int other, const Metric& metric) {
-    real sum = real(0);
+__device__ __forceinline__ long long distance(const Part& part, int row, int other, const int* mismatch) {
+    long long sum = 0;
     for (int j = 0; j < part.d; ++j) {
-        const real* column = part.x + j * part.stride;
-        sum += column_distance<GOWER>(column[row] - column[other], j, metric);
+        const int* column = part.x + j * part.stride;
+        sum += column_distance<GOWER>(column[row] - column[other], GOWER ? mismatch[j] : 0);
     }
     return sum;
 }
 
-// Sum of `sum` over the members of a cluster, in ascending order.
-__device__ __forceinline__ real total(const Part& part, int cluster, int& members) {
-    real total = real(0);
+// Sum of `sum` over the members of a cluster, and their number.
+__device__ __forceinline__ long long total(const Part& part, int cluster, int& members) {
+    long long total = 0;
     members = 0;
     for (int row = 0; row < part.size; ++row)
         if (part.labels[row] == part.first + cluster) {
@@ -83,11 +82,11 @@ __device__ __forceinline__ real total(const Part& part, int cluster, int& member
 
 // Σ_{i<j} D(i, j) of each cluster, by thread t for the clusters t, t + blockDim.x, …
 template <bool GOWER>
-__device__ __forceinline__ void sum_pairs(const Part& part, int clusters, const Metric& metric) {
+__device__ __forceinline__ void sum_pairs(const Part& part, int clusters, const int* mismatch) {
     for (int row = threadIdx.x; row < part.size; row += blockDim.x) {
-        real from_later = real(0);
+        long long from_later = 0;
         for (int other = row + 1; other < part.size; ++other)
-            if (part.labels[other] == part.labels[row]) from_later += distance<GOWER>(part, row, other, metric);
+            if (part.labels[other] == part.labels[row]) from_later += distance<GOWER>(part, row, other, mismatch);
         part.sum[row] = from_later;
     }
     __syncthreads();
@@ -98,23 +97,22 @@ __device__ __forceinline__ void sum_pairs(const Part& part, int clusters, const 
 }
 
 // The fewer than k rows that remain join, in ascending order, the cluster whose distortion Σ_{i<j} D(i, j) / |C| they
-// raise least; ties: the oldest.  Sums are in the order of the NumPy implementation, so that ties are the same.
+// raise least, rounded down to a whole number; ties: the oldest.
 template <bool GOWER>
-__device__ __forceinline__ void place_leftovers(const Part& part, int k, const Metric& metric, Meeting& meeting) {
+__device__ __forceinline__ void place_leftovers(const Part& part, int k, const int* mismatch, Meeting& meeting) {
     const int clusters = part.size / k;
     int late = lowest_free(part, meeting);
-    sum_pairs<GOWER>(part, clusters, metric);
+    sum_pairs<GOWER>(part, clusters, mismatch);
     for (int left = part.size % k; left > 0; --left) {
         for (int row = threadIdx.x; row < part.size; row += blockDim.x)
-            part.sum[row] = distance<GOWER>(part, row, late, metric);
+            part.sum[row] = distance<GOWER>(part, row, late, mismatch);
         __syncthreads();
         Choice best = nothing_yet<false>();
-        real nearest = real(0);
+        long long nearest = 0;
         for (int cluster = threadIdx.x; cluster < clusters; cluster += blockDim.x) {
             int members;
-            const real sum = total(part, cluster, members);
-            const real size = real(members);
-            consider<false>(best, (times(size, sum) - part.pairs[cluster]) / (size * (size + real(1))), cluster);
+            const long long sum = total(part, cluster, members), size = members;
+            consider<false>(best, (size * sum - part.pairs[cluster]) / (size * (size + 1)), cluster);
             if (best.row == cluster) nearest = sum;
         }
         const int chosen = best_of_block<false>(best, meeting).row;
@@ -125,51 +123,49 @@ __device__ __forceinline__ void place_leftovers(const Part& part, int k, const M
 }
 
 template <bool GOWER>
-__device__ __forceinline__ void cluster_part(const Part& part, int k, const Metric& metric, Meeting& meeting) {
+__device__ __forceinline__ void cluster_part(const Part& part, int k, const int* mismatch, Meeting& meeting) {
     for (int row = threadIdx.x; row < part.size; row += blockDim.x) {
-        part.far[row] = real(0);
+        part.far[row] = 0;
         part.labels[row] = -1;
     }
-    nearest_to_cluster<GOWER>(part, 0, true, metric, meeting);  // the first seed is furthest from the lowest row
+    nearest_to_cluster<GOWER>(part, 0, true, mismatch, meeting);  // the first seed is furthest from the lowest row
     for (int cluster = 0; cluster < part.size / k; ++cluster) {
         int newest = furthest_from_seed(part, meeting);
         take(part, newest, cluster);
         int member = 1;
         do {  // at least once, even for k = 1: it also measures the distances from the seed
-            newest = nearest_to_cluster<GOWER>(part, newest, member == 1, metric, meeting);
+            newest = nearest_to_cluster<GOWER>(part, newest, member == 1, mismatch, meeting);
             if (member < k) take(part, newest, cluster);
         } while (++member < k);
     }
-    if (part.size % k) place_leftovers<GOWER>(part, k, metric, meeting);
+    if (part.size % k) place_leftovers<GOWER>(part, k, mismatch, meeting);
 }
 
-// x        : (d, n) rows sorted by part;  starts : (parts + 1) offsets of the parts
+// x        : (d, n) whole numbers, rows sorted by part;  starts : (parts + 1) offsets of the parts
 // first    : (parts) number of each part's first cluster;  k : at most the size of each part
-// weights  : (d) shares of the columns, or null for the Euclidean metric;  categorical : (d)
+// mismatch : (d) for Gower's metric, the distance of two categories, −1 for numeric columns; null for the Euclidean metric
 // pairs    : (n), of which a part uses one number per cluster
-// room     : rows that fit shared memory, with d + 2 numbers each, and one more
+// room     : rows that fit shared memory, and one more, with d words and 2 of 8 bytes each
 // scratch  : (2, n), for parts with more rows than that; may be null if there is none
 // labels   : (n) cluster of each row
 extern "C" __global__ void __launch_bounds__(512, 1)
-kmember(const real* __restrict__ x, const long long* __restrict__ starts, const long long* __restrict__ first, int d, int k,
-        const real* __restrict__ weights, const unsigned char* __restrict__ categorical, real* pairs, int room,
-        long long n, real* scratch, long long* labels) {
-    DYN_SHARED(real, shared);
-    __shared__ real values[SLOTS];
+kmember(const int* __restrict__ x, const long long* __restrict__ starts, const long long* __restrict__ first, int d, int k,
+        const int* __restrict__ mismatch, long long* pairs, int room, long long n, long long* scratch, long long* labels) {
+    DYN_SHARED(long long, shared);
+    __shared__ long long values[SLOTS];
     __shared__ int rows[SLOTS];
     const long long start = starts[blockIdx.x];
     const int size = (int)(starts[blockIdx.x + 1] - start);
-    const Metric metric = {weights, categorical};
     Meeting meeting = {values, rows, 0};
     if (size <= room) {
-        stage(x + start, n, d, size, shared);
-        const int stride = staged_stride(size);
-        real* far = shared + d * stride;
-        const Part part = {shared, stride, d, size, far, far + size, pairs + start, labels + start, first[blockIdx.x]};
-        weights ? cluster_part<true>(part, k, metric, meeting) : cluster_part<false>(part, k, metric, meeting);
+        int* copy = reinterpret_cast<int*>(shared + 2 * size);
+        stage(x + start, n, d, size, copy);
+        const Part part = {copy, staged_stride(size), d, size, shared, shared + size, pairs + start, labels + start,
+                           first[blockIdx.x]};
+        mismatch ? cluster_part<true>(part, k, mismatch, meeting) : cluster_part<false>(part, k, mismatch, meeting);
     } else {
-        real* far = scratch + start;
+        long long* far = scratch + start;
         const Part part = {x + start, n, d, size, far, far + n, pairs + start, labels + start, first[blockIdx.x]};
-        weights ? cluster_part<true>(part, k, metric, meeting) : cluster_part<false>(part, k, metric, meeting);
+        mismatch ? cluster_part<true>(part, k, mismatch, meeting) : cluster_part<false>(part, k, mismatch, meeting);
     }
 }

@@ -24,17 +24,9 @@ __device__ __forceinline__ long long distance(const Pair& pair, int s, int other
     long long sum = 0;
     for (int j = 0; j < pair.d; ++j) {
         const int e = pair.x[j * pair.stride + s] - pair.x[j * pair.stride + other];
-        if (!GOWER)
-            sum += (long long)e * e;
-        else
-            sum += mismatch[j] < 0 ? abs(e) : e != 0 ? mismatch[j] : 0;
+        sum += column_distance<GOWER>(e, GOWER ? mismatch[j] : 0);
     }
     return sum;
-}
-
-__device__ __forceinline__ long long warp_sum(long long value) {
-    for (int apart = WARP / 2; apart > 0; apart /= 2) value += __shfl_xor_sync(ALL_LANES, value, apart);
-    return value;
 }
 
 // Set in and to; return the distortions of both groups.
@@ -77,7 +69,7 @@ struct Least {
         }
     }
 };
-constexpr Least NOTHING_YET = {0x7fffffffffffffffll, NO_ROW};
+constexpr Least NOTHING_YET = {LARGEST_VALUE, NO_ROW};
 
 // Change by an exchange, and its code: i · width + r for a swap, width² + i for a move from a, width² + width + r from b.
 struct Exchange {

@@ -165,6 +165,20 @@ def _mdav_gower(put: Put) -> Results:
     return (mdav(put(_mixed(14, 60)), _parts(put, [32, 28]), 4, GOWER).labels(),)
 
 
+def _mdav_ties(put: Put) -> Results:
+    """A lattice that is symmetric about its mean, in units that are no powers of two; and categories."""
+    lattice = np.stack(np.divmod(np.arange(77), 11), axis=1) / (3.0, 7.0)
+    euclidean = mdav(put(np.repeat(lattice, 2, axis=0)), _parts(put, [50, 104]), 4)
+    codes = _rng(26).integers(0, 3, (90, 4)).astype(np.float64)
+    return euclidean.labels(), mdav(put(codes), _parts(put, [40, 50]), 3, GOWER).labels()
+
+
+def _kmember_leftovers(put: Put) -> Results:
+    """Parts with five rows more than their clusters have."""
+    X = _rng(25).integers(0, 5, (116, 2)).astype(np.float64)
+    return (kmember(put(X), _parts(put, [29, 29, 23, 35]), 6).labels(),)
+
+
 def _exchanges(put: Put, mismatch: Host | None) -> Results:
     rng = _rng(22)
     sizes = np.where(rng.random(24) < 0.5, 3, 4)
@@ -250,7 +264,9 @@ CHECKS: tuple[Check, ...] = (
     Check("kernel projections", ("kernel_pca/polynomial", "kernel_pca/rbf"), _projections, (1e-4, 1e-13)),
     Check("k-member groups", ("kmember/kmember",), _kmember, (EXACT, EXACT)),
     Check("k-member groups of mixed rows", ("kmember/kmember",), _kmember_gower, (EXACT, EXACT)),
+    Check("k-member groups with leftovers", ("kmember/kmember",), _kmember_leftovers, (EXACT, EXACT)),
     Check("MDAV groups", ("mdav/mdav",), _mdav, (EXACT, EXACT)),
+    Check("MDAV groups of tied rows", ("mdav/mdav",), _mdav_ties, (EXACT, EXACT)),
     Check("MDAV groups of mixed rows", ("mdav/mdav",), _mdav_gower, (EXACT, EXACT)),
     Check("exchanges between groups", ("refine_neighbours/neighbours", "refine/anneal"), _annealing, (EXACT, EXACT)),
     Check("exchanges of mixed rows", ("refine_neighbours/neighbours", "refine/anneal"), _annealing_gower,

@@ -116,12 +116,12 @@ def far_columns_of_a_sorted_table(kernels: Kernels) -> None:
 def far_parts_of_a_partition(kernels: Kernels) -> None:
     d, size, k = 3, 6, 3
     n = BEYOND // 2
-    x, labels, pairs = sparse(d, n), sparse(n, dtype=np.int64), sparse(n)
+    x, labels, pairs = sparse(d, n, dtype=np.int32), sparse(n, dtype=np.int64), sparse(n, dtype=np.int64)
     x[2, n - size :] = (0, 10, 1, 11, 2, 12)
     starts, first = np.array([n - size, n]), np.array([40])
-    shared = 4 * (d + 2) * (size + 1)
+    shared = (4 * d + 16) * (size + 1)
     null = np.uint64(0)
-    args = (x, starts, first, np.int32(d), np.int32(k), null, null, pairs, np.int32(size), np.int64(n), null, labels)
+    args = (x, starts, first, np.int32(d), np.int32(k), null, pairs, np.int32(size), np.int64(n), null, labels)
     kernels("kmember").launch("kmember", 1, 32, args, shared=shared, watch=PLAIN)
     np.testing.assert_array_equal(labels[n - size :], [41, 40, 41, 40, 41, 40])
 

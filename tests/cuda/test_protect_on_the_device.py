@@ -36,6 +36,7 @@ USUAL = (2, 1)
 """Uploads: the record numbers, and one matrix of everything that the parts see.  Downloads: one of all that changed."""
 
 TRANSFERS = {
+    "microaggregation first-axis": (2, 2),  # and the covariances of the columns, whose axis is found on the host
     "suppress": (3, 1),  # codes in place of points, and one hierarchy
     "synthetic-rows": (6, 1),  # codes, and the values of columns that have more than a few: four tables of ancestors
     "recode": (4, 1),  # codes and two hierarchies

@@ -73,18 +73,31 @@ def distortion(D: Any, cluster: list[int]) -> Any:
     return Fraction(total, len(cluster)) if isinstance(total, int) else total / len(cluster)
 
 
-def mdav(X: Rows, rows: list[int], k: int) -> list[list[int]]:
-    """MDAV groups of `rows` under the squared Euclidean distance."""
+def whole_distance(x: list[int], y: list[Any], mismatch: list[int] | None) -> Any:
+    """Squared Euclidean, or Gower's distance of whole numbers or fractions; −1 in `mismatch`: a numeric column."""
+    if mismatch is None:
+        return sum((a - b) ** 2 for a, b in zip(x, y, strict=True))
+    return sum(abs(a - b) if m < 0 else m * (a != b) for a, b, m in zip(x, y, mismatch, strict=True))
 
-    def from_mean(row: int) -> Any:
-        total = [sum(column) for column in zip(*(X[other].tolist() for other in free), strict=True)]
-        return sum((len(free) * x - t) ** 2 for x, t in zip(X[row].tolist(), total, strict=True))
 
-    def take(centre: int) -> list[int]:
-        group = [centre]
-        free.remove(centre)
+def centre(rows: list[list[int]], mismatch: list[int] | None) -> list[Any]:
+    """Means as fractions, and modes of categorical columns; of equally frequent codes the lowest."""
+    centres: list[Any] = []
+    for column, apart in zip(zip(*rows, strict=True), mismatch or [-1] * len(rows[0]), strict=True):
+        mode = max(sorted(set(column)), key=column.count)
+        centres.append(Fraction(sum(column), len(column)) if apart < 0 else mode)
+    return centres
+
+
+def mdav(X: Rows, rows: list[int], k: int, mismatch: list[int] | None = None) -> list[list[int]]:
+    """MDAV groups of `rows`, of whole numbers (or of binary fractions) without any rounding."""
+    listed = {row: [Fraction(x) for x in X[row].tolist()] for row in rows}
+
+    def take(first: int) -> list[int]:
+        group = [first]
+        free.remove(first)
         while len(group) < k:
-            group.append(nearest(free, lambda row: square(X[row], X[centre])))
+            group.append(nearest(free, lambda row: whole_distance(listed[row], listed[first], mismatch)))
             free.remove(group[-1])
         return group
 
@@ -92,8 +105,9 @@ def mdav(X: Rows, rows: list[int], k: int) -> list[list[int]]:
     groups = []
     while len(free) >= 2 * k:
         enough_for_two = len(free) >= 3 * k
-        r = furthest(free, from_mean)
+        mean = centre([listed[row] for row in free], mismatch)
+        r = furthest(free, lambda row, mean=mean: whole_distance(listed[row], mean, mismatch))
         groups.append(take(r))
         if enough_for_two:
-            groups.append(take(furthest(free, lambda row, r=r: square(X[row], X[r]))))
+            groups.append(take(furthest(free, lambda row, r=r: whole_distance(listed[row], listed[r], mismatch))))
     return [*groups, free]

@@ -1,22 +1,20 @@
 """Greedy groupings on a GPU, one thread block per part (``kernels/kmember.cu``, ``kernels/mdav.cu``).
 
-They follow the same rules as `kmember` and `mdav` on the host, ties included, so the groups are the same.  Only the
-size of the largest part is copied to the host.
+They follow the same rules as `kmember` and `mdav` on the host, with the same whole numbers and exact sums, so the
+groups are the same, ties included.  Only the size of the largest part is copied to the host.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import ModuleType
-from typing import Any
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, to_host
 from gpuanon.arrays.kernels import free_bytes, launch, limits, pieces_of_parts
 from gpuanon.arrays.partition import Partition, sort_within
-from gpuanon.numerics.distance import Metric
+from gpuanon.masking.groups.whole_numbers import Grid
 
 _STATIC_SHARED = 1024  # at most, for the reductions over the warps of a thread block
 _ROWS_PER_THREAD = 4  # as in the kernels
@@ -38,14 +36,14 @@ class Layout:
     threads: int
 
 
-def kmember_cuda(X: Array, within: Partition, k: int, metric: Metric) -> Partition:
+def kmember_cuda(X: Array, within: Partition, k: int, grid: Grid) -> Partition:
     """Greedy k-member clusters of the parts of `within`; every part has at least `k` rows."""
-    return _group("kmember", X, within, k, metric, per_row=2, per_block=0, extra=_pair_sums)
+    return _group("kmember", X, within, k, grid, per_row=2, per_block=0, extra=_pair_sums)
 
 
-def mdav_cuda(X: Array, within: Partition, k: int, metric: Metric) -> Partition:
+def mdav_cuda(X: Array, within: Partition, k: int, grid: Grid) -> Partition:
     """MDAV groups of the parts of `within`; every part has at least `k` rows."""
-    return _group("mdav", X, within, k, metric, per_row=1, per_block=2 * X.shape[1], extra=_levels)
+    return _group("mdav", X, within, k, grid, per_row=1, per_block=16 * X.shape[1], extra=_levels)
 
 
 def _group(
@@ -53,34 +51,35 @@ def _group(
     X: Array,
     within: Partition,
     k: int,
-    metric: Metric,
+    grid: Grid,
     *,
     per_row: int,
     per_block: int,
-    extra: Callable[[Array, Array, Metric], tuple[Array | None, ...]],
+    extra: Callable[[Array, Array, Grid], tuple[Array | None, ...]],
 ) -> Partition:
     """Launch `kernel`, one thread block per part, and number the groups part after part.
 
-    per_row, per_block : numbers that the kernel stores per row besides its columns, and per part
-    extra              : columns, starts, metric → arguments of the kernel after those of the metric
+    per_row   : 64-bit numbers that the kernel stores per row besides its columns
+    per_block : bytes that it stores per part
+    extra     : columns, starts, grid → arguments of the kernel after those of the metric
     """
     xp, d = namespace(X), X.shape[1]
-    real = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
     counts = within.sizes // k
     first = xp.cumsum(counts) - counts  # number of each part's first group
     labels = xp.empty(within.n, dtype=np.int64)
     largest = int(within.sizes.max())
-    layout = _layout(largest, d + per_row, per_block, real.itemsize)
-    gower = gower_arrays(metric, d, real, xp)
-    # Per row: its columns, their levels with values and counts, what the kernel stores, its place and its label.
-    bytes_per_row = (3 * d + per_row) * real.itemsize + 3 * labels.itemsize
+    layout = _layout(largest, 4 * d + 8 * per_row, per_block)
+    mismatch = grid.mismatch()
+    # Per row: its columns, their levels with codes and counts, what the kernel stores, its place and its label, and a
+    # column while it is rounded.
+    bytes_per_row = 4 * 4 * d + 8 * per_row + 5 * 8
     for parts, rows in _pieces(within, bytes_per_row):
         order, m = within.order[rows], rows.stop - rows.start
-        columns, starts = _columns(X, order, metric, real), within.starts[parts.start : parts.stop + 1] - rows.start
-        scratch = xp.empty((per_row, m), dtype=real) if largest > layout.rows else None
+        columns, starts = grid.columns(X, order), within.starts[parts.start : parts.stop + 1] - rows.start
+        scratch = xp.empty((per_row, m), dtype=np.int64) if largest > layout.rows else None
         found = xp.empty(m, dtype=np.int64)
-        more = extra(columns, starts, metric)
-        arguments = (columns, starts, first[parts], d, k, *gower, *more, layout.rows, m, scratch, found)
+        more = extra(columns, starts, grid)
+        arguments = (columns, starts, first[parts], d, k, mismatch, *more, layout.rows, m, scratch, found)
         over = parts.stop - parts.start
         launch(kernel, kernel, *arguments, over=over, each=1, threads=layout.threads, shared=layout.shared)
         labels[order] = found
@@ -97,54 +96,34 @@ def _pieces(within: Partition, bytes_per_row: int) -> Iterator[tuple[slice, slic
         yield parts, slice(int(starts[parts.start]), int(starts[parts.stop]))
 
 
-def _columns(X: Array, order: Array, metric: Metric, real: np.dtype[Any]) -> Array:
-    """(d, m) the rows `order` column by column; scaled by the roots of Euclidean weights."""
-    columns = namespace(X).empty((X.shape[1], len(order)), dtype=real)
-    for j in range(X.shape[1]):
-        columns[j] = X[order, j]
-        if metric.kind == "euclidean" and metric.weights is not None:
-            columns[j] *= real.type(np.sqrt(real.type(metric.weights[j])))
-    return columns
+def _layout(largest: int, per_row: int, per_block: int) -> Layout:
+    """Shared memory for the largest part, or for as many rows as fit; larger parts stay in global memory.
 
-
-def gower_arrays(metric: Metric, d: int, real: np.dtype[Any], xp: ModuleType) -> tuple[Array | None, Array | None]:
-    """Weights and kinds of the columns for Gower's metric, set one by one to avoid a copy from the host."""
-    if metric.kind == "euclidean":
-        return None, None
-    weights = metric.weights or (1.0,) * d
-    shares, categorical = xp.empty(d, dtype=real), xp.zeros(d, dtype=np.uint8)
-    for j in range(d):
-        shares[j] = real.type(weights[j] / sum(weights))
-        categorical[j] = int(metric.categorical is not None and metric.categorical[j])
-    return shares, categorical
-
-
-def _layout(largest: int, per_row: int, per_block: int, itemsize: int) -> Layout:
-    """Shared memory for the largest part, or for as many rows as fit; larger parts stay in global memory."""
-    available = limits().shared - _STATIC_SHARED - per_block * itemsize
-    rows = min(largest, max(0, available // (per_row * itemsize) - 1))  # the stride of a column is odd
+    per_row, per_block : bytes
+    """
+    available = limits().shared - _STATIC_SHARED - per_block
+    rows = min(largest, max(0, available // per_row - 1))  # the stride of a column is odd
     threads = min(_MOST_THREADS, -(-largest // (_WARP * _ROWS_PER_THREAD)) * _WARP)
-    return Layout(rows, ((rows + 1) * per_row + per_block) * itemsize, threads)
+    return Layout(rows, (rows + 1) * per_row + per_block, threads)
 
 
-def _pair_sums(columns: Array, starts: Array, metric: Metric) -> tuple[Array]:
+def _pair_sums(columns: Array, starts: Array, grid: Grid) -> tuple[Array]:
     """Scratch for the sum of pairwise distances of each cluster, with which joining rows are compared."""
-    return (namespace(columns).empty(columns.shape[1], dtype=columns.dtype),)
+    return (namespace(columns).empty(columns.shape[1], dtype=np.int64),)
 
 
-def _levels(columns: Array, starts: Array, metric: Metric) -> tuple[Array | None, ...]:
-    """For each categorical column: each row's level (rank of its value in its part), the levels' values, and zeros.
+def _levels(columns: Array, starts: Array, grid: Grid) -> tuple[Array | None, ...]:
+    """For each categorical column: each row's level (rank of its code in its part), the levels' codes, and zeros.
 
     (d, m) each, or None if no column is categorical.  The kernel counts levels in the zeros.
     """
-    categorical = metric.categorical or ()
-    if metric.kind == "euclidean" or not any(categorical):
+    if not any(grid.categorical):
         return None, None, None
     xp = namespace(columns)
     p = Partition(xp.arange(columns.shape[1], dtype=np.int64), starts)
     part, start = p.part_of_sorted(), p.starts[:-1]
-    levels, values = xp.zeros(columns.shape, dtype=np.int32), xp.zeros_like(columns)
-    for j in np.flatnonzero(categorical):
+    levels, codes = xp.zeros_like(columns), xp.zeros_like(columns)
+    for j in np.flatnonzero(grid.categorical):
         order = sort_within(columns[j], p)
         ascending = columns[j][order]
         new = xp.zeros(p.n, dtype=np.int64)
@@ -153,5 +132,5 @@ def _levels(columns: Array, starts: Array, metric: Metric) -> tuple[Array | None
         level = xp.cumsum(new) - 1
         level -= level[start][part]
         levels[j, order] = level
-        values[j, start[part] + level] = ascending
-    return levels, values, xp.zeros(columns.shape, dtype=np.int32)
+        codes[j, start[part] + level] = ascending
+    return levels, codes, xp.zeros_like(columns)

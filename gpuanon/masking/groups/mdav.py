@@ -13,7 +13,8 @@ from gpuanon.masking.groups.batched import BATCH_ELEMENTS, Host, group_batches, 
 from gpuanon.masking.groups.device import mdav_cuda
 from gpuanon.masking.groups.in_blocks import InBlocks, Refined
 from gpuanon.masking.groups.spaces import free_rows
-from gpuanon.numerics.distance import EUCLIDEAN, Metric, weighted
+from gpuanon.masking.groups.whole_numbers import grid_of
+from gpuanon.numerics.distance import EUCLIDEAN, Metric
 
 
 def mdav(
@@ -25,6 +26,9 @@ def mdav(
     r and its k − 1 nearest rows form a group, then s and its k − 1 nearest free rows.  When 2k to 3k − 1 rows are
     free, the one furthest from their mean and its k − 1 nearest form a group.  The remaining rows are the last group.
     Ties go to the lowest row.  Under Gower's metric the mean of a categorical column is its mode.
+
+    Rows are rounded to whole numbers first, 2^24 of them along the widest column for 10 columns and parts of 1024 rows.
+    Distances, also those from a mean, are compared without further rounding, on the host and on a device.
 
     Parameters
     ----------
@@ -45,19 +49,28 @@ def mdav(
        microaggregation, Data Min. Knowl. Disc. 11(2), MDAV-generic.
     """
     require_k_rows(within, k)
+    grid = grid_of(X, metric, _room(metric, int(within.sizes.max())))
     if on_device(X):
-        return mdav_cuda(X, within, k, metric)
-    X = weighted(X, metric)
+        return mdav_cuda(X, within, k, grid)
+    rows, mismatch = grid.rows(X), grid.mismatch()
 
     def group(batch: Batch) -> Host:
-        return _groups(X[batch.rows], batch.valid, k, metric)
+        return _groups(rows[batch.rows], batch.valid, k, mismatch)
 
     return group_batches(within, group, within.sizes // k, batch_elements)
 
 
-def _groups(Z: Host, valid: Host, k: int, metric: Metric) -> Host:
-    """(b, length) group of each row of the padded parts `Z`."""
-    free = free_rows(Z, valid, metric)
+def _room(metric: Metric, largest: int) -> float:
+    """Bits that a distance may have, in parts of at most `largest` rows.
+
+    On the host distances are below 2^53; `largest` times a distance is below 2^62, and Gower's below 2^53.
+    """
+    return min(53.0, 62 - np.log2(largest)) if metric.kind == "euclidean" else 53 - float(np.log2(largest))
+
+
+def _groups(Z: Host, valid: Host, k: int, mismatch: Host | None) -> Host:
+    """(b, length) group of each row of the padded parts `Z`, whole numbers."""
+    free = free_rows(Z, valid, mismatch)
     left = valid.sum(axis=1)
     # Rows that are never taken form the last group of their part; a part of n rows has n // k groups.
     labels = np.repeat(left[:, None] // k - 1, valid.shape[1], axis=1)

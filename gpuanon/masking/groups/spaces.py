@@ -2,6 +2,10 @@
 
 The greedy groupings (k-member, MDAV, spanning tree) are written once on these methods.  Each method works on all parts
 of the batch at once and picks one row per part.  Ties go to the lowest row.
+
+Rows are whole numbers (`whole_numbers.Grid`), as float64 numbers: all products and sums stay below 2^53 and are exact.
+So BLAS may add in any order, equal distances are equal, and the kernels, which compute in integers, choose the same
+rows.
 """
 
 from __future__ import annotations
@@ -9,7 +13,6 @@ from __future__ import annotations
 import numpy as np
 
 from gpuanon.masking.groups.batched import Host
-from gpuanon.numerics.distance import Metric
 
 
 class Free:
@@ -92,12 +95,13 @@ class EuclideanFree(Free):
 
     def __init__(self, Z: Host, valid: Host) -> None:
         super().__init__(valid)
-        # Relative to the part's lowest row: small numbers cancel less, and whole numbers stay whole.
-        self.Z = Z = Z - Z[:, :1]
-        squares = np.einsum("bld,bld->bl", Z, Z)
-        squares[~valid] = np.inf
-        self.coordinates = np.ascontiguousarray(np.concatenate([Z, squares[:, :, None]], axis=2).transpose(0, 2, 1))
-        self.free_total = (Z * valid[:, :, None]).sum(axis=1)
+        self.Z = Z
+        b, length, d = Z.shape
+        self.coordinates = np.empty((b, d + 1, length))
+        self.coordinates[:, :d] = Z.transpose(0, 2, 1)
+        np.einsum("bdl,bdl->bl", self.coordinates[:, :d], self.coordinates[:, :d], out=self.coordinates[:, d])
+        np.putmask(self.coordinates[:, d], ~valid, np.inf)
+        self.free_total = np.where(valid[:, :, None], Z, 0).sum(axis=1, dtype=np.int64)
         self.free_count = valid.sum(axis=1)
 
     def at(self, index: Host) -> Host:
@@ -124,33 +128,45 @@ class EuclideanFree(Free):
         return self._scaled_distances(self.total, self.count).argmin(axis=1)
 
     def furthest_from_mean(self) -> Host:
-        return self._last(self._scaled_distances(self.free_total, self.free_count))
+        """With the sum of the n free rows ``n c + r``: ``n (|x|² − 2 x·c) − 2 x·r`` increases with the distance.
+
+        c and r are whole numbers.  The products are below 2^53; their sum is taken in 64-bit integers.
+        """
+        count = np.maximum(self.free_count, 1)[:, None]
+        centre, rest = np.divmod(self.free_total, count)
+        whole = self._scaled_distances(centre, 1)
+        np.putmask(whole, self.taken, 0)
+        value = whole.astype(np.int64)
+        value *= count
+        value -= np.matmul(2.0 * rest[:, None, :], self.coordinates[:, :-1])[:, 0].astype(np.int64)
+        np.putmask(value, self.taken, np.iinfo(np.int64).min)
+        return value.argmax(axis=1)
 
     def take_nearest(self, centre: Host, k: int) -> Host:
         position = super().take_nearest(centre, k)
         members = self.Z[self.batch[:, None], position]
-        self.free_total -= members.sum(axis=1)
+        self.free_total -= members.sum(axis=1, dtype=np.int64)
         self.free_count -= k
         return position
 
-    def _scaled_distances(self, total: Host, count: Host | int) -> Host:
-        """(b, a) ``count · |x|² − 2 x·total``, which increases with the distance from ``total / count``.
-
-        Without the division, so that whole numbers stay exact and ties stay ties.
-        """
-        factors = np.empty((len(total), 1, total.shape[1] + 1), dtype=total.dtype)
+    def _scaled_distances(self, total: Host, count: int) -> Host:
+        """(b, a) ``count · |x|² − 2 x·total``, which increases with the distance from ``total / count``."""
+        factors = np.empty((len(total), 1, total.shape[1] + 1))
         np.multiply(total, -2, out=factors[:, 0, :-1])
         factors[:, 0, -1] = count
         return np.matmul(factors, self.coordinates)[:, 0]
 
 
 class GowerFree(Free):
-    """Gower distances: absolute differences of the numeric columns, mismatches of the categorical ones."""
+    """Gower distances: absolute differences of the numeric columns, mismatches of the categorical ones.
 
-    def __init__(self, Z: Host, valid: Host, metric: Metric) -> None:
+    mismatch : (d,) distance of two categories of a column, −1 for numeric columns
+    """
+
+    def __init__(self, Z: Host, valid: Host, mismatch: Host) -> None:
         super().__init__(valid)
-        self.coordinates = np.ascontiguousarray(Z.transpose(0, 2, 1))
-        self.metric = metric
+        self.coordinates = np.ascontiguousarray(Z.transpose(0, 2, 1), dtype=np.float64)
+        self.mismatch = mismatch
 
     def distances(self, point: Host) -> Host:
         distance = self._rows(point)
@@ -172,34 +188,38 @@ class GowerFree(Free):
         return self.score.argmin(axis=1)
 
     def furthest_from_mean(self) -> Host:
-        return self.furthest(gower_centres(self.coordinates.transpose(0, 2, 1), ~self.taken, self.metric))
+        # n times the distance from the mean of n rows: a whole number.
+        free = ~self.taken
+        centre = sums_and_modes(self.coordinates.transpose(0, 2, 1), free, self.mismatch)
+        return self._last(self._rows(centre, free.sum(axis=1)[:, None]))
 
-    def _rows(self, point: Host) -> Host:
-        """(b, a) Gower distance of every row from `point` (b, d)."""
-        return gower(self.coordinates.transpose(1, 0, 2), point.T[:, :, None], self.metric)
+    def _rows(self, point: Host, scale: Host | None = None) -> Host:
+        """(b, a) Gower distance of every row from `point` (b, d); with `scale` as in `gower`."""
+        return gower(self.coordinates.transpose(1, 0, 2), point.T[:, :, None], self.mismatch, scale)
 
 
-def gower(left: Host, right: Host, metric: Metric) -> Host:
-    """Gower distances of rows stored column by column: (d, ...) and (d, ...), broadcast against each other."""
-    columns = len(left)
-    categorical = metric.categorical or (False,) * columns
-    weights = metric.weights or (1.0,) * columns
-    distance = np.zeros(np.broadcast_shapes(left.shape[1:], right.shape[1:]), dtype=left.dtype)
-    for column in range(columns):
-        x, y = left[column], right[column]
-        share = left.dtype.type(weights[column] / sum(weights))
-        distance += share * ((x != y) if categorical[column] else np.abs(x - y))
+def gower(left: Host, right: Host, mismatch: Host, scale: Host | None = None) -> Host:
+    """Gower distances of rows stored column by column: (d, ...) and (d, ...), broadcast against each other.
+
+    mismatch : (d,) distance of two categories of a column, −1 for numeric columns
+    scale    : multiplies the distances; the numeric columns of `right` are multiplied already
+    """
+    distance = np.zeros(np.broadcast_shapes(left.shape[1:], right.shape[1:]))
+    for x, y, apart in zip(left, right, mismatch.tolist(), strict=True):
+        if apart < 0:
+            distance += np.abs((x if scale is None else x * scale) - y)
+        else:
+            distance += (x != y) * (float(apart) if scale is None else apart * scale)
     return distance
 
 
-def gower_centres(Z: Host, members: Host, metric: Metric) -> Host:
-    """(b, d) centre of the `members` (b, a) among the rows `Z` (b, a, d): means, and modes of categorical columns.
+def sums_and_modes(Z: Host, members: Host, mismatch: Host) -> Host:
+    """(b, d) sums of the `members` (b, a) among the rows `Z` (b, a, d), and modes of categorical columns.
 
     Of equally frequent codes the lowest is the mode.
     """
-    counts = np.maximum(members.sum(axis=1), 1)
-    centres = np.einsum("bad,ba->bd", Z, members) / counts[:, None]
-    for column in np.flatnonzero(metric.categorical or ()):
+    centres = np.einsum("bad,ba->bd", Z, members)
+    for column in np.flatnonzero(mismatch >= 0):
         levels, codes = np.unique(Z[:, :, column], return_inverse=True)
         flat = np.arange(len(Z))[:, None] * len(levels) + codes.reshape(members.shape)
         frequency = np.bincount(flat[members], minlength=len(Z) * len(levels)).reshape(len(Z), len(levels))
@@ -207,6 +227,9 @@ def gower_centres(Z: Host, members: Host, metric: Metric) -> Host:
     return centres
 
 
-def free_rows(Z: Host, valid: Host, metric: Metric) -> Free:
-    """The rows `Z` (b, length, d) of the padded parts, all free, where `valid`."""
-    return EuclideanFree(Z, valid) if metric.kind == "euclidean" else GowerFree(Z, valid, metric)
+def free_rows(Z: Host, valid: Host, mismatch: Host | None) -> Free:
+    """The rows `Z` (b, length, d) of the padded parts, all free, where `valid`.
+
+    mismatch : as in `GowerFree`; None for squared Euclidean distances
+    """
+    return EuclideanFree(Z, valid) if mismatch is None else GowerFree(Z, valid, mismatch)

@@ -14,10 +14,13 @@ from gpuanon.masking.groups.batched import BATCH_ELEMENTS, Host, group_batches, 
 from gpuanon.masking.groups.in_blocks import InBlocks, Refined
 from gpuanon.masking.groups.spaces import free_rows
 from gpuanon.masking.groups.split import split_large
-from gpuanon.numerics.distance import EUCLIDEAN, Metric, weighted
+from gpuanon.masking.groups.whole_numbers import grid_of
+from gpuanon.numerics.distance import EUCLIDEAN, Metric
 
 _MOST_ROWS = 1 << 16
 """Most rows of one tree: the time is quadratic in them."""
+_DISTANCE_BITS = 53
+"""Rows are rounded to whole numbers whose distances are below 2^53: they are exact, and so are ties."""
 
 
 def spanning_tree(
@@ -52,29 +55,29 @@ def spanning_tree(
             f"block: a spanning tree of at most {_MOST_ROWS} rows is allowed, got {int(within.sizes.max())}",
             hint="block = 1024",
         )
-    X = weighted(X, metric)
+    grid = grid_of(X, metric, _DISTANCE_BITS)
+    rows, mismatch = grid.rows(X), grid.mismatch()
 
     def group(batch: Batch) -> Host:
-        return _cut(*_prim(X[batch.rows], batch.valid, metric), batch.valid.sum(axis=1), k)
+        return _cut(*_prim(rows[batch.rows], batch.valid, mismatch), batch.valid.sum(axis=1), k)
 
     most = within.sizes // k
-    plain = EUCLIDEAN if metric.kind == "euclidean" else metric
-    return split_large(X, group_batches(within, group, most, batch_elements), k, plain)
+    return split_large(X, group_batches(within, group, most, batch_elements), k, metric)
 
 
-def _prim(Z: Host, valid: Host, metric: Metric) -> tuple[Host, Host, Host]:
+def _prim(Z: Host, valid: Host, mismatch: Host | None) -> tuple[Host, Host, Host]:
     """Minimum spanning trees of the padded parts `Z` by Prim's algorithm, from each part's lowest row.
 
     Returns, (b, length) each: the row that joins the tree at every step, the step at which its parent joined, and the
     length of the edge between them.
     """
-    free = free_rows(Z, valid, metric)
+    free = free_rows(Z, valid, mismatch)
     b, length = valid.shape
     order = np.zeros((b, length), dtype=np.int64)
     parent = np.zeros((b, length), dtype=np.int64)
-    edge = np.zeros((b, length), dtype=Z.dtype)
+    edge = np.zeros((b, length))
     nearest = np.zeros((b, length), dtype=np.int64)
-    distance = np.full((b, length), np.inf, dtype=Z.dtype)
+    distance = np.full((b, length), np.inf)
     new = np.zeros(b, dtype=np.int64)
     for step in range(length):
         if step:
@@ -85,7 +88,7 @@ def _prim(Z: Host, valid: Host, metric: Metric) -> tuple[Host, Host, Host]:
         point = free.at(new)
         free.take(new)
         reach = free.distances(point)
-        if metric.kind == "euclidean":
+        if mismatch is None:
             reach += np.einsum("bd,bd->b", point, point)[:, None]
         distance[free.batch, new] = np.inf
         closer = reach < distance

@@ -1,6 +1,13 @@
-"""Rows rounded to whole numbers, so small that sums of their distances are exact on every device, in any order."""
+"""Rows rounded to whole numbers, so small that sums of their distances are exact on every device, in any order.
+
+The scale is a power of two, the same for all columns, so that ties between whole numbers and binary fractions remain.
+All columns of a table are rounded on one grid, as fine as the sums of a grouping allow: int32 on the device, with
+64-bit sums; on the host float64 below 2^53, so that products by BLAS are exact too.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,51 +18,99 @@ from gpuanon.masking.groups.annealing import random_words
 from gpuanon.numerics.distance import Metric
 
 _BATCH = 1 << 16
+_MOST_BITS = 29  # differences of coordinates fit int32
 _LEAST = -900  # smaller exponents of a range are replaced by this one
 _AXES = 4  # coordinates that represent the categories of one column
 
 
-def whole_numbers(X: Array, order: Array, metric: Metric, width: int) -> tuple[Array, Array | None, int]:
-    """Round the rows so that ``4 · width²`` times any distance is below 2^53.
+@dataclass(frozen=True)
+class Grid:
+    """How the rows of a table are rounded: up to rounding, distances are proportional to the metric's.
 
-    The scale is a power of two and the same for all columns, so that ties of whole numbers and binary fractions stay.
+    low         : (d,) minimum of each column
+    scale       : () power of two by which columns are multiplied
+    weights     : factor of each column
+    categorical : which columns hold category codes; they stay as they are
+    euclidean   : squared Euclidean distances of at most ``d · 4^bits``, else Gower's of at most about ``2^bits``
+    bits        : bits of the largest number, besides the sign
+    """
+
+    low: Array
+    scale: Array
+    weights: tuple[float, ...]
+    categorical: tuple[bool, ...]
+    euclidean: bool
+    bits: int
+
+    def rows(self, X: Array, order: Array | None = None) -> Array:
+        """(n, d) int32 rows of `X`, or its rows `order`."""
+        rows = namespace(X).empty((len(X) if order is None else len(order), X.shape[1]), dtype=np.int32)
+
+        def work(lines: slice) -> None:
+            x = X[lines] if order is None else X[order[lines]]
+            for j in range(X.shape[1]):
+                rows[lines, j] = self._column(x[:, j], j)
+
+        each(work, row_ranges(rows, _BATCH))
+        return rows
+
+    def columns(self, X: Array, order: Array) -> Array:
+        """(d, m) int32 rows `order` of `X`, column by column."""
+        columns = namespace(X).empty((X.shape[1], len(order)), dtype=np.int32)
+        for j in range(X.shape[1]):
+            columns[j] = self._column(X[order, j], j)
+        return columns
+
+    def _column(self, values: Array, j: int) -> Array:
+        # Operation by operation, each of which rounds alike on every device.
+        values = values.astype(np.float64)
+        if self.categorical[j]:
+            return values
+        values -= self.low[j]
+        values *= self.weights[j]
+        values *= self.scale
+        namespace(values).rint(values, out=values)
+        if self.euclidean:
+            values -= float(1 << (self.bits - 1))  # about zero, so that products are small
+        return values
+
+    def mismatch(self) -> Array | None:
+        """(d,) int32 distance of two categories of a column, −1 for numeric ones; None for the Euclidean metric."""
+        if self.euclidean:
+            return None
+        xp = namespace(self.low)
+        mismatch = xp.full(len(self.weights), -1, dtype=np.int32)
+        for j, weight in enumerate(self.weights):
+            if self.categorical[j]:
+                mismatch[j] = xp.rint(self.scale * weight)
+        return mismatch
+
+
+def grid_of(X: Array, metric: Metric, room: float) -> Grid:
+    """The finest grid for the rows of `X` on which no distance exceeds ``2^room``."""
+    d, euclidean = X.shape[1], metric.kind == "euclidean"
+    bits = int(room - np.log2(d)) // 2 if euclidean else int(room - 2)
+    bits = min(max(bits, 1), _MOST_BITS)
+    categorical = (None if euclidean else metric.categorical) or (False,) * d
+    weights = tuple(float(np.sqrt(w)) if euclidean else float(w) for w in metric.weights or (1.0,) * d)
+    return Grid(*_low_and_scale(X, weights, categorical, euclidean, bits), weights, categorical, euclidean, bits)
+
+
+def whole_numbers(X: Array, order: Array, metric: Metric, width: int) -> tuple[Array, Array | None, int]:
+    """Round the rows so that ``4 · width²`` times any distance is below 2^53: for exchanges between groups.
 
     Returns
     -------
-    rows : (n, d) int32, the rows `order` of `X`: up to rounding, their distances are proportional to the metric's;
-        weights are multiplied into the columns, category codes are unchanged
-    mismatch : (d,) int32 distance of two categories of a column, −1 for numeric columns; None for the Euclidean
-        metric
+    rows : (n, d) int32, the rows `order` of `X`
+    mismatch : as in `Grid`
     bits : bits of the largest number, besides the sign
     """
-    xp, d = namespace(X), X.shape[1]
-    euclidean = metric.kind == "euclidean"
-    bits = int(51 - np.log2(width**2 * d)) // 2 if euclidean else int(49 - 2 * np.log2(width))
-    bits = min(max(bits, 1), 29)
-    categorical = (None if euclidean else metric.categorical) or (False,) * d
-    weights = [float(np.sqrt(w)) if euclidean else float(w) for w in metric.weights or (1.0,) * d]
-    low, scale = _low_and_scale(X, weights, categorical, euclidean, bits)
-    middle = 1 << (bits - 1) if euclidean else 0
-    rows = xp.empty(X.shape, dtype=np.int32)
-
-    def work(lines: slice) -> None:
-        x = X[order[lines]]
-        for j, weight in enumerate(weights):
-            column = x[:, j].astype(np.float64)
-            rows[lines, j] = column if categorical[j] else xp.rint((column - low[j]) * weight * scale) - middle
-
-    each(work, row_ranges(order, _BATCH))
-    if euclidean:
-        return rows, None, bits
-    mismatch = xp.full(d, -1, dtype=np.int32)
-    for j, weight in enumerate(weights):
-        if categorical[j]:
-            mismatch[j] = xp.rint(scale * weight)
-    return rows, mismatch, bits
+    grid = grid_of(X, metric, 51 - 2 * np.log2(width))
+    return grid.rows(X, order), grid.mismatch(), grid.bits
 
 
 def _low_and_scale(
-    X: Array, weights: list[float], categorical: tuple[bool, ...], euclidean: bool, bits: int
+    X: Array, weights: tuple[float, ...], categorical: tuple[bool, ...], euclidean: bool, bits: int
 ) -> tuple[Array, Array]:
     """(d,) the minimum of each column, and () the power of two that scales the largest distance to just below 2^bits.
 

@@ -21,7 +21,6 @@ from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
 from gpuanon.masking.groups.spanning_tree import _cut, _prim, spanning_tree
 from gpuanon.masking.groups.split import split_large
-from gpuanon.numerics.distance import EUCLIDEAN
 from tests.support import naive_groups as naive
 from tests.support.groups import MIXED, random_partition
 
@@ -59,7 +58,7 @@ def test_the_tree_is_cut_as_by_a_loop_over_edges(seed: int, k: int, parts: int) 
     for rows in naive.members(within):
         valid = np.arange(len(rows) + 3) < len(rows)
         Z = X[[*rows, rows[0], rows[0], rows[0]]]
-        labels = _cut(*_prim(Z[None], valid[None], EUCLIDEAN), np.array([len(rows)]), k)[0][: len(rows)]
+        labels = _cut(*_prim(Z[None], valid[None], None), np.array([len(rows)]), k)[0][: len(rows)]
         assert naive.as_set(naive.members(Partition.from_labels(labels))) == cut_slowly(X[rows], k)
     groups = spanning_tree(X, within, k)
     sound(groups, n, k)
@@ -69,7 +68,7 @@ def test_the_tree_is_cut_as_by_a_loop_over_edges(seed: int, k: int, parts: int) 
 
 def test_the_tree_has_the_length_of_scipys() -> None:
     X = np.random.default_rng(1).standard_normal((200, 5))
-    edge = _prim(X[None], np.ones((1, 200), dtype=bool), EUCLIDEAN)[2][0, 1:]
+    edge = _prim(X[None], np.ones((1, 200), dtype=bool), None)[2][0, 1:]
     assert np.sqrt(edge).sum() == pytest.approx(minimum_spanning_tree(cdist(X, X)).sum())
 
 

@@ -105,7 +105,7 @@ def column_order(
     d = T.shape[1]
     if order == "given":
         return list(range(d))
-    if order in ("fewest", "response"):
+    if isinstance(order, str):
         xp = namespace(T)
         distinct = [min(len(xp.unique(T[:, j])), bins or T.shape[0]) for j in range(d)]
         if order == "fewest":

@@ -1,11 +1,12 @@
 """Do shift weights remove bias (tables 1 and 2 of the paper)?  On costs with an interaction, unmasked.
 
-    python bench/studies/distribution_preserving_interaction.py --out DIR [--strength 0.3] [--first 200] [--seeds 12]
+    python bench/studies/distribution_preserving_interaction.py --out DIR [--strength 1] [--first 200] [--seeds 12]
 
 An additive model has little bias under a shift of x when the cost is nearly additive, as it is in the generated
 registry; weights then have nothing to remove.  Here the cost of a person is multiplied by exp(strength · age ·
 disadvantage), with age and disadvantage (less school, less income) standardised: old age costs more where there is
-little of both.  Everybody in the existing market is a member, weighted by the chance of enrolling, as in the paper.
+little of both.  Strength 1 was chosen on seed 0 with the same people in both markets, where it gives the additive model
+a mean |bias| of 2.98 % (the paper's table 1: 3.06 %).  Everybody in the existing market is a member, weighted by the chance of enrolling, as in the paper.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def one_registry(rows: int, seed: int, strength: float) -> np.ndarray:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--strength", type=float, default=0.3)
+    parser.add_argument("--strength", type=float, default=1.0)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--first", type=int, default=200)
     parser.add_argument("--seeds", type=int, default=12)

@@ -6,7 +6,8 @@ An additive model has little bias under a shift of x when the cost is nearly add
 registry; weights then have nothing to remove.  Here the cost of a person is multiplied by exp(strength · age ·
 disadvantage), with age and disadvantage (less school, less income) standardised: old age costs more where there is
 little of both.  Strength 1 was chosen on seed 0 with the same people in both markets, where it gives the additive model
-a mean |bias| of 2.98 % (the paper's table 1: 3.06 %).  Everybody in the existing market is a member, weighted by the chance of enrolling, as in the paper.
+a mean |bias| of 2.98 % (the paper's table 1: 3.06 %).  Everybody in the existing market is a member, weighted by the
+chance of enrolling, as in the paper.
 """
 
 from __future__ import annotations

@@ -6,8 +6,16 @@ of a release alike, so that the two can be compared.
 """
 
 from gpuanon.assessing.workloads.importance import logistic_weights, nonparametric_weights
-from gpuanon.assessing.workloads.market import Market, MarketRisk, assess_market, simulate_market
+from gpuanon.assessing.workloads.market import (
+    Market,
+    MarketRisk,
+    assess_market,
+    assess_subgroups,
+    simulate_market,
+)
 from gpuanon.assessing.workloads.regression import Fit, design, fit_weighted, r_squared, relative_bias
+from gpuanon.assessing.workloads.skewed import CostFit, fit_cost
+from gpuanon.assessing.workloads.subgroups import SubgroupBias, subgroup_bias
 from gpuanon.assessing.workloads.transfer import transfer_weights
 
 __all__ = [
@@ -23,4 +31,9 @@ __all__ = [
     "MarketRisk",
     "simulate_market",
     "assess_market",
+    "fit_cost",
+    "CostFit",
+    "subgroup_bias",
+    "SubgroupBias",
+    "assess_subgroups",
 ]

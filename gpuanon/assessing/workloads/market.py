@@ -22,7 +22,9 @@ import numpy as np
 
 from gpuanon.assessing.utility.histogram_intersection import intersection
 from gpuanon.assessing.workloads.importance import logistic_weights, nonparametric_weights
-from gpuanon.assessing.workloads.regression import Coding, design, fit_weighted, r_squared, relative_bias
+from gpuanon.assessing.workloads.regression import Coding, design, r_squared, relative_bias
+from gpuanon.assessing.workloads.skewed import Model, fit_cost
+from gpuanon.assessing.workloads.subgroups import SubgroupBias, subgroup_bias
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
 
@@ -114,7 +116,12 @@ def simulate_market(
 
 
 def assess_market(
-    market: Market, released: Floats | None = None, *, shift: Shift = "nonparametric", coding: Coding = "dummy"
+    market: Market,
+    released: Floats | None = None,
+    *,
+    shift: Shift = "nonparametric",
+    coding: Coding = "dummy",
+    model: Model = "linear",
 ) -> MarketRisk:
     """Predict the cost of the new market's members from the existing members, as released.
 
@@ -126,20 +133,47 @@ def assess_market(
     shift : how the weights w(x) are estimated: not at all, by logistic regression, or by the shares of cells.  A member
         whose cell the existing market does not have gets the weight 0 (a centroid can invent such a cell).
     coding : of the regression
+    model : of the mean cost, see `gpuanon.assessing.workloads.skewed`
     """
-    x = market.existing[market.members] if released is None else np.asarray(released)
-    y = market.cost[market.members]
-    weights = market.member_weights * _weights(market, x, shift)
-    fit = fit_weighted(x, y, weights, coding=coding, levels=market.levels)
+    x, weights, predicted = _predicted(market, released, shift, coding, model)
     target = market.new_weights * market.enrolment
-    predicted = fit.predict(market.new)
     mean = np.average(market.new_cost, weights=target)
+    y = market.cost[market.members]
     return MarketRisk(
         bias=relative_bias(predicted, market.new_cost, target),
         r2=r_squared(predicted, market.new_cost, target),
         similarity=_similarity(x, weights, market.new, target),
         shift=float(100 * (mean / np.average(y, weights=market.member_weights) - 1)),
     )
+
+
+def assess_subgroups(
+    market: Market,
+    column: int,
+    released: Floats | None = None,
+    *,
+    shift: Shift = "nonparametric",
+    coding: Coding = "dummy",
+    model: Model = "linear",
+) -> SubgroupBias:
+    """Relative bias of the predicted cost for each level of a column of the new market's members.
+
+    Parameters as in `assess_market`; `column` is the place of the column, sex or age band say.
+    """
+    _, _, predicted = _predicted(market, released, shift, coding, model)
+    target = market.new_weights * market.enrolment
+    return subgroup_bias(predicted, market.new_cost, market.new[:, column], target)
+
+
+def _predicted(
+    market: Market, released: Floats | None, shift: Shift, coding: Coding, model: Model
+) -> tuple[Floats, Floats, Floats]:
+    """Predictors of the members, their weights in the fit, and the predicted cost of the people of the new market."""
+    x = market.existing[market.members] if released is None else np.asarray(released)
+    weights = market.member_weights * _weights(market, x, shift)
+    y = market.cost[market.members]
+    fit = fit_cost(x, y, weights, model=model, coding=coding, levels=market.levels)
+    return x, weights, fit.predict(market.new)
 
 
 def _weights(market: Market, x: Floats, shift: Shift) -> Floats:

@@ -67,7 +67,7 @@ class DistributionPreserving(ConstrainedMethod):
     block: int | None = Field(
         default=None, ge=0, description="rows of a block; 0: the whole table, as published; none: grows with k"
     )
-    order: Literal["fewest", "given"] | tuple[int, ...] = Field(
+    order: Literal["fewest", "response", "given"] | tuple[int, ...] = Field(
         default="fewest", description="of the columns, in the transformation"
     )
     bins: int | None = Field(

@@ -5,15 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import r2_score
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import GpuanonError, ParameterError
 from gpuanon.masking.claims import DrawnFromGroup, DrawnFromMixture
+from gpuanon.masking.constraints import Sensitive
 from gpuanon.masking.contract import Changed, Moved, Records
 from gpuanon.masking.operations.bins import bin_codes
 from gpuanon.masking.operations.cells import cell_dither, merged_cells
-from gpuanon.masking.operations.dither import Dither, column_order, gaussian_dither
+from gpuanon.masking.operations.dither import Dither, association, column_order, gaussian_dither
 from gpuanon.masking.operations.permute import Permute
 from gpuanon.masking.operations.resample import Resample
 from gpuanon.numerics.median_blocks import blocks
@@ -172,6 +175,36 @@ class TestGaussian:
         assert column_order(X, "fewest", bins=4) == [3, 1, 0, 2]
         with pytest.raises(ParameterError, match="order"):
             column_order(X, (0, 0, 1, 2))
+
+    def test_order_by_the_response_puts_first_what_tells_most_of_it(self):
+        rng = np.random.default_rng(2)
+        y = rng.integers(0, 40, 900)
+        X = np.column_stack([rng.integers(0, 3, 900), y // 8, rng.normal(size=900), (y - 20) ** 2 // 50]).astype(float)
+        known = Sensitive(y[:, None], (np.bincount(y),), (True,))
+        assert column_order(X, "response", sensitive=known) == [1, 3, 0, 2]
+        X[:, 2] += 100 * y  # tells all, but all its values differ
+        assert column_order(X, "response", sensitive=known) == [1, 3, 0, 2]
+        assert column_order(X, "response", bins=20, sensitive=known)[0] == 2
+        with pytest.raises(ParameterError, match="sensitive"):
+            column_order(X, "response")
+
+    @pytest.mark.parametrize("ordered", [True, False])
+    def test_association_is_the_r_squared_of_dummies(self, xp, ordered):
+        """Of the ranks on the dummies of a column, or of all indicators of an unordered response (scikit-learn)."""
+        rng = np.random.default_rng(3)
+        X = rng.integers(0, 5, (400, 2)).astype(float)
+        y = rng.integers(0, 4, 400) + (X[:, 0] > 2).astype(int)
+        known = Sensitive(xp.asarray(y[:, None]), (xp.asarray(np.bincount(y)),), (ordered,))
+        response = y[:, None].astype(float) if ordered else np.eye(y.max() + 1)[y]
+        for found, column in zip(association(xp.asarray(X), known), X.T, strict=True):
+            dummies = np.eye(5)[column.astype(int)]
+            model = LinearRegression().fit(dummies, response)
+            expected = r2_score(response, model.predict(dummies), multioutput="variance_weighted")
+            assert found == pytest.approx(expected, abs=2e-9)
+
+    def test_a_response_without_variance_is_told_by_nothing(self):
+        known = Sensitive(np.zeros((9, 1), dtype=np.int64), (np.array([9]),), (True,))
+        assert association(np.arange(9.0)[:, None], known) == [0.0]
 
     def test_binned_values_return_to_their_own_columns(self):
         rng = np.random.default_rng(0)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpuanon.assessing.measures import catalogue as measures
     from gpuanon.errors import GpuanonError
     from gpuanon.faces.anonymizer import Anonymizer
+    from gpuanon.faces.report.page import report_html
     from gpuanon.masking.methods.catalogue import catalogue as methods
     from gpuanon.recipe import Recipe
     from gpuanon.running.assess import assess
@@ -36,12 +37,25 @@ _PUBLIC = {
     "compare": ("gpuanon.running.compare", "compare"),
     "methods": ("gpuanon.masking.methods.catalogue", "catalogue"),
     "measures": ("gpuanon.assessing.measures", "catalogue"),
+    "report_html": ("gpuanon.faces.report.page", "report_html"),
     "Key": ("gpuanon.arrays.rng", "Key"),
     "Recipe": ("gpuanon.recipe", "Recipe"),
     "GpuanonError": ("gpuanon.errors", "GpuanonError"),
 }
 
-__all__ = ["Anonymizer", "GpuanonError", "Key", "Recipe", "assess", "compare", "measures", "methods", "protect", "read"]
+__all__ = [
+    "Anonymizer",
+    "GpuanonError",
+    "Key",
+    "Recipe",
+    "assess",
+    "compare",
+    "measures",
+    "methods",
+    "protect",
+    "read",
+    "report_html",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -87,6 +87,11 @@ class Recipe(Part):
         return released
 
     @property
+    def least(self) -> int:
+        """The largest k of the masks; 1 when none has one."""
+        return max([1, *(k for mask in self.mask if (k := mask.combination().k) is not None)])
+
+    @property
     def csv_columns(self) -> CsvColumns:
         """The columns of a CSV that are masked or measured, with their kinds; all others stay text as they are."""
         masked = [mask.combination().columns for mask in self.mask]

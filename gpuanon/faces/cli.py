@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -39,6 +40,7 @@ out, err = Console(), Console(stderr=True)
 RecipePath = Annotated[Path, typer.Argument(help="recipe: .toml, .yaml or .json")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object")]
 Force = Annotated[bool, typer.Option("--force", help="overwrite existing files")]
+Report = Annotated[Path | None, typer.Option("--report", help="write an HTML report (needs gpuanon[report])")]
 BackendChoice = Annotated[Literal["auto", "numpy", "cupy"], typer.Option(help="where the arrays live")]
 
 
@@ -64,6 +66,7 @@ def protect(
     link: Annotated[
         Path | None, typer.Option(help="PRIVATE: write the original row number of each released row")
     ] = None,
+    report: Report = None,
     force: Force = False,
     json_: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress, no log")] = False,
@@ -72,11 +75,12 @@ def protect(
     from gpuanon.faces.progress_bar import shown
     from gpuanon.running.protect import InParts, protect_file
 
+    _require(report)
     how = InParts(workers, cluster, cell, resume, dask_report)
     with shown(err, quiet=quiet):
         result = protect_file(
-            input, recipe, output, backend=backend, key_file=key_file, reference=reference, link=link, force=force,
-            in_parts=None if how == InParts() else how,
+            input, recipe, output, backend=backend, key_file=key_file, reference=reference, link=link, report=report,
+            force=force, in_parts=None if how == InParts() else how,
             log=(lambda text: None) if quiet else (lambda text: err.print(text, style="dim")),
         )  # fmt: skip
     for warning in () if quiet else result["warnings"]:
@@ -99,6 +103,8 @@ def assess(
         int | None, typer.Option(min=100, help="piece by piece: rows sampled where not all can be looked at")
     ] = None,
     backend: BackendChoice = "auto",
+    report: Report = None,
+    force: Annotated[bool, typer.Option("--force", help="overwrite an earlier report")] = False,
     json_: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
@@ -107,11 +113,14 @@ def assess(
     from gpuanon.running.files import assess_files
 
     names = None if measures is None else tuple(name.strip() for name in measures.split(",") if name.strip())
+    _require(report, (original, release, recipe, reference, link), force)
     with shown(err, quiet=quiet):
         result = assess_files(
             original, release, recipe, reference=reference, link=link, names=names, sample_rows=sample_rows,
             backend=backend,
         )  # fmt: skip
+        if report is not None:
+            result.report(report, force=force)
     if json_:
         _print_json(result.to_json())
     else:
@@ -126,6 +135,8 @@ def compare(
     reference: Annotated[Path | None, typer.Option(help="a second, non-overlapping sample of the population")] = None,
     backend: BackendChoice = "auto",
     key_file: Annotated[Path | None, typer.Option(help="file with the secret key of a reproducible run")] = None,
+    report: Report = None,
+    force: Annotated[bool, typer.Option("--force", help="overwrite an earlier report")] = False,
     json_: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
@@ -134,8 +145,11 @@ def compare(
     from gpuanon.running.files import compare_files
 
     names = None if measures is None else tuple(name.strip() for name in measures.split(",") if name.strip())
+    _require(report, (input, *recipes, reference, key_file), force)
     with shown(err, quiet=quiet):
         result = compare_files(input, recipes, names=names, reference=reference, backend=backend, key_file=key_file)
+    if report is not None:
+        result.report(report, force=force)
     if json_:
         _print_json(result.to_json())
     else:
@@ -146,12 +160,13 @@ def compare(
 def demo(
     rows: Annotated[int, typer.Option(min=100, help="people in the registry")] = 100_000,
     out_dir: Annotated[Path, typer.Option("--out", help="folder to write to")] = Path("demo-release"),
+    report: Report = None,
     force: Annotated[bool, typer.Option("--force", help="replace the files of an earlier demonstration")] = False,
 ) -> None:
     """Make a registry, mask it, show what a steward needs to see."""
     from gpuanon.faces.demo import run
 
-    run(rows, out_dir, out, err, force=force)
+    run(rows, out_dir, out, err, report=report, force=force)
 
 
 @app.command()
@@ -263,6 +278,18 @@ def main() -> None:
             2,
             error,
         )
+
+
+def _require(report: Path | None, inputs: Sequence[Path | None] = (), force: bool = False) -> None:
+    """Refuse a report that cannot be written, before any work is done; `protect` checks its outputs itself."""
+    if report is None:
+        return
+    from gpuanon.faces.report import require
+    from gpuanon.running.outputs import check_report
+
+    require()
+    if inputs:
+        check_report(report, [path for path in inputs if path is not None], force=force)
 
 
 def _written() -> str:

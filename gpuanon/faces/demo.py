@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ from rich.table import Table as RichTable
 
 from gpuanon.errors import OutputError
 from gpuanon.faces.progress_bar import shown
+from gpuanon.faces.report import require
 from gpuanon.recipe import Recipe
 from gpuanon.running.assess import assess
 from gpuanon.running.digest import digest_of
 from gpuanon.running.files import read_link
-from gpuanon.running.outputs import manifest_path
+from gpuanon.running.outputs import check_report, manifest_path, read_manifest
 from gpuanon.running.protect import protect_file
 from gpuanon.tables.files import io
 from gpuanon.tables.registry import make_registry, registry_recipe
@@ -37,16 +39,22 @@ MADE = ".gpuanon-demo.json"
 """Digests of what a demonstration wrote into its folder, so that nothing else is replaced."""
 
 
-def run(rows: int, folder: Path, out: Console, err: Console, *, force: bool = False) -> None:
+def run(
+    rows: int, folder: Path, out: Console, err: Console, *, report: Path | None = None, force: bool = False
+) -> None:
     """Make a registry of `rows` people in `folder`, mask it, and print and write the story.
 
-    force : replace the files of an earlier demonstration; files that are not its own are never replaced
+    report : HTML page to write, or None
+    force  : replace the files of an earlier demonstration; files that are not its own are never replaced
     """
     registry, recipe, release, link, assessment = files = [
         folder / name for name in ("registry.parquet", "recipe.toml", "release.parquet", "link.csv", "assessment.json")
     ]
     files.append(manifest_path(release))
     _check_folder(folder, files, force)
+    if report is not None:
+        require()
+        check_report(report, files, force=force)
     folder.mkdir(parents=True, exist_ok=True)
     with shown(err, quiet=False):
         with io.Writing(force=force) as made:
@@ -56,12 +64,17 @@ def run(rows: int, folder: Path, out: Console, err: Console, *, force: bool = Fa
         original, loaded = io.read(registry), Recipe.load(recipe)
         itself = np.arange(original.n_rows)
         before = assess(original, original, loaded, link=itself, measures=tuple(SHOWN)).to_json()
-        after = assess(original, io.read(release), loaded, link=read_link(link), measures=tuple(SHOWN)).to_json()
+        found = assess(original, io.read(release), loaded, link=read_link(link), measures=tuple(SHOWN))
+        if report is not None:
+            replace(found, manifest=read_manifest(manifest_path(release))).report(report, force=force)
+    after = found.to_json()
     with io.Writing(force=force) as written:
         written.text(assessment, json.dumps({"unmasked": before, "release": after}, indent=2))
     with io.Writing(force=True) as mark:
         mark.text(folder / MADE, json.dumps({file.name: digest_of(file) for file in files}))
     _print_story(rows, folder, result, before, after, out)
+    if report is not None:
+        out.print(f"Report:   {report}, to be opened in a browser", highlight=False)
 
 
 def _check_folder(folder: Path, files: list[Path], force: bool) -> None:

@@ -20,6 +20,7 @@ from gpuanon.arrays.backend import Backend, BackendName, choose
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import Measured, join
 from gpuanon.assessing.measures import MEASURES, Measure, Scaling, by_name
+from gpuanon.assessing.pictures import LEAST
 from gpuanon.assessing.streams import Pieces, Streamed
 from gpuanon.errors import GpuanonError, InputError, ParameterError
 from gpuanon.recipe import Recipe
@@ -40,11 +41,27 @@ NOT_MEASURED = "needs all rows at once, and a sample would mislead: not measured
 
 @dataclass(frozen=True)
 class Assessment:
-    """Measured figures by name; a measure that could not be computed has its reason in `failed`."""
+    """Measured figures by name; a measure that could not be computed has its reason in `failed`.
+
+    For the report, and in no copy or pickle: `seen`, the tables that were measured.  `least`: the fewest original
+    records or persons that anything shown may hold.  `manifest`: of the release, where it is known.
+    """
 
     measured: Mapping[str, Measured]
     failed: Mapping[str, str]
     notes: tuple[str, ...] = field(default=(DEPENDENT,))
+    seen: Comparison | Streamed | None = field(default=None, compare=False, repr=False)
+    least: int = field(default=LEAST, compare=False, repr=False)
+    manifest: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "seen": None}
+
+    def report(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the figures as one HTML page, with pictures of the columns in which nobody can be told apart."""
+        from gpuanon.running.reports import assessed, write_report
+
+        write_report(assessed(self), Path(path), force=force)
 
     def to_json(self) -> dict[str, Any]:
         """The object of ``assess --json``."""
@@ -81,7 +98,7 @@ def assess(
     sample_rows : see `measure`
     """
     before, after, loaded = Table.of(original), Table.of(release), Recipe.load(recipe)
-    return measure(
+    found = measure(
         Pieces.of(before),
         Pieces.of(after),
         Schema.resolve(before, loaded.columns, loaded.others),
@@ -91,6 +108,7 @@ def assess(
         backend=choose(backend),
         sample_rows=sample_rows,
     )
+    return replace(found, least=loaded.least)
 
 
 def measure(
@@ -130,7 +148,7 @@ def compute(comparison: Comparison, names: Sequence[str]) -> Assessment:
     check_names(names)
     if min(comparison.original.n_rows, comparison.release.n_rows) == 0:
         return Assessment({}, dict.fromkeys(names, "original and release need at least one row each"))
-    return _computed([by_name()[name] for name in names], lambda measure: comparison)
+    return replace(_computed([by_name()[name] for name in names], lambda measure: comparison), seen=comparison)
 
 
 def _piece_by_piece(streamed: Streamed, names: Sequence[str]) -> Assessment:
@@ -154,7 +172,7 @@ def _piece_by_piece(streamed: Streamed, names: Sequence[str]) -> Assessment:
     note = f"piece by piece: {', '.join(exact) or 'nothing'} on all rows"
     if sampled:
         note += "; every other figure on a random sample, as its own note says"
-    return replace(found, notes=(*found.notes, note))
+    return replace(found, notes=(*found.notes, note), seen=streamed)
 
 
 def _computed(measures: Sequence[Measure], source_of: Callable[[Measure], Comparison | Streamed]) -> Assessment:

@@ -52,6 +52,7 @@ class Trials:
 
     columns : the quasi-identifiers that every release was measured on
     decides : the measure that decides, the first of utility; None when there is none
+    against : the measure of risk that stands beside it, the first; None when there is none
     best    : the point that is best by it; None when it could be measured for none
     """
 
@@ -59,6 +60,7 @@ class Trials:
     best: Trial | None
     columns: tuple[str, ...] = ()
     decides: str | None = None
+    against: str | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -70,6 +72,12 @@ class Trials:
             why = "no measure of utility was asked for" if self.decides is None else f"no {self.decides} was measured"
             found.append(f"no best is named: {why} for a release that was not refused")
         return tuple(found)
+
+    def report(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the map of risk and utility, and the table of all trials, as one HTML page."""
+        from gpuanon.running.reports import compared, write_report
+
+        write_report(compared(self), Path(path), force=force)
 
     def to_json(self) -> dict[str, Any]:
         """The object of ``compare --json``."""
@@ -134,7 +142,9 @@ def compare(
         values = {measure: figure.value for measure, figure in found.measured.items()}
         trials.append(Trial(name, chosen, values, failed=found.failed))
     decides = next((by_name()[name] for name in names if by_name()[name].family == "utility"), None)
-    return Trials(tuple(trials), _best(trials, decides), schema.quasi, None if decides is None else decides.name)
+    against = next((name for name in names if by_name()[name].family == "risk"), None)
+    best = _best(trials, decides)
+    return Trials(tuple(trials), best, schema.quasi, None if decides is None else decides.name, against)
 
 
 def common_schema(schemas: Sequence[Schema]) -> Schema:

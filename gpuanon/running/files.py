@@ -60,7 +60,8 @@ def assess_files(
     found = measure(
         before, after, schema, chosen_names, link=rows, reference=sample, backend=chosen, sample_rows=sample_rows
     )
-    return replace(found, notes=(*found.notes, *notes))
+    manifest = None if notes else read_manifest(manifest_path(release))
+    return replace(found, notes=(*found.notes, *notes), least=loaded.least, manifest=manifest)
 
 
 def _pieces(source: io.Source) -> Pieces:

@@ -1,7 +1,8 @@
 """What a run may write, and what it must never replace.
 
 An input is never a target: not by its own name, not through a symbolic or a hard link, not as part of a folder.  With
-``--force`` a run replaces only what gpuanon wrote itself: a release with its manifest beside it, a manifest, a link.
+``--force`` a run replaces only what gpuanon wrote itself: a release with its manifest beside it, a manifest, a link, a
+report.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ from gpuanon.tables.files import io
 from gpuanon.tables.files.places import remove_stale
 
 MANIFEST = ".manifest.json"
+REPORT_MARK = "<!-- a report of gpuanon -->"
+"""Stands at the head of every report, so that nothing else is replaced by one."""
+
+_DASK_MARK = "<title>Dask Performance Report</title>"
 _HINT = "choose another name"
 
 
@@ -66,6 +71,13 @@ def check_outputs(
         io.check_output(target, force=force, table=False, guard=guard)
 
 
+def check_report(report: Path, inputs: Iterable[Path], *, force: bool) -> None:
+    """Refuse a report that cannot be written, or must not, where it is the only output."""
+    for source in inputs:
+        _check_apart(report, source)
+    io.check_output(report, force=force, table=False, guard=Guard())
+
+
 def clean(output: Path) -> list[Path]:
     """Remove the workspace of an interrupted run, and hidden files of killed processes beside it; what was removed."""
     folder = work_path(output)
@@ -78,7 +90,7 @@ def clean(output: Path) -> list[Path]:
 class Guard:
     """Raises if an existing output was not written by gpuanon: nothing else is replaced, whatever ``--force`` says."""
 
-    def __init__(self, output: Path, link: Path | None = None) -> None:
+    def __init__(self, output: Path | None = None, link: Path | None = None) -> None:
         self._output, self._link = output, link
 
     def __call__(self, path: Path) -> None:
@@ -89,7 +101,7 @@ class Guard:
         elif path.name.endswith(MANIFEST):
             ours = is_manifest(path)
         else:
-            ours = path.suffix.lower() in (".html", ".htm")  # a report
+            ours = _is_report(path)
         if not ours:
             raise OutputError(
                 f"{path}: was not written by gpuanon, and is not replaced (a release has its manifest beside it)",
@@ -109,6 +121,13 @@ def read_manifest(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) and {"gpuanon", "rows_out", "mask"} <= found.keys() else None
+
+
+def _is_report(path: Path) -> bool:
+    """Whether a file is a report of gpuanon, or of Dask on a run of it."""
+    with path.open("rb") as file:
+        head = file.read(2000).decode(errors="replace")
+    return REPORT_MARK in head or _DASK_MARK in head
 
 
 def _first_line(path: Path) -> bytes:

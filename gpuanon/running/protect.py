@@ -28,6 +28,7 @@ from gpuanon.running.manifest import describe
 from gpuanon.running.outputs import check_outputs, recipe_inputs, work_path
 from gpuanon.running.pipeline import CELL_ROWS, protect_parts
 from gpuanon.running.release import Release, write_release
+from gpuanon.running.reports import reporter
 from gpuanon.running.run import Done, Run, Workers, in_turn
 from gpuanon.running.sources import head_of, in_parquet, parquet_parts
 from gpuanon.running.store import FolderStore, MemoryPart, MemoryStore
@@ -76,7 +77,7 @@ def protect(
     manifest = warned(describe(run.recipe, run.backend.name, done), original.notes)
     measured = _limited(run, done, Pieces.of(original), Pieces.of(released), link, sample)
     manifest |= {**measured, "seconds": round(time.perf_counter() - began, 3)}
-    return Release(released, manifest, link, done, layouts=original.layouts)
+    return Release(released, manifest, link, done, original.layouts, original, sample)
 
 
 def _limited(
@@ -119,12 +120,14 @@ def protect_file(
     key_file: Path | None = None,
     reference: Path | None = None,
     link: Path | None = None,
+    report: Path | None = None,
     force: bool = False,
     in_parts: InParts | None = None,
     log: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
     """Mask the table in a file; everything that can be refused is refused before the work begins.
 
+    report   : HTML page to write beside the release, or None
     in_parts : how to mask it in parts; None for all at once, in memory
     """
     began = time.perf_counter()
@@ -133,8 +136,8 @@ def protect_file(
     if in_parts is not None and in_parts.resume and not kept:
         raise ParameterError("resume: the key of the interrupted run is needed", hint="--key-file, or GPUANON_KEY")
     inputs = [path for path in (source, recipe, key_file, reference) if path is not None] + recipe_inputs(loaded)
-    report = [] if in_parts is None or in_parts.report is None else [in_parts.report]
-    check_outputs(output, inputs, link=link, others=report, force=force)
+    others = [path for path in (report, None if in_parts is None else in_parts.report) if path is not None]
+    check_outputs(output, inputs, link=link, others=others, force=force)
     chosen = choose(backend)
     log(f"backend: {chosen.name} ({chosen.reason})")
     with progress.stage("read"):
@@ -147,15 +150,15 @@ def protect_file(
             table = read_table(source, loaded)
         release = protect(table, loaded, rng=key, backend=chosen.name, reference=sample)
         with progress.stage("write"):
-            manifest = release.write(output, link=link, force=force)
+            manifest = release.write(output, link=link, report=report, force=force)
     else:
         from gpuanon.running.workers import on_cluster
 
         with on_cluster(in_parts, log) as workers:
             manifest = protect_in_parts(
                 source, loaded, output, key=key, backend=chosen.name, workers=workers,
-                cell_rows=in_parts.cell or CELL_ROWS, reference=sample, link=link, resume=in_parts.resume,
-                resumable=kept, force=force, log=log,
+                cell_rows=in_parts.cell or CELL_ROWS, reference=sample, link=link, report=report,
+                resume=in_parts.resume, resumable=kept, force=force, log=log,
             )  # fmt: skip
     names = ("rows_in", "rows_out", "rows_added", "rows_dropped", "backend", "mask", "guarantee", "quasi", "warnings")
     seconds = round(time.perf_counter() - began, 3)
@@ -173,6 +176,7 @@ def protect_in_parts(
     cell_rows: int = CELL_ROWS,
     reference: Table | None = None,
     link: Path | None = None,
+    report: Path | None = None,
     resume: bool = False,
     resumable: bool = True,
     force: bool = False,
@@ -185,7 +189,8 @@ def protect_in_parts(
     because nobody has its key.  What the error does not say about a workspace that is left is in its notes.
     """
     began = time.perf_counter()
-    check_outputs(output, [source, *recipe_inputs(recipe)], link=link, force=force)
+    others = () if report is None else (report,)
+    check_outputs(output, [source, *recipe_inputs(recipe)], link=link, others=others, force=force)
     opened = open_table(source, recipe)  # a missing or broken input is named before anything is made
     chosen = choose(backend)
     for mask in recipe.mask:
@@ -201,13 +206,15 @@ def protect_in_parts(
         manifest = warned(describe(recipe, chosen.name, done), opened.notes)
         original = Pieces(lambda: (part.read().table for part in parts), done.rows[0])
         released = Pieces(lambda: (store.released(at) for at in range(done.parts)), done.rows[1])
-        manifest |= _limited(run, done, original, released, np.concatenate(origins), reference)
+        rows = np.concatenate(origins)
+        manifest |= _limited(run, done, original, released, rows, reference)
         if _identity(source, recipe, key, cell_rows, chosen) != identity:
             raise InputError(f"{source}: was changed while it was read; nothing was written")
         manifest |= {"cell_rows": cell_rows, "seconds": round(time.perf_counter() - began, 3)}
         manifest = write_release(
             output, released.give, manifest, done, link, origins, force=force,
             fill=None if output.suffix else lambda folder: _link_parts(store.release_folder, folder),
+            report=None if report is None else (report, reporter(original, released, done.schema, rows, reference)),
         )  # fmt: skip
     except BaseException as error:
         met_again = isinstance(error, (InputError, RecipeError, ParameterError, GuaranteeError))

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
+from gpuanon.assessing.streams import Pieces
 from gpuanon.errors import ParameterError
 from gpuanon.running.digest import ALGORITHM, digest_of
 from gpuanon.running.manifest import conclude
 from gpuanon.running.outputs import Guard, manifest_path
+from gpuanon.running.reports import Contents, page_of, reporter
 from gpuanon.running.run import Done
 from gpuanon.tables.dictionaries import common_levels, with_levels
 from gpuanon.tables.files import io
@@ -37,6 +39,8 @@ class Release:
     table    : the released rows, in random order
     manifest : what was done (methods, parameters, versions, counts, verified figures), and nothing that undoes it
     layouts  : Arrow schema of the table that was given; None for other kinds of dataframes
+    original : private; the table that was given, for the report
+    sample   : private; the reference sample that was given, for the report
     link     : private; for each released row the row number of its original, −1 for an added row
 
     A pickle or a copy holds the rows and the manifest only: not the link, nor what the run knows of the original.
@@ -48,9 +52,12 @@ class Release:
     link: Host | None = field(compare=False)
     done: Done | None = field(compare=False)
     layouts: pa.Schema | None = field(default=None, compare=False)
+    original: Table | None = field(default=None, compare=False)
+    sample: Table | None = field(default=None, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"table": self.table, "manifest": self.manifest, "link": None, "done": None, "layouts": self.layouts}
+        private = dict.fromkeys(("link", "done", "original", "sample"))
+        return {"table": self.table, "manifest": self.manifest, "layouts": self.layouts, **private}
 
     @property
     def data(self) -> Any:
@@ -58,8 +65,25 @@ class Release:
         data = self.table.to_native()
         return data if self.layouts is None else restore_layouts(data, self.layouts)
 
-    def write(self, output: Path, *, link: Path | None = None, force: bool = False) -> dict[str, Any]:
-        """Write the release, its manifest beside it, and on request the private link: all of them or none.
+    def report(self, path: str | Path, *, force: bool = False) -> None:
+        """Write what was done, promised and measured as one HTML page, in which nobody can be told apart.
+
+        The figures are those of the rows in memory; `write` with ``report`` has those of the file.
+        """
+        with io.Writing(force=force, guard=Guard()) as out:
+            out.text(path, self._page()(self.manifest))
+
+    def _page(self) -> Callable[[dict[str, Any]], str]:
+        """From the manifest to the page of this release; for a copy, which has no original, without measures."""
+        if self.done is None or self.link is None or self.original is None:
+            return lambda manifest: page_of(Contents("Release", manifest))
+        pieces = Pieces.of(self.original), Pieces.of(self.table)
+        return reporter(*pieces, self.done.schema, self.link, self.sample)
+
+    def write(
+        self, output: Path, *, link: Path | None = None, report: Path | None = None, force: bool = False
+    ) -> dict[str, Any]:
+        """Write the release, its manifest beside it, on request the report and the private link: all of them or none.
 
         The claims are checked again on the file, as it is written; the manifest has the figures of the file.
         """
@@ -72,7 +96,10 @@ class Release:
         if self.layouts is not None and format_of(output) in ("parquet", "parts", "arrow"):
             stored = restore_layouts(table.to_native(), self.layouts, run_ends=format_of(output) == "arrow")
             table = Table(nw.from_native(stored, eager_only=True))  # as it is
-        return write_release(output, lambda: [table], self.manifest, self.done, link, [self.link], force=force)
+        page = None if report is None else (report, self._page())
+        return write_release(
+            output, lambda: [table], self.manifest, self.done, link, [self.link], force=force, report=page
+        )
 
     def __repr__(self) -> str:
         return f"Release({self.table.n_rows} rows, {len(self.table.names)} columns)"
@@ -88,10 +115,12 @@ def write_release(
     *,
     force: bool,
     fill: Callable[[Path], None] | None = None,
+    report: tuple[Path, Callable[[dict[str, Any]], str]] | None = None,
 ) -> dict[str, Any]:
     """Write a release piece by piece, check it as it is written, then its manifest; all or nothing.
 
-    fill : puts the release parts into a folder, instead of `pieces`; None when `output` is a file
+    fill   : puts the release parts into a folder, instead of `pieces`; None when `output` is a file
+    report : where the report goes, and what makes it of the manifest
     """
     declared = {column.name: column.levels for column in done.schema.columns}
     with io.Writing(force=force, guard=Guard(output, link)) as out:
@@ -112,6 +141,8 @@ def write_release(
         release = {"digest": digest_of(written), "algorithm": ALGORITHM}
         manifest = {**manifest, **conclude(done, done.on_file(smallest)), "release": release}
         out.text(manifest_path(output), json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        if report is not None:
+            out.text(report[0], report[1](manifest))
         if link is not None:
             lines = ["row", *(str(row) for origin in origins for row in origin.tolist()), ""]
             out.text(link, "\n".join(lines), private=True)

@@ -1,0 +1,224 @@
+"""The report: one page that stands alone, and from which nobody can be read."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gpuanon
+from gpuanon.errors import GpuanonError, OutputError
+from gpuanon.faces import cli
+from gpuanon.running.outputs import REPORT_MARK
+from tests.support.every import registry
+
+COLUMNS = {
+    "age": {"role": "quasi"},
+    "sex": {"role": "quasi"},
+    "income": {"role": "quasi", "transform": "log1p"},
+    "admission": {"role": "quasi"},
+    "cost": {"role": "sensitive"},
+}
+RECIPE = {
+    "others": "drop",
+    "columns": COLUMNS,
+    "mask": [{"method": "microaggregation", "k": 6, "columns": ["age", "income", "admission", "sex"]}],
+    "limits": {"information_loss": 90.0},
+}
+
+
+class Page(HTMLParser):
+    """Tags, texts and addresses of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.identifiers, self.words, self.addresses = [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        attributes = dict(attrs)
+        self.identifiers += [attributes["id"]] if "id" in attributes else []
+        self.addresses += [attributes[name] for name in ("href", "src", "xlink:href") if name in attributes]
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(scope="module")
+def release():
+    return gpuanon.protect(registry(400), RECIPE, rng=b"a key of sixteen bytes or more")
+
+
+@pytest.fixture(scope="module")
+def page(release, tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    release.report(path)
+    return path.read_text()
+
+
+def test_the_page_stands_alone(page):
+    found = Page(page)
+    assert "script" not in found.tags
+    assert "link" not in found.tags
+    assert all(address.startswith("#") for address in found.addresses)
+    assert "http:" not in page
+    assert "https:" not in page
+    assert "@import" not in page
+    assert len(found.identifiers) == len(set(found.identifiers))
+    references = set(re.findall(r"url\(#([^)]+)\)", page)) | {address[1:] for address in found.addresses}
+    assert references <= set(found.identifiers)
+
+
+def test_the_page_says_what_was_promised_measured_and_done(page, release):
+    text, manifest = Page(page).text, release.manifest
+    assert manifest["guarantee"][0]["statement"] in text
+    assert "records in the smallest class over all quasi-identifiers" in text
+    assert "microaggregation" in text
+    assert "at most 90" in text
+    assert "reidentification" in text
+    assert "95 % interval" in text
+    assert "by column, the worst first" in text
+    assert "numpy" in text
+    for warning in manifest["warnings"]:
+        assert warning in text
+    assert page.index("Warning:") < page.index("What is promised")
+
+
+def test_a_written_release_has_its_digest_in_the_report(release, tmp_path):
+    manifest = release.write(tmp_path / "release.parquet", report=tmp_path / "report.html")
+    assert manifest["release"]["digest"] in (tmp_path / "report.html").read_text()
+
+
+def test_no_value_that_one_record_has_is_on_the_page(page):
+    table = registry(400)
+    numbers = set(re.findall(r"\d+(?:\.\d+)?", page.replace(",", "")))
+    for name in ("income", "cost"):
+        values, counts = np.unique(table[name].drop_null().to_numpy(), return_counts=True)
+        unique = [value for value in values[counts == 1] if value > 1000]
+        assert unique
+        for value in unique:
+            assert not {str(value), repr(float(value)), f"{value:.2f}", f"{value:.1f}"} & numbers, name
+
+
+def test_a_copy_of_a_release_reports_without_its_original(release, tmp_path):
+    again = copy.deepcopy(release)
+    assert again.original is None
+    again.report(tmp_path / "report.html")
+    assert "What is promised" in (tmp_path / "report.html").read_text()
+    assert "Columns before and after" not in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize("label", ["<script>alert(1)</script>", "$\\frac{", "</svg><b>", "名前", 'a"onload="x'])
+def test_labels_are_data(label, tmp_path):
+    rng = np.random.default_rng(0)
+    table = pa.table(
+        {
+            f"{label} x": rng.normal(size=200),
+            f"{label} y": rng.normal(size=200),
+            "group": pa.array([label, "b"] * 100),
+        }
+    )
+    columns = {name: {"role": "quasi"} for name in table.column_names}
+    recipe = {"columns": columns, "mask": [{"method": "microaggregation", "k": 5}]}
+    path = tmp_path / "report.html"
+    gpuanon.protect(table, recipe).report(path)
+    found = Page(path.read_text())
+    assert "script" not in found.tags
+    assert "b" not in found.tags
+    assert label in found.text
+
+
+def test_an_assessment_and_a_comparison_have_reports(tmp_path, release):
+    table = registry(400)
+    found = gpuanon.assess(table, release.data, RECIPE, link=release.link, measures=("ks", "reference_standard"))
+    found.report(tmp_path / "assess.html")
+    text = Page((tmp_path / "assess.html").read_text()).text
+    assert "not measured: needs a reference sample" in text
+    assert "Columns before and after" in text
+    trials = gpuanon.compare(table, [RECIPE | {"mask": [RECIPE["mask"][0] | {"k": [4, 8, 500]}]}], rng=b"x" * 16)
+    trials.report(tmp_path / "compare.html")
+    text = Page((tmp_path / "compare.html").read_text()).text
+    assert "The best release recipe: k = 4" in text
+    assert "Refused recipe: k = 500" in text
+    assert (tmp_path / "compare.html").read_text().count("<svg") == 1
+
+
+def test_a_pickled_assessment_does_not_hold_the_tables(release):
+    found = gpuanon.assess(registry(400), release.data, RECIPE, measures=("ks",))
+    assert found.seen is not None
+    assert copy.deepcopy(found).seen is None
+
+
+def test_only_an_earlier_report_is_replaced(release, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text("<html>somebody's page</html>")
+    with pytest.raises(OutputError, match="exists"):
+        release.report(path)
+    with pytest.raises(OutputError, match="not written by gpuanon"):
+        release.report(path, force=True)
+    path.unlink()
+    release.report(path)
+    assert REPORT_MARK in path.read_text()[:200]
+    release.report(path, force=True)
+
+
+def test_a_report_without_its_packages_is_refused_with_a_hint(monkeypatch):
+    from gpuanon.faces import report
+
+    monkeypatch.setattr(report, "find_spec", lambda name: None)
+    with pytest.raises(GpuanonError, match=r"pip install 'gpuanon\[report\]'"):
+        report.require()
+
+
+@pytest.fixture
+def run(capsys, monkeypatch, tmp_path):
+    """Run the command line in a folder with a table and a recipe; gives the exit code and stderr."""
+    pq.write_table(registry(200), tmp_path / "registry.parquet")
+    (tmp_path / "recipe.json").write_text(json.dumps(RECIPE))
+    monkeypatch.chdir(tmp_path)
+
+    def go(*arguments):
+        monkeypatch.setattr(sys, "argv", ["gpuanon", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        return stopped.value.code or 0, capsys.readouterr().err
+
+    return go
+
+
+def test_the_command_line_writes_reports(run, tmp_path):
+    assert run("protect", "registry.parquet", "recipe.json", "-o", "release.parquet", "--report", "p.html")[0] == 0
+    assert (
+        run("protect", "registry.parquet", "recipe.json", "-o", "parts", "--workers", 0, "--report", "w.html")[0] == 0
+    )
+    told = ("assess", "registry.parquet", "release.parquet", "--recipe", "recipe.json", "--measures", "ks,means")
+    assert run(*told, "--report", "a.html")[0] == 0
+    assert run("compare", "registry.parquet", "recipe.json", "--report", "c.html")[0] == 0
+    digest = json.loads((tmp_path / "release.parquet.manifest.json").read_text())["release"]["digest"]
+    assert digest in (tmp_path / "p.html").read_text()
+    assert digest in (tmp_path / "a.html").read_text()
+    assert "Columns before and after" in (tmp_path / "w.html").read_text()
+    assert REPORT_MARK in (tmp_path / "c.html").read_text()
+
+
+def test_a_report_never_replaces_an_input(run, tmp_path):
+    before = (tmp_path / "recipe.json").read_bytes()
+    protect = ("protect", "registry.parquet", "recipe.json", "-o", "release.parquet", "--force")
+    for command in (protect, ("compare", "registry.parquet", "recipe.json", "--force")):
+        code, err = run(*command, "--report", "recipe.json")
+        assert code == 2
+        assert "is an input" in err
+    assert (tmp_path / "recipe.json").read_bytes() == before
+    assert not (tmp_path / "release.parquet").exists()

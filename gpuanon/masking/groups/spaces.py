@@ -128,18 +128,33 @@ class EuclideanFree(Free):
         return self._scaled_distances(self.total, self.count).argmin(axis=1)
 
     def furthest_from_mean(self) -> Host:
-        """With the sum of the n free rows ``n c + r``: ``n (|x|² − 2 x·c) − 2 x·r`` increases with the distance.
-
-        c and r are whole numbers.  The products are below 2^53; their sum is taken in 64-bit integers.
-        """
+        # The mean is no whole number.  Distances from it are off by less than their columns and 3 (sums below 2^53 of
+        # d + 1 rounded products); parts in which several rows are that close to the furthest compare them exactly.
         count = np.maximum(self.free_count, 1)[:, None]
-        centre, rest = np.divmod(self.free_total, count)
-        whole = self._scaled_distances(centre, 1)
-        np.putmask(whole, self.taken, 0)
-        value = whole.astype(np.int64)
+        about = self._scaled_distances(self.free_total / count, 1)
+        np.putmask(about, self.taken, -np.inf)
+        best = about.argmax(axis=1)
+        border = about[self.batch, best] - 2 * (self.coordinates.shape[1] + 2)
+        tied = np.flatnonzero(((about >= border[:, None]).sum(axis=1) > 1) & np.isfinite(border))
+        if len(tied):
+            best[tied] = self._exactly_furthest(tied, count[tied])
+        return best
+
+    def _exactly_furthest(self, parts: Host, count: Host) -> Host:
+        """The free row furthest from the mean of all free rows, in these parts.
+
+        With the sum of the n free rows ``n c + r``: ``n (|x|² − 2 x·c) − 2 x·r`` increases with the distance.  c and r
+        are whole numbers.  The products are below 2^53; their sum is taken in 64-bit integers.
+        """
+        centre, rest = np.divmod(self.free_total[parts], count)
+        coordinates, taken = self.coordinates[parts], self.taken[parts]
+        np.putmask(coordinates[:, -1], taken, 0)
+        factors = np.ones((len(parts), 1, coordinates.shape[1]))
+        factors[:, 0, :-1] = -2 * centre
+        value = np.matmul(factors, coordinates)[:, 0].astype(np.int64)
         value *= count
-        value -= np.matmul(2.0 * rest[:, None, :], self.coordinates[:, :-1])[:, 0].astype(np.int64)
-        np.putmask(value, self.taken, np.iinfo(np.int64).min)
+        value -= np.matmul(2.0 * rest[:, None, :], coordinates[:, :-1])[:, 0].astype(np.int64)
+        np.putmask(value, taken, np.iinfo(np.int64).min)
         return value.argmax(axis=1)
 
     def take_nearest(self, centre: Host, k: int) -> Host:

@@ -87,16 +87,16 @@ def correlations_of(before: Moments, after: Moments, names: Sequence[str]) -> Me
 def covariances_of(before: Moments, after: Moments, names: Sequence[str]) -> Measured:
     """Difference of the covariances of all pairs of features, in units of the original's standard deviations.
 
-    The value is the median; by pair of columns the largest of their features, a column with itself for its variance.
-    Unlike a correlation, a covariance also sees columns that were scaled or lost their spread.
+    The value is the median; by pair of columns the largest of their features.  Unlike a correlation, a covariance also
+    sees columns that were scaled or lost their spread.
     """
     deviation = np.sqrt(np.where(before.varies, before.variance, np.nan))
-    if np.isnan(deviation).all():
-        raise InputError("covariances: not defined, every column of the original is constant")
     change = np.abs(after.products / after.rows - before.products / before.rows)
     relative = change / deviation[:, None] / deviation[None, :]
-    known = relative[np.triu_indices(len(names))]
-    known = known[~np.isnan(known)]
+    above = relative[np.triu_indices(len(names), 1)]
+    known = above[~np.isnan(above)]
+    if len(known) == 0:
+        raise InputError("covariances: not defined, no pair of columns varies in the original")
     details: dict[str, Figure] = {"max": float(known.max()), "pairs_of_features": len(known)}
     note = constant_note(names, before.varies, after.varies)
     return Measured(float(np.median(known)), details, note, parts=(ByPair(fold_pairs(relative, names)),))

@@ -36,6 +36,9 @@ class Recipe(Part):
     limits: dict[str, Annotated[float, Field(strict=True, allow_inf_nan=False)]] = Field(
         default_factory=dict, description="measure → the worst value that may be written"
     )
+    measures: dict[str, dict[str, Any]] = Field(
+        default_factory=dict, description="measure → its options ('gpuanon measures' lists them)"
+    )
     csv: CsvOptions = Field(default=CsvOptions(), description="how CSV files are read")
 
     @field_validator("mask")
@@ -54,6 +57,17 @@ class Recipe(Part):
         if unknown:
             raise ValueError(f"unknown measure {', '.join(unknown)}; 'gpuanon measures' lists them")
         return limits
+
+    @field_validator("measures")
+    @classmethod
+    def _known_options(cls, measures: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        from gpuanon.assessing.measures import MEASURES
+        from gpuanon.assessing.options import faults_of
+
+        faults = faults_of({measure.name: measure.options for measure in MEASURES}, measures)
+        if faults:
+            raise ValueError("; ".join(faults))
+        return measures
 
     def fit(self, schema: Schema) -> Schema:
         """The schema of what the masks see, checked against the recipe; every fault is named at once.

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from gpuanon.assessing import people
+from gpuanon.assessing.adjustable import CDF_POINTS, MMD, MODEL_EFFICACY, PMSE_CART, Adjustable, tables
 from gpuanon.assessing.comparison import Comparison, Source
 from gpuanon.assessing.figures import Measured
 from gpuanon.assessing.moments import Moments
+from gpuanon.assessing.options import described
 from gpuanon.assessing.risk import diversity, individual_risk, k_anonymity, match_auc, noise_stripping, prediction
 from gpuanon.assessing.risk import reference_standard as standard
 from gpuanon.assessing.risk import reidentification as attack
@@ -21,6 +23,7 @@ from gpuanon.assessing.utility import (
     differences,
     histogram_intersection,
     information_loss,
+    mutual_information,
     propensity,
     propensity_forest,
 )
@@ -28,8 +31,11 @@ from gpuanon.assessing.utility import kernel_pca as components
 from gpuanon.assessing.utility import ks as distances
 
 BENEDETTI = "Benedetti and Franconi 1998; sdcMicro"
+COVER = "Cover and Thomas 2006"
+ESTEBAN = "Esteban, Hyland and Rätsch 2017"
 FRIED = "Fried and Vamvourellis"
 GIOMI = "Giomi et al. 2023; ours"
+GRETTON = "Gretton et al. 2012; Rahimi and Recht 2007"
 HUNDEPOOL = "Hundepool et al. 2012; sdcMicro"
 KULIK = "Kulik, lecture on utility and information loss"
 LASKO = "Lasko 2007"
@@ -93,6 +99,15 @@ class Measure:
     scaling: Scaling
     host_only: bool = False
 
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Type of each option that a recipe may set."""
+        return self.compute.options if isinstance(self.compute, Adjustable) else {}
+
+    def measured(self, comparison: Any, options: Mapping[str, Any]) -> Measured:
+        """The figure, with these options."""
+        return self.compute(comparison, **options) if isinstance(self.compute, Adjustable) else self.compute(comparison)
+
     def exceeds(self, value: float, limit: float) -> bool:
         """Whether `value` is worse than `limit`."""
         return value > limit if self.better == "lower" else value < limit
@@ -137,11 +152,6 @@ def _linked(measure: Callable[..., Measured]) -> Compute:
 def _encoded(measure: Callable[..., Measured]) -> Compute:
     """A measure of all compared columns, encoded."""
     return lambda c: measure(*c.encoded, names=c.features)
-
-
-def _tables(measure: Callable[..., Measured]) -> Compute:
-    """A measure of contingency tables of all compared columns."""
-    return lambda c: measure(*c.binned, names=c.columns)
 
 
 def _propensity(measure: Callable[..., Measured]) -> Compute:
@@ -199,6 +209,8 @@ MEASURES: tuple[Measure, ...] = (
           _from_moments(differences.variances_of), "merged"),
     _loss("correlations", LASKO, "median change of a correlation",
           _from_moments(differences.correlations_of), "merged"),
+    _loss("covariances", KULIK, "median change of a covariance, in the original's standard deviations",
+          _from_moments(differences.covariances_of), "merged"),
     _loss("rank_correlations", LASKO, "median change of a rank correlation",
           _encoded(differences.rank_correlations), "sample"),
     _loss("mean_bias", FRIED, "mean absolute shift of a mean, standardised columns",
@@ -214,11 +226,22 @@ MEASURES: tuple[Measure, ...] = (
     _loss("information_loss", TORRA, "100 · SSE / SST over the quasi-identifiers",
           _linked(information_loss.information_loss), "pairs"),
     _loss("ks", KULIK, "largest Kolmogorov–Smirnov distance of a column", _encoded(distances.ks), "sample"),
-    _loss("kl", KULIK, "mean Kullback–Leibler divergence of two-way tables", _tables(cells.kl), "sample"),
-    _loss("jsd", KULIK, "mean Jensen–Shannon divergence of two-way tables", _tables(cells.jsd), "sample"),
-    _loss("vw", KULIK, "mean Σ (td − ta)² / ta of two-way tables", _tables(cells.vw), "whole"),
+    _loss("kl", KULIK, "mean Kullback–Leibler divergence of two-way tables", tables(cells.kl), "sample"),
+    _loss("jsd", KULIK, "mean Jensen–Shannon divergence of two-way tables", tables(cells.jsd), "sample"),
+    _loss("vw", KULIK, "mean Σ (td − ta)² / ta of two-way tables", tables(cells.vw), "whole"),
+    _loss("ft", SNOKE, "mean Freeman–Tukey statistic of two-way tables over its degrees of freedom",
+          tables(cells.ft), "whole"),
+    _loss("g", SNOKE, "mean likelihood ratio statistic of two-way tables over its degrees of freedom",
+          tables(cells.g), "whole"),
+    _loss("mutual_information", COVER, "mean change of the mutual information of two columns",
+          lambda c: mutual_information.mutual_information(*c.binned, names=c.columns), "sample", HOST),
+    _loss("cdf_points", KULIK, "largest change of the share of values up to a point", CDF_POINTS, "sample", HOST),
+    _loss("mmd", GRETTON, "distance of all columns together, Gaussian kernel",
+          MMD, "sample", HOST),
+    _loss("model_efficacy", ESTEBAN, "how much worse a model of the release predicts held-out originals",
+          MODEL_EFFICACY, "whole", HOST),
     _loss("cell_ks", KULIK, "mean of the largest difference of a cell's share, two-way tables",
-          _tables(cells.cell_ks), "sample"),
+          tables(cells.cell_ks), "sample"),
     _gain("histogram_intersection", WEI, "probability that the quasi-identifiers' distributions have in common",
           lambda c: histogram_intersection.histogram_intersection(*c.quasi_codes, names=c.schema.quasi),
           "sample", HOST),
@@ -229,7 +252,7 @@ MEASURES: tuple[Measure, ...] = (
     _loss("pmse_logit", SNOKE, "mean squared propensity score error, main-effects logit",
           _propensity(propensity.pmse_logit), "sample", HOST),
     _loss("pmse_cart", SNOKE, "mean squared propensity score error, classification tree",
-          _propensity(propensity.pmse_cart), "sample", HOST),
+          PMSE_CART, "sample", HOST),
     _loss("pmse_forest", SNOKE, "mean squared propensity score error, random forest, on held-out records",
           _propensity(propensity_forest.pmse_forest), "sample"),
     _loss("propensity_ks", KULIK, "Kolmogorov–Smirnov distance of the propensity scores",
@@ -254,4 +277,7 @@ def by_name() -> dict[str, Measure]:
 def catalogue() -> list[dict[str, Any]]:
     """The measures as ``measures --json`` lists them."""
     fields = ("name", "summary", "source", "family", "better", "scaling", "host_only")
-    return [{**{field: getattr(measure, field) for field in fields}, "parameters": {}} for measure in MEASURES]
+    return [
+        {**{field: getattr(measure, field) for field in fields}, "parameters": described(measure.options)}
+        for measure in MEASURES
+    ]

@@ -20,6 +20,7 @@ from gpuanon.arrays.backend import Backend, BackendName, choose
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import Measured, join
 from gpuanon.assessing.measures import MEASURES, Measure, Scaling, by_name
+from gpuanon.assessing.options import Options
 from gpuanon.assessing.pictures import LEAST
 from gpuanon.assessing.streams import Pieces, Streamed
 from gpuanon.errors import GpuanonError, InputError, ParameterError
@@ -107,6 +108,7 @@ def assess(
         reference=None if reference is None else Table.of(reference),
         backend=choose(backend),
         sample_rows=sample_rows,
+        options=loaded.measures,
     )
     return replace(found, least=loaded.least)
 
@@ -121,6 +123,7 @@ def measure(
     reference: Table | None = None,
     backend: Backend | None = None,
     sample_rows: int | None = None,
+    options: Options | None = None,
 ) -> Assessment:
     """Compute the named measures of a release that lies in memory or in pieces.
 
@@ -132,26 +135,28 @@ def measure(
     backend : where the arrays live; None for the host
     sample_rows : assess piece by piece, with samples of about so many rows; None does so for tables of more than
         `IN_MEMORY_ROWS` rows only
+    options : keyword arguments by measure, as the recipe has them
     """
     check_names(names)
     if sample_rows is None and max(original.rows, release.rows) <= IN_MEMORY_ROWS:
         comparison = Comparison(original.whole(), release.whole(), schema, link, reference, backend)
-        return compute(comparison, names)
+        return compute(comparison, names, options)
     size = SAMPLE_ROWS if sample_rows is None else sample_rows
     if size < 100:
         raise ParameterError(f"sample_rows: 100 or more are allowed, got {size}")
-    return _piece_by_piece(Streamed(original, release, schema, size, link, reference, backend), names)
+    return _piece_by_piece(Streamed(original, release, schema, size, link, reference, backend), names, options)
 
 
-def compute(comparison: Comparison, names: Sequence[str]) -> Assessment:
+def compute(comparison: Comparison, names: Sequence[str], options: Options | None = None) -> Assessment:
     """Compute the named measures on tables in memory; one that fails does not sink the others."""
     check_names(names)
     if min(comparison.original.n_rows, comparison.release.n_rows) == 0:
         return Assessment({}, dict.fromkeys(names, "original and release need at least one row each"))
-    return replace(_computed([by_name()[name] for name in names], lambda measure: comparison), seen=comparison)
+    found = _computed([by_name()[name] for name in names], lambda measure: comparison, options or {})
+    return replace(found, seen=comparison)
 
 
-def _piece_by_piece(streamed: Streamed, names: Sequence[str]) -> Assessment:
+def _piece_by_piece(streamed: Streamed, names: Sequence[str], options: Options | None) -> Assessment:
     """Every measure on what it declares that it can be computed on."""
     sources: dict[Scaling, Callable[[], Comparison | Streamed]] = {
         "merged": lambda: streamed,
@@ -166,7 +171,7 @@ def _piece_by_piece(streamed: Streamed, names: Sequence[str]) -> Assessment:
         return sources[measure.scaling]()
 
     chosen = [by_name()[name] for name in names]
-    found = _computed(chosen, source_of)
+    found = _computed(chosen, source_of, options or {})
     exact = [m.name for m in chosen if m.scaling == "merged" and m.name in found.measured]
     sampled = [m.name for m in chosen if m.scaling != "merged" and m.name in found.measured]
     note = f"piece by piece: {', '.join(exact) or 'nothing'} on all rows"
@@ -175,15 +180,17 @@ def _piece_by_piece(streamed: Streamed, names: Sequence[str]) -> Assessment:
     return replace(found, notes=(*found.notes, note), seen=streamed)
 
 
-def _computed(measures: Sequence[Measure], source_of: Callable[[Measure], Comparison | Streamed]) -> Assessment:
-    """Each measure on its source; the reason of one that fails."""
+def _computed(
+    measures: Sequence[Measure], source_of: Callable[[Measure], Comparison | Streamed], options: Options
+) -> Assessment:
+    """Each measure on its source, with its options; the reason of one that fails."""
     measured: dict[str, Measured] = {}
     failed: dict[str, str] = {}
     with progress.stage("assess"):
         for number, one in enumerate(measures):
             try:
                 source: Any = source_of(one)  # a measure that merges takes either
-                figure = one.compute(source.host if one.host_only else source)
+                figure = one.measured(source.host if one.host_only else source, options.get(one.name, {}))
             except GpuanonError as error:
                 failed[one.name] = str(error)
             except MemoryError:

@@ -114,7 +114,8 @@ def compare(
     data : as for `gpuanon.protect`
     recipes : recipes that may hold lists of values; a point whose release breaks its guarantee or limits is refused,
         as is one whose parameters do not suit this table
-    measures : names; the best point is the one with the best first measure of utility
+    measures : names; the best point is the one with the best first measure of utility.  Their options are those of
+        the first recipe, for all releases alike
     backend : where masks and measures run
 
     All releases are measured on the same columns: the union of the recipes' quasi-identifiers.
@@ -131,6 +132,7 @@ def compare(
     points = [(name, chosen, Recipe.load(point)) for recipe in recipes for name, chosen, point in grid(recipe)]
     # A column that is not there is a fault of the recipe: it is named before anything is masked.
     schema = common_schema([Schema.resolve(table, recipe.columns, recipe.others) for _, _, recipe in points])
+    options = points[0][2].measures  # the same for all, so that figures compare
     trials = []
     for name, chosen, recipe in points:
         try:
@@ -138,7 +140,7 @@ def compare(
         except (GuaranteeError, ParameterError) as error:
             trials.append(Trial(name, chosen, refused=str(error)))
             continue
-        found = compute(Comparison(table, release.table, schema, release.link, sample, where), names)
+        found = compute(Comparison(table, release.table, schema, release.link, sample, where), names, options)
         values = {measure: figure.value for measure, figure in found.measured.items()}
         trials.append(Trial(name, chosen, values, failed=found.failed))
     decides = next((by_name()[name] for name in names if by_name()[name].family == "utility"), None)

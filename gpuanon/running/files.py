@@ -58,8 +58,9 @@ def assess_files(
     schema = (Schema.resolve if in_memory else Schema.infer)(before.first, loaded.columns, loaded.others)
     chosen_names = tuple(by_name()) if names is None else names
     found = measure(
-        before, after, schema, chosen_names, link=rows, reference=sample, backend=chosen, sample_rows=sample_rows
-    )
+        before, after, schema, chosen_names, link=rows, reference=sample, backend=chosen, sample_rows=sample_rows,
+        options=loaded.measures,
+    )  # fmt: skip
     manifest = None if notes else read_manifest(manifest_path(release))
     return replace(found, notes=(*found.notes, *notes), least=loaded.least, manifest=manifest)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import Backend
 from gpuanon.assessing.measures import by_name
+from gpuanon.assessing.options import Options
 from gpuanon.assessing.streams import Pieces
 from gpuanon.errors import GuaranteeError
 from gpuanon.running.assess import measure
@@ -25,9 +26,12 @@ def check_limits(
     link: np.ndarray[Any, Any],
     reference: Table | None,
     backend: Backend,
+    options: Options | None = None,
 ) -> dict[str, float]:
     """Measure what the recipe limits; a value that is worse, or that cannot be measured, refuses the release."""
-    assessment = measure(original, release, schema, tuple(limits), link=link, reference=reference, backend=backend)
+    assessment = measure(
+        original, release, schema, tuple(limits), link=link, reference=reference, backend=backend, options=options
+    )
     known = by_name()
     unknown = [f"limits.{name}: could not be measured: {reason}" for name, reason in assessment.failed.items()]
     faults = []

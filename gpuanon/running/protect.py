@@ -88,8 +88,9 @@ def _limited(
         return {}
     with progress.stage("limits"):
         found = check_limits(
-            original, release, done.schema, run.recipe.limits, link=link, reference=reference, backend=run.backend
-        )
+            original, release, done.schema, run.recipe.limits, link=link, reference=reference, backend=run.backend,
+            options=run.recipe.measures,
+        )  # fmt: skip
     return {"measured": found}
 
 

@@ -87,7 +87,16 @@ def reporter(
     def page(manifest: Mapping[str, Any]) -> str:
         names = tuple(dict.fromkeys((*manifest["limits"], *MEASURED)))
         backend = choose(manifest["backend"])
-        found = measure(original, release, schema, names, link=link, reference=reference, backend=backend)
+        found = measure(
+            original,
+            release,
+            schema,
+            names,
+            link=link,
+            reference=reference,
+            backend=backend,
+            options=manifest.get("measures"),
+        )
         return page_of(assessed(replace(found, manifest=manifest), "Release"))
 
     return page

@@ -61,6 +61,13 @@ ON_A_COPY = {
     "pmse_cart": 0.0,
     "pmse_forest": 0.0,
     "cluster_balance": 0.0,
+    "covariances": 0.0,
+    "ft": 0.0,
+    "g": 0.0,
+    "mutual_information": 0.0,
+    "cdf_points": 0.0,
+    "mmd": 0.0,
+    "model_efficacy": 0.0,
 }
 # Everything in one class, far from where it was: nobody is found, everything is lost.
 WORSE_AFTER_SHUFFLING = {
@@ -79,6 +86,11 @@ WORSE_AFTER_SHUFFLING = {
     "pmse_forest",
     "cluster_balance",
     "regression_drift",
+    "covariances",
+    "ft",
+    "g",
+    "mutual_information",
+    "mmd",
 }
 
 
@@ -133,7 +145,7 @@ def test_shuffled_columns_are_worse_than_a_copy(copy, shuffled, name):
     assert by_name()[name].exceeds(shuffled.measured[name].value, copy.measured[name].value)
 
 
-@pytest.mark.parametrize("name", ["means", "variances", "mean_bias", "ks"])
+@pytest.mark.parametrize("name", ["means", "variances", "mean_bias", "ks", "cdf_points"])
 def test_shuffled_columns_keep_what_each_column_has_alone(shuffled, name):
     assert shuffled.measured[name].value == pytest.approx(0.0, abs=1e-9)
 
@@ -180,7 +192,19 @@ BY_COLUMN = {
     **dict.fromkeys(("confidence_overlap", "estimator_mse"), QUASI_SENSITIVE),
     "regression_drift": tuple(name for name in QUASI_SENSITIVE if name != "cost"),  # cost is the response
 }
-BY_PAIR = ("correlations", "rank_correlations", "correlation_bias", "kl", "jsd", "vw", "cell_ks")
+BY_PAIR = (
+    "covariances",
+    "ft",
+    "g",
+    "mutual_information",
+    "correlations",
+    "rank_correlations",
+    "correlation_bias",
+    "kl",
+    "jsd",
+    "vw",
+    "cell_ks",
+)
 
 
 @pytest.mark.parametrize("name", BY_COLUMN)

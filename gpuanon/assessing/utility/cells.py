@@ -54,6 +54,21 @@ def kl(original: Array, release: Array, *, ways: int = 2, names: Names = None) -
     return _over_tables(original, release, ways, kullback_leibler, rule, names)
 
 
+def ft(original: Array, release: Array, *, ways: int = 2, names: Names = None) -> Measured:
+    """Freeman–Tukey statistic of each table over its degrees of freedom (S_FT of synthpop); the value is the mean.
+
+    A release that is an independent sample of the original's distribution has about 1.  Degrees of freedom: cells that
+    original or release fills, less 1.
+    """
+    return _over_tables(original, release, ways, freeman_tukey, None, names)
+
+
+def g(original: Array, release: Array, *, ways: int = 2, names: Names = None) -> Measured:
+    """Likelihood ratio statistic G of each table over its degrees of freedom, as in `ft`; the value is the mean."""
+    rule = "a cell that is empty in the original, and not in the release, counts as half a record there"
+    return _over_tables(original, release, ways, likelihood_ratio, rule, names)
+
+
 def cell_ks(original: Array, release: Array, *, ways: int = 2, names: Names = None) -> Measured:
     """Largest difference between the shares of a cell, max |p − q|, of each table; the value is the mean."""
     return _over_tables(original, release, ways, largest_difference, None, names)
@@ -76,6 +91,19 @@ def kullback_leibler(before: Floats, after: Floats) -> float:
     """Σ p ln(p / q), half a record in cells that only the original fills."""
     filled = np.where((after == 0) & (before > 0), 0.5, after)
     return max(0.0, _entropy_from(before / before.sum(), filled / filled.sum()))
+
+
+def freeman_tukey(before: Floats, after: Floats) -> float:
+    """4 Σ (√s − √o)² / df: s the release's counts, o the original's, scaled to as many rows."""
+    scaled = before * (after.sum() / before.sum())
+    return float(4 * ((np.sqrt(after) - np.sqrt(scaled)) ** 2).sum()) / max(len(before) - 1, 1)
+
+
+def likelihood_ratio(before: Floats, after: Floats) -> float:
+    """2 Σ s ln(s / o) / df, half a record in cells that only the release fills."""
+    filled = np.where((before == 0) & (after > 0), 0.5, before)
+    divergence = _entropy_from(after / after.sum(), filled / filled.sum())
+    return max(0.0, 2 * float(after.sum()) * divergence) / max(len(before) - 1, 1)
 
 
 def largest_difference(before: Floats, after: Floats) -> float:

@@ -84,6 +84,24 @@ def correlations_of(before: Moments, after: Moments, names: Sequence[str]) -> Me
     return by_pair(before, after, names, "correlations", np.median)
 
 
+def covariances_of(before: Moments, after: Moments, names: Sequence[str]) -> Measured:
+    """Difference of the covariances of all pairs of features, in units of the original's standard deviations.
+
+    The value is the median; by pair of columns the largest of their features.  Unlike a correlation, a covariance also
+    sees columns that were scaled or lost their spread.
+    """
+    deviation = np.sqrt(np.where(before.varies, before.variance, np.nan))
+    change = np.abs(after.products / after.rows - before.products / before.rows)
+    relative = change / deviation[:, None] / deviation[None, :]
+    above = relative[np.triu_indices(len(names), 1)]
+    known = above[~np.isnan(above)]
+    if len(known) == 0:
+        raise InputError("covariances: not defined, no pair of columns varies in the original")
+    details: dict[str, Figure] = {"max": float(known.max()), "pairs_of_features": len(known)}
+    note = constant_note(names, before.varies, after.varies)
+    return Measured(float(np.median(known)), details, note, parts=(ByPair(fold_pairs(relative, names)),))
+
+
 def varying(X: Array) -> np.ndarray[Any, Any]:
     """(d,) whether each column holds two different values: rounding may give a constant one a tiny variance."""
     return to_host(X.max(axis=0) > X.min(axis=0))

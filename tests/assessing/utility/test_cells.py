@@ -11,10 +11,21 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.spatial.distance import jensenshannon
 
-from gpuanon.assessing.utility.cells import binned, cell_ks, jsd, kl, tables, vw
+from gpuanon.assessing.utility.cells import (
+    binned,
+    cell_ks,
+    freeman_tukey,
+    ft,
+    g,
+    jsd,
+    kl,
+    likelihood_ratio,
+    tables,
+    vw,
+)
 from gpuanon.errors import ParameterError
 
-MEASURES = (vw, jsd, kl, cell_ks)
+MEASURES = (vw, jsd, kl, cell_ks, ft, g)
 
 
 def test_the_worked_example_of_the_lecture() -> None:
@@ -85,3 +96,21 @@ def test_bins_hold_equal_counts_and_a_place_for_missing_values() -> None:
     assert after[0].tolist() == [0, 10]
     assert after[1].tolist() == [9, before[0, 1]]
     assert before[99, 1] == 10
+
+
+def test_standardised_statistics_are_those_of_the_formulas():
+    before, after = np.array([30.0, 50.0, 0.0, 20.0]), np.array([25.0, 60.0, 5.0, 10.0])
+    expected = 4 * sum((np.sqrt(s) - np.sqrt(o)) ** 2 for s, o in zip(after, before, strict=True)) / 3
+    assert freeman_tukey(before, after) == pytest.approx(expected)
+    assert freeman_tukey(before, 2 * before) == pytest.approx(0)  # the original is scaled to the release
+    only = np.array([30.0, 50.0, 20.0]), np.array([25.0, 60.0, 15.0])
+    statistic = stats.power_divergence(only[1], only[0], lambda_="log-likelihood").statistic
+    assert likelihood_ratio(*only) == pytest.approx(statistic / 2)
+
+
+@pytest.mark.parametrize("statistic", [freeman_tukey, likelihood_ratio])
+def test_an_independent_sample_has_about_one(statistic):
+    rng = np.random.default_rng(0)
+    before = np.array([400.0, 300, 200, 100]) * 10
+    found = [statistic(before, rng.multinomial(10_000, before / before.sum()).astype(float)) for _ in range(500)]
+    assert np.mean(found) == pytest.approx(1, abs=0.12)

@@ -12,7 +12,16 @@ from scipy import stats
 from sklearn.metrics import mean_squared_error, r2_score
 
 from gpuanon.assessing.figures import Measured
-from gpuanon.assessing.utility.differences import correlations, means, rank_correlations, ranks, variances
+from gpuanon.assessing.utility.differences import (
+    both_moments,
+    correlations,
+    correlations_of,
+    covariances_of,
+    means,
+    rank_correlations,
+    ranks,
+    variances,
+)
 from gpuanon.assessing.utility.information_loss import il1s, information_loss, mse, r2, records_changed
 from gpuanon.assessing.utility.ks import exchanged_share, ks
 from gpuanon.errors import InputError, ParameterError
@@ -183,3 +192,21 @@ def test_published_losses_of_mdav_on_census(data_folder: Path) -> None:
     release = _mdav(Z, 3) * X.std(axis=0, ddof=1) + X.mean(axis=0)
     assert information_loss(X, release).value == pytest.approx(5.692186, abs=1e-6)
     assert il1s(X, release).value == pytest.approx(1607.939909, abs=1e-5)
+
+
+def test_covariances_are_those_of_numpy_in_units_of_the_original():
+    rng = np.random.default_rng(0)
+    before, after = rng.normal(size=(200, 3)) * [1, 5, 10], rng.normal(size=(150, 3)) * [2, 5, 1]
+    found = covariances_of(*both_moments(before, after), ("a", "b", "c"))
+    change = np.abs(np.cov(after.T, bias=True) - np.cov(before.T, bias=True))
+    expected = change / np.outer(before.std(axis=0), before.std(axis=0))
+    (part,) = found.parts
+    assert part.values["a", "c"] == pytest.approx(expected[0, 2])
+    assert found.value == pytest.approx(np.median(expected[np.triu_indices(3, 1)]))
+
+
+def test_a_column_that_was_scaled_keeps_its_correlations_and_not_its_covariances():
+    x = np.random.default_rng(1).normal(size=(300, 1)) + np.random.default_rng(2).normal(size=(300, 2))
+    moments = both_moments(x, x * [1, 100])
+    assert correlations_of(*moments, ("a", "b")).value == pytest.approx(0, abs=1e-12)
+    assert covariances_of(*moments, ("a", "b")).value > 10

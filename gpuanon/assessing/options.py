@@ -1,0 +1,44 @@
+"""Options of measures: what a recipe may say under ``[measures]``, by the name of a measure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+Options: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""Keyword arguments by measure."""
+
+WAYS = {"ways": Annotated[int, Field(strict=True, ge=1, le=6)]}
+WHOLE = Annotated[int, Field(strict=True, ge=1, le=100_000)]
+PERMUTATIONS = {"permutations": Annotated[int, Field(strict=True, ge=0, le=10_000)]}
+LEVEL = {"level": Annotated[float, Field(gt=0, lt=1)]}
+
+
+def described(declared: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The options of a measure as ``measures --json`` lists them."""
+    return {name: TypeAdapter(kind).json_schema() for name, kind in declared.items()}
+
+
+def faults_of(declared: Mapping[str, Mapping[str, Any]], given: Options) -> list[str]:
+    """What is wrong with the options of a recipe: no such measure, no such option, a value that is not allowed.
+
+    declared : type of each option, by measure
+    """
+    faults = []
+    for measure, options in given.items():
+        if measure not in declared:
+            faults.append(f"unknown measure {measure}; 'gpuanon measures' lists them")
+            continue
+        for name, value in options.items():
+            if name not in declared[measure]:
+                known = ", ".join(declared[measure]) or "none"
+                faults.append(f"{measure} has no option {name}; it has {known}")
+                continue
+            try:
+                TypeAdapter(declared[measure][name]).validate_python(value)
+            except ValidationError as error:
+                message = error.errors(include_url=False, include_input=False)[0]["msg"]
+                faults.append(f"{measure}.{name}: {message[:1].lower()}{message[1:]}")
+    return faults

@@ -1,0 +1,78 @@
+"""Shares of values up to chosen points: would an analyst of the release count as many people below a threshold?
+
+References
+----------
+.. [1] R. Kulik (2025), MAT 4376 Foundations of Data Privacy, lectures 7–9: interval and test of F(x0).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from gpuanon.assessing.figures import By, Figure, Measured
+from gpuanon.errors import InputError, ParameterError
+
+Floats = np.ndarray[Any, Any]
+
+_LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
+
+
+def cdf_points(
+    original: Floats,
+    release: Floats,
+    *,
+    names: Sequence[str],
+    at: Mapping[str, Sequence[float]] | None = None,
+    level: float = 0.95,
+) -> Measured:
+    """Largest difference of F(x0), the share of values up to x0, over points and columns.
+
+    Parameters
+    ----------
+    original, release : (n, d) and (m, d) numbers, NaN for a missing value; shares are of the known values
+    at : points of each column that is to be looked at; None: deciles 1 and 9 and quartiles of every column
+    level : of the interval F(x0) ± z √(F(1 − F) / n) of the original
+
+    Beside the value: the share of points whose released F(x0) lies in the original's interval, and the largest z of
+    the two-sample test.  Original and release are dependent, so that z is a distance and no test.
+    """
+    if not 0 < level < 1:
+        raise ParameterError(f"level: a number between 0 and 1 is allowed, got {level}")
+    unknown = [name for name in at or {} if name not in names]
+    if unknown:
+        raise ParameterError(
+            f"at: {', '.join(map(repr, unknown))}: there is no such column of numbers that is compared"
+        )
+    z, found, inside, scores = float(ndtri((1 + level) / 2)), {}, [], []
+    for number, name in enumerate(names):
+        before, after = (side[:, number][~np.isnan(side[:, number])] for side in (original, release))
+        if (at is not None and name not in at) or not len(before) or not len(after):
+            continue
+        points = (
+            np.quantile(before, _LEVELS, method="inverted_cdf") if at is None else np.asarray(at[name], dtype=float)
+        )
+        p, q = (np.searchsorted(np.sort(side), points, side="right") / len(side) for side in (before, after))
+        found[name] = float(np.abs(p - q).max())
+        inside += (np.abs(q - p) <= z * np.sqrt(p * (1 - p) / len(before))).tolist()
+        scores += [_score(a, b, len(before), len(after)) for a, b in zip(p, q, strict=True)]
+    if not found:
+        raise InputError("cdf_points: needs a column of numbers or dates with known values")
+    details: dict[str, Figure] = {
+        "points": len(inside),
+        "inside_interval": float(np.mean(inside)),
+        "largest_z": max(scores),
+        "level": level,
+    }
+    return Measured(max(found.values()), details, parts=(By("column", dict(found)),))
+
+
+def _score(p: float, q: float, n: int, m: int) -> float:
+    """|p − q| in standard errors of the difference of two independent shares; 0 where both are all or nothing."""
+    pooled = (n * p + m * q) / (n + m)
+    error = math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m))
+    return abs(p - q) / error if error > 0 else 0.0

@@ -216,11 +216,14 @@ class Schema(BaseModel):
         return self.model_copy(update={"columns": tuple(columns)})
 
     def select(self, which: Literal["quasi", "all"] | Sequence[str]) -> tuple[str, ...]:
-        """The columns that a mask means: ``"quasi"``, ``"all"`` (but identifiers and weights), or a list of names."""
+        """The columns that a mask means: ``"quasi"``, ``"all"`` (but identifiers and weights), or a list of names.
+
+        Quasi-identifiers that are kept are meant only by their names.
+        """
         if which == "quasi":
-            return self.quasi
+            return tuple(name for name in self.quasi if not self[name].keep)
         if which == "all":
-            return tuple(c.name for c in self.columns if c.role not in (*UNRELEASED, "weight"))
+            return tuple(c.name for c in self.columns if c.role not in (*UNRELEASED, "weight") and not c.keep)
         names = [which] if isinstance(which, str) else list(which)
         faults = _unknown(names, [column.name for column in self.columns])
         dropped = [name for name in names if name in self.identifiers]

@@ -297,6 +297,15 @@ def test_a_quasi_identifier_that_no_mask_changes_is_refused_unless_it_is_kept_on
     assert quasi["smallest_class"] == 1
 
 
+def test_a_mask_of_the_quasi_identifiers_leaves_those_that_are_kept():
+    rules = recipe("microaggregation")
+    columns = rules["columns"] | {"smoker": {"role": "quasi", "keep": True}}
+    release = gpuanon.protect(registry(60), rules | {"columns": columns}, rng=KEY, backend="numpy")
+    assert "smoker" not in release.manifest["mask"][0]["columns"]
+    assert release.data["smoker"].to_pylist() == registry(60)["smoker"].take(pa.array(release.link)).to_pylist()
+    assert release.manifest["quasi"]["kept"] == ["smoker"]
+
+
 def test_columns_that_tell_most_rows_apart_are_warned_of():
     warnings = gpuanon.protect(registry(300), recipe("permute"), rng=KEY, backend="numpy").manifest["warnings"]
     assert any("'cholesterol'" in warning and "released unmasked" in warning for warning in warnings)

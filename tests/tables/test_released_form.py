@@ -54,7 +54,7 @@ def people() -> pa.Table:
     )  # fmt: skip
 
 
-RECIPE = {"columns": {"pid": {"role": "identifier"}, "age": {"role": "quasi"}}, "mask": [MICRO]}
+RECIPE = {"columns": {"pid": {"role": "identifier"}, "age": {"role": "quasi"}}, "others": "keep", "mask": [MICRO]}
 
 
 def written_recipe(folder: Path) -> Path:
@@ -182,7 +182,9 @@ def test_masked_floats_have_one_zero_and_one_null(kind: str, mask: dict[str, Any
     elif kind != "pyarrow":
         mapper = {"pandas nullable": {pa.float64(): pd.Float64Dtype()}.get, "pandas arrow": pd.ArrowDtype}.get(kind)
         frame = table.to_pandas(types_mapper=mapper)
-    release = gpuanon.protect(frame, {"columns": {"x": {"role": "quasi"}}, "mask": [mask]}, rng=KEY, backend="numpy")
+    release = gpuanon.protect(
+        frame, {"columns": {"x": {"role": "quasi"}}, "others": "keep", "mask": [mask]}, rng=KEY, backend="numpy"
+    )
     column = Table.of(release.data).arrow("x")
     values = column.drop_null().to_numpy()
     assert not np.signbit(values[values == 0]).any()
@@ -213,6 +215,7 @@ values = st.one_of(
 def test_float_dust_does_not_split_a_class(column: list[float], k: int, transform: str) -> None:
     recipe = {
         "columns": {"x": {"role": "quasi", "transform": transform}},
+        "others": "keep",
         "mask": [{"method": "microaggregation", "k": k}],
     }
     release = gpuanon.protect(pa.table({"x": column}), recipe, rng=KEY, backend="numpy")
@@ -234,6 +237,7 @@ def test_views_and_run_ends_come_back_as_they_were(tmp_path: Path) -> None:
     table = odd_layouts()
     recipe = {
         "columns": {"age": {"role": "quasi"}, "view": {"role": "quasi"}},
+        "others": "keep",
         "mask": [{"method": "suppress", "k": 2}],
     }
     for masks in ([MICRO], recipe["mask"]):
@@ -255,7 +259,7 @@ def test_views_and_run_ends_come_back_as_they_were(tmp_path: Path) -> None:
 def test_run_ends_in_parts(tmp_path: Path) -> None:
     with pa.ipc.new_file(tmp_path / "in.arrow", odd_layouts().schema) as file:
         file.write_table(odd_layouts())
-    recipe = gpuanon.Recipe.load({"columns": {"age": {"role": "quasi"}}, "mask": [MICRO]})
+    recipe = gpuanon.Recipe.load({"columns": {"age": {"role": "quasi"}}, "others": "keep", "mask": [MICRO]})
     protect_in_parts(tmp_path / "in.arrow", recipe, tmp_path / "parts", key=KEY)
     back = io.read(tmp_path / "parts").to_native()
     assert sorted(back["runs"].to_pylist()) == sorted(odd_layouts()["runs"].to_pylist())
@@ -270,7 +274,7 @@ def test_nullable_types_of_pandas_come_back() -> None:
             "flag": pd.array([*[True, False] * 15, *[None] * 10], dtype="boolean"),
         }
     )
-    recipe = {"columns": {"age": {"role": "quasi"}, "size": {"role": "quasi"}}, "mask": [MICRO]}
+    recipe = {"columns": {"age": {"role": "quasi"}, "size": {"role": "quasi"}}, "others": "keep", "mask": [MICRO]}
     data = gpuanon.protect(frame, recipe, rng=KEY, backend="numpy").data
     assert data.dtypes.equals(frame.dtypes)
     assert data.isna().sum().equals(frame.isna().sum())
@@ -304,7 +308,7 @@ def test_no_metadata_is_written(tmp_path: Path, name: str, in_parts: bool) -> No
     arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
     pq.write_table(pa.table(arrays, schema=pa.schema(fields, metadata=noted)), tmp_path / "in.parquet")
     recipe = tmp_path / "recipe.json"
-    recipe.write_text(json.dumps({"columns": {"age": {"role": "quasi"}}, "mask": [MICRO]}))
+    recipe.write_text(json.dumps({"columns": {"age": {"role": "quasi"}}, "others": "keep", "mask": [MICRO]}))
     if in_parts:
         protect_in_parts(tmp_path / "in.parquet", gpuanon.Recipe.load(recipe), tmp_path / name, key=KEY)
     else:

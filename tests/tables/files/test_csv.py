@@ -298,7 +298,8 @@ def test_a_release_is_assessed_as_it_is_written_not_as_its_original_was(tmp_path
     original = written(tmp_path, "\n".join(["age;zip;note", *rows, ""]))
     recipe, output = tmp_path / "recipe.toml", tmp_path / "release.csv"
     recipe.write_text(
-        'others = "keep"\n[columns]\nage = { role = "quasi" }\nzip = { role = "quasi" }\n[csv]\nseparator = ";"\nnewlines = true\n'
+        'others = "keep"\n'
+        '[columns]\nage = { role = "quasi" }\nzip = { role = "quasi" }\n[csv]\nseparator = ";"\nnewlines = true\n'
         '[[mask]]\nmethod = "microaggregation"\nk = 5\n'
     )
     protect_file(original, recipe, output)

@@ -113,10 +113,11 @@ def test_auto_target_on_either_device(xp: Any, monkeypatch: pytest.MonkeyPatch) 
 def tables() -> tuple[Table, Table, Table, Schema, np.ndarray]:
     """A small registry with weights, its release with a row added and one dropped, a reference, and the link."""
     both = registry(100).append_column("w", pa.array(np.linspace(1.0, 20.0, 100)))
+    both = both.append_column("family", pa.array(np.arange(100) // 3))
     level = both["education"].cast(pa.string())  # the reference must hold no level that the original does not have
     known = pc.is_in(level, value_set=level.slice(0, 50).unique())
     original, reference = Table.of(both.slice(0, 50)), Table.of(both.filter(known).slice(50))
-    rules = recipe("noise", columns=COLUMNS | {"w": {"role": "weight"}})
+    rules = recipe("noise", columns=COLUMNS | {"w": {"role": "weight"}, "family": {"role": "household"}})
     release = gpuanon.protect(original, rules, rng=1, backend="numpy")
     rows = np.append(np.arange(49), 3)
     link = np.append(release.link[:49], -1)

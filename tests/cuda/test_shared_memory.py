@@ -78,8 +78,8 @@ def run_k_nearest(cp: Any, k: int, d: int) -> None:
 
 Run = Callable[[Any, int, int], None]
 SWEEPS: dict[str, tuple[Run, str, Iterable[int], tuple[int, ...]]] = {
-    "mdav": (run_mdav, "mdav", range(4, 3000, 13), (4, 5, 10)),
-    "kmember": (run_kmember, "kmember", range(4, 3000, 13), (4, 5, 10)),
+    "mdav": (run_mdav, "mdav", range(4, 4200, 17), (4, 5, 10)),
+    "kmember": (run_kmember, "kmember", range(4, 4200, 17), (4, 5, 10)),
     "neighbours": (run_neighbours, "neighbours", range(8, 4600, 23), (5, 10)),
     "anneal": (run_anneal, "anneal", range(8, 520, 9), (5, 150, 205, 560)),
     "rosenblatt": (run_rosenblatt, "rosenblatt", range(1, 70), (0,)),

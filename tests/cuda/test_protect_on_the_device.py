@@ -61,6 +61,7 @@ def test_every_method_runs_on_the_device_with_few_transfers(name: str) -> None:
 
 @pytest.mark.usefixtures("brief_refinement")
 @pytest.mark.parametrize("name", ON_THE_DEVICE)
+@pytest.mark.slow
 def test_every_method_runs_on_the_device_in_parts(name: str, tmp_path: Path) -> None:
     data: Any = registry(rows_for(name))
     expected, link, _ = in_parts(tmp_path, data, name, name="host", cell_rows=rows_for(name) // 2)

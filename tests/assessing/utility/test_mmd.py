@@ -22,6 +22,7 @@ def test_random_features_approach_the_kernel():
     assert found == pytest.approx(exact(X, Y, _bandwidth(X)), rel=0.03)
 
 
+@pytest.mark.slow
 def test_tables_of_one_distribution_are_rejected_as_often_as_the_level_says():
     rng = np.random.default_rng(1)
     shares = [

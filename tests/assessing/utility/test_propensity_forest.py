@@ -58,6 +58,7 @@ def test_dependence_that_a_logit_does_not_see_is_seen():
     assert pmse_forest(X, Y).value > 0.05
 
 
+@pytest.mark.slow
 def test_chance_gives_a_ratio_of_one_and_a_shift_more():
     ratios = []
     for seed in range(6):

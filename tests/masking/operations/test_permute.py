@@ -123,6 +123,7 @@ def test_bad_weights_are_refused(weights):
         permute(Partition.whole(2), KEY.draws(np.arange(2)), np.array(weights))
 
 
+@pytest.mark.slow
 def test_a_weighted_table_is_released_and_its_claim_holds():
     """Weighted means of a release over many keys are those of the table, within 5 standard errors."""
     table = registry(300)

@@ -23,6 +23,7 @@ from gpuanon.arrays.rng import Key
 from gpuanon.errors import BackendError, GpuanonError, InputError, OutputError
 from gpuanon.recipe import Recipe
 from gpuanon.running import workers as on_dask
+from gpuanon.running.clusters import LOOPBACK
 from gpuanon.running.protect import protect_in_parts, work_path
 from gpuanon.running.run import in_turn
 from tests.support.every import recipe, registry
@@ -180,7 +181,7 @@ def test_a_worker_killed_in_any_stage_costs_time_not_rows(client, source, expect
 
     options = {"key": KEY, "backend": "numpy", "cell_rows": 300}
     protect_in_parts(source, Recipe.load(recipe("gaussian")), tmp_path / "release", workers=killing, **options)
-    assert calls == 6  # levels, summarise, place, mask, assemble, count
+    assert calls == 7  # levels, repeats, summarise, place, mask, assemble, count
     assert pq.read_table(tmp_path / "release").equals(expected)
 
 
@@ -235,7 +236,7 @@ def test_a_lost_scheduler_ends_clean_and_the_run_is_resumed(apart, source, expec
 
 def test_a_run_that_every_worker_has_left_does_not_wait_for_ever(monkeypatch):
     monkeypatch.setattr(on_dask, "PATIENCE", 0.5)
-    empty = LocalCluster(n_workers=0, processes=False, dashboard_address=on_dask.LOOPBACK)
+    empty = LocalCluster(n_workers=0, processes=False, dashboard_address=LOOPBACK)
     with empty as cluster, Client(cluster) as client, pytest.raises(BackendError, match="every worker"):
         on_dask.OnWorkers(client)(abs, [1, 2])
 

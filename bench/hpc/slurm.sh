@@ -78,6 +78,11 @@ exec "$BIN/gpuanon" protect registry recipe.toml -o by-requeue --workers 0 --cel
 JOB
 job=$(sbatch --parsable requeued.sbatch)
 for _ in $(seq 100); do [ -f .by-requeue.gpuanon-work/place-0-00001.result ] && break; sleep 0.1; done
-scontrol requeue "$job" && scontrol update jobid="$job" starttime=now || true
-for _ in $(seq 180); do [ -d by-requeue ] && break; sleep 1; done
+scontrol requeue "$job" || true
+# Slurm delays a requeued job; it may be told to start only when the first run has ended.
+for _ in $(seq 200); do
+    [ -d by-requeue ] && break
+    scontrol update jobid="$job" starttime=now 2>/dev/null || true
+    sleep 2
+done
 same_as_expected by-requeue

@@ -1,5 +1,5 @@
 // Greedy k-member clustering (Byun et al. 2007), one thread block per part of a partition.
-// The free row furthest from the last seed is the next seed; k − 1 times the free row with the least sum of distances
+// The free row furthest from the last seed is the next seed; k - 1 times the free row with the least sum of distances
 // from the cluster's members joins it.  The sums are updated: a step costs one distance per row, from the newest member.
 #include "parts.cuh"
 
@@ -10,8 +10,8 @@ struct Part {
     int d, size;
     long long* far;     // distance from the last seed
     long long* sum;     // sum of the distances from the members of the current cluster
-    long long* pairs;   // Σ_{i<j} D(i, j) of each cluster, used for leftover rows
-    long long* labels;  // cluster of each row, −1 for none
+    long long* pairs;   // sum _{i<j} D(i, j) of each cluster, used for leftover rows
+    long long* labels;  // cluster of each row, -1 for none
     long long first;    // number of the part's first cluster
 };
 
@@ -80,7 +80,7 @@ __device__ __forceinline__ long long total(const Part& part, int cluster, int& m
     return total;
 }
 
-// Σ_{i<j} D(i, j) of each cluster, by thread t for the clusters t, t + blockDim.x, …
+// sum _{i<j} D(i, j) of each cluster, by thread t for the clusters t, t + blockDim.x, ...
 template <bool GOWER>
 __device__ __forceinline__ void sum_pairs(const Part& part, int clusters, const int* mismatch) {
     for (int row = threadIdx.x; row < part.size; row += blockDim.x) {
@@ -96,7 +96,7 @@ __device__ __forceinline__ void sum_pairs(const Part& part, int clusters, const 
     __syncthreads();
 }
 
-// The fewer than k rows that remain join, in ascending order, the cluster whose distortion Σ_{i<j} D(i, j) / |C| they
+// The fewer than k rows that remain join, in ascending order, the cluster whose distortion sum _{i<j} D(i, j) / |C| they
 // raise least, rounded down to a whole number; ties: the oldest.
 template <bool GOWER>
 __device__ __forceinline__ void place_leftovers(const Part& part, int k, const int* mismatch, Meeting& meeting) {
@@ -143,7 +143,7 @@ __device__ __forceinline__ void cluster_part(const Part& part, int k, const int*
 
 // x        : (d, n) whole numbers, rows sorted by part;  starts : (parts + 1) offsets of the parts
 // first    : (parts) number of each part's first cluster;  k : at most the size of each part
-// mismatch : (d) for Gower's metric, the distance of two categories, −1 for numeric columns; null for the Euclidean metric
+// mismatch : (d) for Gower's metric, the distance of two categories, -1 for numeric columns; null for the Euclidean metric
 // pairs    : (n), of which a part uses one number per cluster
 // room     : rows that fit shared memory, and one more, with d words and 2 of 8 bytes each
 // scratch  : (2, n), for parts with more rows than that; may be null if there is none

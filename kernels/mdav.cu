@@ -1,6 +1,6 @@
 // MDAV, Maximum Distance to Average Vector (Domingo-Ferrer and Torra 2005), one thread block per part.
-// While 3k rows are free: r is the one furthest from their mean, s the one furthest from r; r and its k − 1 nearest form
-// a group, then s and its k − 1 nearest of the rest.  With 2k to 3k − 1 free, only r's group.  The rest is the last group.
+// While 3k rows are free: r is the one furthest from their mean, s the one furthest from r; r and its k - 1 nearest form
+// a group, then s and its k - 1 nearest of the rest.  With 2k to 3k - 1 free, only r's group.  The rest is the last group.
 #include "parts.cuh"
 
 // A part, and what is stored per row.  A row that a group has taken has gap < 0.
@@ -12,7 +12,7 @@ struct Part {
     long long* labels;   // group of each row
     long long first;     // number of the part's first group
     long long* total;    // (d) sums of the free rows
-    int *centre, *rest;  // (d) total = left · centre + rest for the `left` free rows; the mode of a categorical column
+    int *centre, *rest;  // (d) total = left * centre + rest for the `left` free rows; the mode of a categorical column
 };
 
 // Categorical columns: the level (rank among the part's codes) of each row, the code of each level, and the number of free
@@ -58,7 +58,7 @@ __device__ __forceinline__ void find_mean(const Part& part, int left) {
 }
 
 // Values that increase with the distance of a row from the mean of the `left` free rows, in whole numbers.
-// Euclidean: left · |x − mean|² − |rest|² / left = left · |x − centre|² − 2 (x − centre)·rest.  Gower: left · D(x, mean).
+// Euclidean: left * |x - mean|^2 - |rest|^2 / left = left * |x - centre|^2 - 2 (x - centre)*rest.  Gower: left * D(x, mean).
 template <bool GOWER>
 __device__ __forceinline__ void distances_from_mean(const Part& part, int left, int first, int apart, const int* mismatch,
                                                     long long (&values)[AT_ONCE]) {
@@ -184,7 +184,7 @@ __device__ __forceinline__ void group_part(const Part& part, int k, const Levels
 
 // x        : (d, n) whole numbers, rows sorted by part;  starts : (parts + 1) offsets of the parts
 // first    : (parts) number of each part's first group;  k : at most the size of each part
-// mismatch : (d) for Gower's metric, the distance of two categories, −1 for numeric columns; null for the Euclidean metric
+// mismatch : (d) for Gower's metric, the distance of two categories, -1 for numeric columns; null for the Euclidean metric
 // levels, codes, counts : (d, n) as in Levels, counts 0 at the start; may be null if no column is categorical
 // room     : rows that fit shared memory, and one more, with d words and 1 of 8 bytes each; 16 d bytes for the thread block
 // scratch  : (n), for parts with more rows than that; may be null if there is none

@@ -1,7 +1,7 @@
 // Code shared by the kernels with one thread block per part of a partition: the metric between two rows, and the choice
 // of one row by the thread block.  Rows are whole numbers, stored column by column, so that consecutive threads, which own
 // consecutive rows, read consecutive words.  Their distances and sums are 64-bit integers: they are exact, whatever the
-// order, and so are ties.  Thread t owns the rows t, t + blockDim.x, … of its part: only it writes their state, so that one
+// order, and so are ties.  Thread t owns the rows t, t + blockDim.x, ... of its part: only it writes their state, so that one
 // barrier per choice is enough.
 #ifndef DYN_SHARED  // a host build defines its own
 #define DYN_SHARED(type, name)                                       \
@@ -16,21 +16,21 @@ constexpr int NO_ROW = 0x7fffffff;
 constexpr int AT_ONCE = 4;  // rows of a thread that are processed together: they share the loads of a point
 constexpr long long LARGEST_VALUE = 0x7fffffffffffffffll;
 
-// The term of a column, in which two rows differ by e, of their distance: e² for the squared Euclidean one.  Gower's is |e|,
-// or for a categorical column the distance of two categories (mismatch, −1 for a numeric column).
+// The term of a column, in which two rows differ by e, of their distance: e^2 for the squared Euclidean one.  Gower's is |e|,
+// or for a categorical column the distance of two categories (mismatch, -1 for a numeric column).
 template <bool GOWER>
 __device__ __forceinline__ long long column_distance(int e, int mismatch) {
     if (!GOWER) return (long long)e * e;
     return mismatch < 0 ? abs(e) : e != 0 ? mismatch : 0;
 }
 
-// The AT_ONCE rows first, first + apart, …; instead of those beyond the end the first one, whose values are not used.
+// The AT_ONCE rows first, first + apart, ...; instead of those beyond the end the first one, whose values are not used.
 __device__ __forceinline__ void rows_at_once(int first, int apart, int size, int (&rows)[AT_ONCE]) {
 #pragma unroll
     for (int r = 0; r < AT_ONCE; ++r) rows[r] = first + r * apart < size ? first + r * apart : first;
 }
 
-// Distances of the rows first, first + apart, … from a row of the part.
+// Distances of the rows first, first + apart, ... from a row of the part.
 template <bool GOWER>
 __device__ __forceinline__ void distances(const int* x, long long stride, int d, int size, int first, int apart, int other,
                                           const int* mismatch, long long (&sums)[AT_ONCE]) {

@@ -1,10 +1,10 @@
 // Refinement: rows are exchanged between near groups, one thread block per cell of near groups.
 // In every step a random half of the groups propose to a neighbour, which accepts the last proposal, and one warp per pair
 // finds the best exchange and carries it out if it is accepted: no group is in two pairs, so the gains add up.
-// The distortion of a group of n rows is f = Σ_{i<j} D(i, j) / n: its sum of squared errors when D is the squared
+// The distortion of a group of n rows is f = sum _{i<j} D(i, j) / n: its sum of squared errors when D is the squared
 // Euclidean distance.  With in_i the sum of a row's distances from its own group and to_i from the other one,
-//     swapping i of a and r of b changes f_a + f_b by  to_i/n_b − in_i/n_a + to_r/n_a − in_r/n_b − (1/n_a + 1/n_b) D(i, r),
-//     moving i from a to b by                          (f_a − in_i)/(n_a − 1) + (to_i − f_b)/(n_b + 1).
+//     swapping i of a and r of b changes f_a + f_b by  to_i/n_b - in_i/n_a + to_r/n_a - in_r/n_b - (1/n_a + 1/n_b) D(i, r),
+//     moving i from a to b by                          (f_a - in_i)/(n_a - 1) + (to_i - f_b)/(n_b + 1).
 // Rows are whole numbers, and so are D and its sums: they are exact, swaps and moves are compared without rounding, and the
 // final division rounds as in NumPy.  So the groups equal those of the host, ties included.
 #include "parts.cuh"
@@ -18,7 +18,7 @@ struct Pair {
     __device__ __forceinline__ int size() const { return n_a + n_b; }
 };
 
-// Squared Euclidean, or Gower's if mismatch is given: the distance of two categories of a column, −1 for a numeric column.
+// Squared Euclidean, or Gower's if mismatch is given: the distance of two categories of a column, -1 for a numeric column.
 template <bool GOWER>
 __device__ __forceinline__ long long distance(const Pair& pair, int s, int other, const int* mismatch) {
     long long sum = 0;
@@ -71,7 +71,7 @@ struct Least {
 };
 constexpr Least NOTHING_YET = {LARGEST_VALUE, NO_ROW};
 
-// Change by an exchange, and its code: i · width + r for a swap, width² + i for a move from a, width² + width + r from b.
+// Change by an exchange, and its code: i * width + r for a swap, width^2 + i for a move from a, width^2 + width + r from b.
 struct Exchange {
     double change;
     int code;
@@ -191,7 +191,7 @@ __device__ __forceinline__ double visit(const Task& task, long long a, long long
 // x, d, mismatch, members, sizes, k, width : as above
 // order, starts : (groups) and (cells + 1): the groups of each cell
 // near      : (count, groups) for each place in order, the places of near groups of the same cell
-// steps     : number of steps; step s has the temperature heat · max(0, 1 − (first + s) / all)
+// steps     : number of steps; step s has the temperature heat * max(0, 1 - (first + s) / all)
 // largest   : groups in the largest cell.  Shared memory holds 12 bytes for each, rounded up to a multiple of 8, then the
 //             words of each warp; if it is too small these are in scratch, (cells, warps, words), else null
 // change    : (cells, warps) change of the distortion
@@ -201,7 +201,7 @@ anneal(const int* __restrict__ x, int d, const int* __restrict__ mismatch, long 
        const long long* __restrict__ near, long long groups, int count, int turn, int steps, int first, int all, double heat,
        int largest, long long* scratch, double* __restrict__ change) {
     DYN_SHARED(unsigned long long, words);  // random bits of each group
-    int* asked_by = reinterpret_cast<int*>(words + largest);  // the group whose proposal each group accepts, or −1
+    int* asked_by = reinterpret_cast<int*>(words + largest);  // the group whose proposal each group accepts, or -1
     long long* rooms = reinterpret_cast<long long*>(asked_by + (largest + largest % 2));
     const Task task = {x, d, k, width, mismatch, members, sizes};
     const int warp = threadIdx.x / WARP, warps = blockDim.x / WARP;

@@ -19,9 +19,6 @@ from gpuanon.numerics.rosenblatt import conditional_cdfs
 from gpuanon.numerics.svd import principal_axes
 from tests.cuda.support.fake_cupy import fake_cupy
 
-OF_OTHERS = ("mdav.cu", "kmember.cu", "refine.cu", "refine_neighbours.cu", "parts.cuh")
-"""Kernels that are being rewritten."""
-
 
 @given(st.integers(0, 2**32), st.integers(1, 5), st.integers(1, 40))
 def test_chained_sorts_are_numpys(seed: int, rows: int, length: int) -> None:
@@ -89,6 +86,4 @@ def test_ten_million_rows_of_ten_columns_are_cut_into_short_launches(monkeypatch
 
 @pytest.mark.parametrize("path", sorted(kernels.folder().glob("*.cu*")), ids=lambda path: path.name)
 def test_kernel_sources_are_ascii(path: Path) -> None:
-    if path.name in OF_OTHERS:
-        pytest.skip("being rewritten")
     assert path.read_bytes().isascii()

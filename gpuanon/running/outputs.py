@@ -16,6 +16,7 @@ from typing import Any
 
 from gpuanon.errors import InputError, OutputError
 from gpuanon.recipe import Recipe
+from gpuanon.running.digest import digest_of, mark_path, release_in
 from gpuanon.running.workspace import remove
 from gpuanon.tables.files import io
 from gpuanon.tables.files.places import remove_stale
@@ -56,7 +57,7 @@ def check_outputs(
     others : further files to be written, such as reports
     """
     inputs = list(inputs)
-    targets = [output, manifest_path(output), *([] if link is None else [link]), *others]
+    targets = [output, manifest_path(output), *([] if link is None else [link, mark_path(link)]), *others]
     for target in [*targets, work_path(output)]:
         for source in inputs:
             _check_apart(target, source)
@@ -95,18 +96,34 @@ class Guard:
 
     def __call__(self, path: Path) -> None:
         if path == self._output:
-            ours = is_manifest(manifest_path(path))
+            ours = _is_release(path)
         elif path == self._link:
             ours = _first_line(path) == b"row"
+        elif self._link is not None and path == mark_path(self._link):
+            ours = release_in(path) is not None
         elif path.name.endswith(MANIFEST):
             ours = is_manifest(path)
         else:
             ours = _is_report(path)
         if not ours:
             raise OutputError(
-                f"{path}: was not written by gpuanon, and is not replaced (a release has its manifest beside it)",
+                f"{path}: was not written by gpuanon, or was changed since, and is not replaced (a release has its manifest"
+                " beside it)",
                 hint=_HINT + ", or remove it yourself",
             )
+
+
+def _is_release(path: Path) -> bool:
+    """Whether a file or folder is a release as gpuanon wrote it: the manifest beside it speaks of these bytes.
+
+    Somebody may have put a table of their own in its place, or into its folder.
+    """
+    found = read_manifest(manifest_path(path))
+    if found is None:
+        return False
+    written = found.get("release")
+    digest = written.get("digest") if isinstance(written, dict) else None
+    return digest is None or digest == digest_of(path)
 
 
 def is_manifest(path: Path) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpuanon.assessing.streams import Pieces
 from gpuanon.errors import ParameterError
-from gpuanon.running.digest import ALGORITHM, digest_of
+from gpuanon.running.digest import ALGORITHM, digest_of, link_mark, mark_path
 from gpuanon.running.manifest import conclude
 from gpuanon.running.outputs import Guard, manifest_path
 from gpuanon.running.reports import Contents, page_of, reporter
@@ -146,4 +146,5 @@ def write_release(
         if link is not None:
             lines = ["row", *(str(row) for origin in origins for row in origin.tolist()), ""]
             out.text(link, "\n".join(lines), private=True)
+            out.text(mark_path(link), link_mark(release["digest"]), private=True)
     return manifest

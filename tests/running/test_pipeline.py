@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +12,11 @@ import pytest
 
 import gpuanon
 from gpuanon.errors import GpuanonError, ParameterError, RecipeError
+from gpuanon.recipe import Recipe
+from gpuanon.running import pipeline
 from gpuanon.running.protect import InParts, protect_file
 from gpuanon.tables.table import Table
-from tests.support.every import MASKS, recipe, registry
+from tests.support.every import COLUMNS, MASKS, recipe, registry
 from tests.support.running import as_rows, divided, in_parts, protected, read_link, written
 
 KEY = b"a key for tests, of sixteen bytes or more"
@@ -244,6 +247,44 @@ def test_two_tables_under_one_key_share_no_order_of_rows():
     assert shared_order(one, other) < 0.05
 
 
+def test_the_same_rows_in_another_order_share_no_order():
+    table = registry()
+    other = np.random.default_rng(1).permutation(300)
+    links = [gpuanon.protect(t, recipe("permute"), rng=KEY, backend="numpy").link for t in (table, table.take(other))]
+    assert shared_order(*links) < 0.05
+    assert shared_order(links[0], other[links[1]]) < 0.05  # nor do the people
+
+
+def test_another_content_of_a_hierarchy_is_another_order(tmp_path):
+    rules, links = recipe("recode"), []
+    for name, folder in (("a", "one"), ("a", "two"), ("b", "one")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        file = tmp_path / folder / "age.csv"
+        lines = Path(COLUMNS["age"]["hierarchy"]).read_text().splitlines()
+        file.write_text("\n".join(lines if name == "a" else [line.replace("-", " to ") for line in lines]) + "\n")
+        columns = rules["columns"] | {"age": {"role": "quasi", "hierarchy": str(file)}}
+        release = gpuanon.protect(registry(), rules | {"columns": columns}, rng=KEY, backend="numpy")
+        links.append((release.link, release.data))
+    assert np.array_equal(links[0][0], links[1][0])  # wherever it lies
+    assert not links[0][1].equals(links[2][1])
+    assert shared_order(links[0][0], links[2][0]) < 0.05
+
+
+def test_other_persons_are_another_order():
+    links = []
+    for size in (2, 3):
+        table = registry().append_column("who", pa.array(np.arange(300) // size))
+        columns = COLUMNS | {"who": {"role": "person"}}
+        links.append(gpuanon.protect(table, recipe("permute", columns=columns), rng=KEY, backend="numpy").link)
+    assert shared_order(*links) < 0.05
+
+
+def test_another_choice_of_an_automatic_parameter_is_another_order():
+    masks = [Recipe.load(recipe(MASKS["pica"] | {"target": target})).mask[0] for target in (20, 40)]
+    salts = {pipeline._salt("", mask, 1) for mask in masks}
+    assert len(salts) == 2
+
+
 def test_the_division_into_cells_changes_the_order_of_rows(tmp_path):
     _, one, _ = in_parts(tmp_path, registry(600), "permute", name="one")
     _, other, _ = in_parts(tmp_path, registry(600), "permute", name="other", cell_rows=100)
@@ -323,3 +364,14 @@ def test_a_hierarchy_that_no_mask_uses_is_pointed_out():
 def test_a_limit_that_is_no_number_is_refused(limit):
     with pytest.raises(RecipeError, match=r"limits\.uniqueness"):
         gpuanon.protect(registry(60), recipe("permute", limits={"uniqueness": limit}), rng=KEY, backend="numpy")
+
+
+@pytest.mark.parametrize("later", ["suppress", "synthetic-rows"])
+def test_a_constraint_before_a_mask_that_changes_the_rows_is_refused(later):
+    columns = COLUMNS | {name: {"role": "quasi", "keep": True} for name in ("income", "admission", "age")}
+    first = {"method": "microaggregation", "k": 4, "diversity": 2, "columns": ["smoker"]}
+    second = {"method": later, "k": 3, "columns": ["sex", "education"]}
+    with pytest.raises(RecipeError, match="mask.0: diversity, closeness: a later mask drops or adds rows"):
+        gpuanon.protect(registry(), recipe(first, second, columns=columns), rng=KEY, backend="numpy")
+    release = gpuanon.protect(registry(), recipe(second, first, columns=columns), rng=KEY, backend="numpy")
+    assert [found["verified"] for found in release.manifest["guarantee"]] == [True] * 3

@@ -172,6 +172,10 @@ class _Drawn(Claim):
     own values is therefore at most the number of groups, g, in expectation, with a variance of at most g: more than
     g + 5 √g of them, and nothing was drawn.
 
+    Where values repeat inside a group, all records are counted, and the expectation E and the variance V of those that
+    receive a value equal to their own are the operation's own (`_expected_own`).  More than E + 5 + √(25 + 30 V) of them
+    have a chance below e⁻¹⁵ (Bernstein's inequality), and nothing was drawn.
+
     A value that a group of s records holds is drawn by one of them with a probability of at least 1 − (1 − 1/s)^s >
     0.632.  Of the d values that the groups hold, far fewer than 0.632 d are released only when values were not drawn
     from all of them (sample weights change these chances: then nothing is said).
@@ -195,21 +199,41 @@ class _Drawn(Claim):
         unique = counts[place] == 1
         kept = (own[trace.rows] == new).all(axis=1) & unique[trace.rows] & (after.records < ADDED)
         found = super().check(before, trace, after)
+        equal = (own[trace.rows] == new).all(axis=1) & (after.records < ADDED)
+        expected, variance = self._expected_own(trace, place)
         sums = {
             "own_values": int(kept.sum()),
+            "equal_values": int(equal.sum()),
+            "expected_equal": int(np.ceil(expected)),
+            "variance_equal": int(np.ceil(variance)),
             "distinct_values": len(values) if trace.weights is None else 0,
             "distinct_drawn": len(np.unique(after_values)),
         }
+        whole = trace.source is not None and trace.weights is None  # rows that are put together have no distinct source
+        sums["distinct_moved"] = len(np.unique(own, axis=0)) if whole else 0
+        sums["distinct_taken"] = len(np.unique(new, axis=0)) if whole else 0
         return Evidence({**found.sums, **sums}, {**found.minima, **trace.minima})
 
     def _check_values(self, own: Host, new: Host, trace: Trace) -> None:
         """Check from whom the values may come."""
+
+    def _expected_own(self, trace: Trace, values: Host) -> tuple[float, float]:
+        """Bounds of the expectation and the variance of the number of records that receive values equal to their own.
+
+        values : (n,) equal for records of one group with equal values
+        """
+        raise NotImplementedError
 
     def conclude(self, evidence: Evidence, smallest: Mapping[Counted, int]) -> Guarantee:
         groups, kept = evidence.sums["groups"], evidence.sums["own_values"]
         require(
             kept <= groups + 5 * groups**0.5,
             f"{kept} records kept their own values; a random draw in {groups} groups leaves about {groups} at most",
+        )
+        equal, expected = evidence.sums["equal_values"], evidence.sums["expected_equal"]
+        require(
+            equal <= expected + 5 + (25 + 30 * evidence.sums["variance_equal"]) ** 0.5,
+            f"{equal} records have values equal to their own; a random draw leaves about {expected} at most",
         )
         guarantee = super().conclude(evidence, smallest)
         return Guarantee(guarantee.statement, self.k, True, {**guarantee.figures, "own_values": kept})
@@ -232,6 +256,18 @@ class DrawnFromGroup(_Drawn):
         names = ", ".join(self.columns)
         return f"the values of {names} in a released record were drawn from at least {self.k} {self.units} of its group"
 
+    def _expected_own(self, trace: Trace, values: Host) -> tuple[float, float]:
+        """A record draws a value of the weight w in a group of the weight W with the probability p = w / W.
+
+        The variance of independent draws is Σ p (1 − p).  That of a permutation of s members is at most s / (s − 1), so
+        at most two, times as large (Hoeffding 1951).
+        """
+        assert trace.labels is not None
+        weights = np.ones(len(values)) if trace.weights is None else trace.weights
+        held, whole = np.bincount(values, weights), np.bincount(trace.labels, weights)
+        p = held[values] / np.maximum(whole[trace.labels], np.finfo(float).tiny)
+        return float(p.sum()), float(2 * (p * (1 - p)).sum())
+
     def _check_values(self, own: Host, new: Host, trace: Trace) -> None:
         assert trace.labels is not None
         members = _in_group(own, trace.labels)
@@ -249,8 +285,22 @@ class DrawnFromMixture(_Drawn):
         where = f"a mixture of groups of {self.k} or more {self.units}"
         return f"the values of {names} in a released record were drawn from {where}"
 
+    def _expected_own(self, trace: Trace, values: Host) -> tuple[float, float]:
+        """The records of a group share one distribution: they receive their own values as often as the commonest of
+        them is held in the group, at most; the variance of so many draws is not larger."""
+        assert trace.labels is not None
+        counts = np.bincount(values)
+        most = np.zeros(int(trace.labels.max(initial=-1)) + 1)
+        np.maximum.at(most, trace.labels, counts[values])
+        return float(most.sum()), float(most.sum())
+
     def conclude(self, evidence: Evidence, smallest: Mapping[Counted, int]) -> Guarantee:
         guarantee = super().conclude(evidence, smallest)
+        held, drawn = evidence.sums["distinct_moved"], evidence.sums["distinct_taken"]
+        require(
+            drawn >= 0.632 * held - 2.5 * held**0.5,
+            f"{drawn} different records were drawn of the {held} that there are; a random draw takes 63 % at least",
+        )
         require(
             evidence.minima.get("groups_in_block", 0) > 1 or evidence.sums["groups"] == 1,
             "a block holds one group, so that no groups were mixed there",

@@ -173,8 +173,8 @@ class _Drawn(Claim):
     g + 5 √g of them, and nothing was drawn.
 
     Where values repeat inside a group, all records are counted, and the expectation E and the variance V of those that
-    receive a value equal to their own are the operation's own (`_expected_own`).  More than E + 5 + √(25 + 30 V) of them
-    have a chance below e⁻¹⁵ (Bernstein's inequality), and nothing was drawn.
+    receive a value equal to their own are the operation's own (`_expected_own`).  More than E + 5 + √(25 + 30 V) of
+    them have a chance below e⁻¹⁵ (Bernstein's inequality), and nothing was drawn.
 
     A value that a group of s records holds is drawn by one of them with a probability of at least 1 − (1 − 1/s)^s >
     0.632.  Of the d values that the groups hold, far fewer than 0.632 d are released only when values were not drawn

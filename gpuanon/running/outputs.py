@@ -31,7 +31,14 @@ _HINT = "choose another name"
 
 def manifest_path(output: Path) -> Path:
     """The manifest lies beside the release."""
+    _check_name(output)
     return output.with_name(output.name + MANIFEST)
+
+
+def _check_name(path: Path) -> None:
+    """Refuse a path without a name of its own, beside which nothing can lie."""
+    if path.name in ("", ".."):
+        raise OutputError(f"{path}: is not the name of a file or of a new folder", hint=_HINT)
 
 
 def work_path(output: Path) -> Path:
@@ -57,6 +64,9 @@ def check_outputs(
     others : further files to be written, such as reports
     """
     inputs = list(inputs)
+    for target in (link, *others):
+        if target is not None:
+            _check_name(target)
     targets = [output, manifest_path(output), *([] if link is None else [link, mark_path(link)]), *others]
     for target in [*targets, work_path(output)]:
         for source in inputs:
@@ -74,6 +84,7 @@ def check_outputs(
 
 def check_report(report: Path, inputs: Iterable[Path], *, force: bool) -> None:
     """Refuse a report that cannot be written, or must not, where it is the only output."""
+    _check_name(report)
     for source in inputs:
         _check_apart(report, source)
     io.check_output(report, force=force, table=False, guard=Guard())
@@ -107,8 +118,8 @@ class Guard:
             ours = _is_report(path)
         if not ours:
             raise OutputError(
-                f"{path}: was not written by gpuanon, or was changed since, and is not replaced (a release has its manifest"
-                " beside it)",
+                f"{path}: was not written by gpuanon, or was changed since, and is not replaced (a release has its"
+                " manifest beside it)",
                 hint=_HINT + ", or remove it yourself",
             )
 

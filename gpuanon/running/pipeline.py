@@ -91,10 +91,11 @@ def _concluded(
     counted = [classes for step in steps for claim in step.claims for classes in claim.counted]
     counted += [quasi] if quasi else []
     counted = list(dict.fromkeys([*counted, *(classes.of_records for classes in counted)]))
-    changed = {name for step in steps for name in step.fitted.columns}
+    changed = {name for step in steps for name in step.fitted.changed}
     unmasked = [column.name for column in state.schema.columns if column.name not in changed]
     warnings += unused_hierarchies(run.recipe, schema.without(schema.identifiers))
-    warnings += identifying_columns(run.store.released(0, unmasked), unmasked) if unmasked else ()
+    if unmasked:
+        warnings += identifying_columns(run.store.released(0, unmasked), unmasked, run.store.persons(0))
     smallest = _smallest_classes(run, state, tuple(counted))
     done = Done(schema, (rows, state.rows), added, state.release_parts, tuple(steps), smallest, quasi, warnings)
     done.conclude(done.smallest)
@@ -102,7 +103,7 @@ def _concluded(
 
 
 def _check_columns(recipe: Recipe, schema: Schema) -> None:
-    """Refuse masks that cannot follow each other: a column that is no longer there, a constraint that would not last."""
+    """Refuse masks that cannot follow each other: a column that is gone, a constraint that would not last."""
     for number, mask in enumerate(recipe.mask):
         combination = mask.combination()
         columns = needed_columns(combination, schema)
@@ -115,7 +116,7 @@ def _check_columns(recipe: Recipe, schema: Schema) -> None:
         later = [one.combination().operation for one in recipe.mask[number + 1 :]]
         if combination.constraint is not None and any(operation.rows != "kept" for operation in later):
             raise RecipeError(
-                f"mask.{number}: diversity, closeness: a later mask drops or adds rows, and the groups would not keep it",
+                f"mask.{number}: diversity, closeness: a later mask drops or adds rows, which may break it",
                 hint="put the mask that changes the rows first",
             )
         schema = released_schema(combination, schema)
@@ -264,7 +265,7 @@ def _salt(before: str, mask: AnyMask, cells: int) -> str:
 
 
 def _input_digest(recipe: Recipe, contents: list[Content]) -> str:
-    """A digest of the recipe, of the content of the hierarchies that it names (wherever they lie) and of the records."""
+    """A digest of the recipe, of the content of its hierarchies (wherever they lie) and of the records."""
     low, high = (sum(content[half] for content in contents) % 2**64 for half in (0, 1))
     rules = recipe.model_dump_json(exclude={"columns": {"__all__": {"hierarchy"}}})
     digest = hashlib.blake2b(f"{__version__} {rules} {low} {high}".encode(), digest_size=16)

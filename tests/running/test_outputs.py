@@ -300,3 +300,10 @@ def test_what_somebody_put_in_the_place_of_a_release_is_not_replaced(folder, nam
     with pytest.raises(OutputError, match="not written by gpuanon, or was changed since"):
         run("data/registry.parquet", name)
     assert mine.read_bytes() == Path("data/registry.parquet").read_bytes()
+
+
+@pytest.mark.parametrize("option", [{"output": "."}, {"output": ".."}, {"link": Path(".")}, {"report": Path("..")}])
+@pytest.mark.parametrize("how", [None, InParts(workers=0)])
+def test_a_target_without_a_name_is_refused(folder, option, how):
+    with pytest.raises(OutputError, match="is not the name of a file"):
+        run("data/registry.parquet", **({"output": "release.parquet", "in_parts": how} | option))

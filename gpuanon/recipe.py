@@ -132,7 +132,7 @@ class Recipe(Part):
                 f"recipe: a Recipe, a mapping or the path of a recipe file is allowed, got {type(source).__name__}"
             )
         path = Path(source)
-        return cls._validated(_with_paths(parse(path), path.absolute().parent), path.name)
+        return cls._validated(parse(path), path.name)
 
     @classmethod
     def _validated(cls, data: Any, name: str) -> Recipe:
@@ -159,6 +159,11 @@ def _with_paths(data: Any, folder: Path) -> Any:
 
 
 def parse(path: Path) -> Any:
+    """The structure in a recipe file, hierarchies as they are found from its folder."""
+    return _with_paths(_parsed(path), path.absolute().parent)
+
+
+def _parsed(path: Path) -> Any:
     """The structure in a recipe file."""
     try:
         text = path.read_text(encoding="utf-8-sig")  # some editors put a byte order mark

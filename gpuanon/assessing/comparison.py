@@ -22,6 +22,7 @@ from gpuanon.assessing.released import (
     compared_columns,
     points_of,
     recoded,
+    require_columns,
     require_finite,
     require_levels,
     require_values,
@@ -187,7 +188,10 @@ class Comparison:
     @cached_property
     def reference_table(self) -> Table | None:
         """The reference sample, times in the original's types; None when there is none."""
-        return None if self.known_reference is None else aligned(self.known_reference, self._types)
+        if self.known_reference is None:
+            return None
+        require_columns(self.known_reference, self.columns)
+        return aligned(self.known_reference, self._types)
 
     @placed
     def reference(self) -> Array:

@@ -160,6 +160,15 @@ def require_values(release: Table, types: Types, columns: Iterable[str]) -> None
         raise InputError("\n".join(faults))
 
 
+def require_columns(reference: Table, columns: Iterable[str]) -> None:
+    """Refuse a reference sample without rows, or without one of these columns."""
+    missing = [name for name in columns if name not in reference.names]
+    if missing:
+        raise InputError(f"the reference sample has no column {', '.join(map(repr, missing))}")
+    if reference.n_rows == 0:
+        raise InputError("the reference sample has no rows")
+
+
 def require_finite(name: str, values: np.ndarray[Any, Any]) -> None:
     """Refuse released numbers that are infinite."""
     infinite = int(np.isinf(values).sum())

@@ -15,7 +15,7 @@ from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.arrays.rng import as_key
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.measures import Measure, by_name
-from gpuanon.errors import GuaranteeError, ParameterError
+from gpuanon.errors import GuaranteeError, ParameterError, RecipeError
 from gpuanon.recipe import Recipe, parse
 from gpuanon.running.assess import check_names, compute
 from gpuanon.running.protect import protect
@@ -125,6 +125,8 @@ def compare(
     RecipeError, InputError
         When a recipe does not fit the table.
     """
+    if not recipes:
+        raise ParameterError("recipes: at least one is needed")
     table, key, where = Table.of(data), as_key(rng), choose(backend)
     sample = None if reference is None else Table.of(reference)
     names = tuple(measures)
@@ -189,6 +191,11 @@ def grid(recipe: Recipe | Mapping[str, Any] | str | Path) -> Iterator[tuple[str,
         for parameter, values in (mask.items() if isinstance(mask, Mapping) else ())
         if isinstance(values, list) and parameter not in _LISTS
     ]
+    empty = [
+        f"{name}: mask.{number}.{parameter}: a grid needs values, got none" for number, parameter, v in open_ if not v
+    ]
+    if empty:
+        raise RecipeError("\n".join(empty))
     for choice in product(*(values for _, _, values in open_)):
         chosen = {
             (parameter if len(masks) == 1 else f"mask.{number}.{parameter}"): value

@@ -283,3 +283,9 @@ def test_a_column_of_nulls_fails_measures_one_by_one() -> None:
     released = table.set_column(table.column_names.index("cost"), "cost", pa.nulls(90, pa.float64()))
     found = assess(table, released, RULES, link=np.arange(90), measures=NAMES, reference=people(), backend="numpy")
     assert set(found.measured) | set(found.failed) == set(NAMES)
+
+
+def test_a_reference_sample_that_does_not_fit_is_refused() -> None:
+    for reference, said in ((people().drop_columns(["zip"]), "has no column 'zip'"), (people()[:0], "has no rows")):
+        found = assess(people(), people(), RULES, reference=reference, measures=("reference_standard", "exact_copies"))
+        assert all(said in found.failed[name] for name in ("reference_standard", "exact_copies"))

@@ -56,6 +56,10 @@ class Source(Protocol):
     """What evidence that merges over pieces is collected from: a `Comparison`, or tables larger than memory."""
 
     @property
+    def schema(self) -> Schema:
+        """What the columns of the original are."""
+
+    @property
     def class_sizes(self) -> Array:
         """(classes,) released records of each class that is equal on the quasi-identifiers."""
 

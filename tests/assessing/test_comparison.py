@@ -17,7 +17,7 @@ from gpuanon.errors import InputError
 from gpuanon.running.assess import assess, measure
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
-from tests.support.every import recipe, registry
+from tests.support.every import QUASI, recipe, registry
 
 ROWS = 240
 NAMES = tuple(measure.name for measure in MEASURES)
@@ -289,3 +289,34 @@ def test_a_reference_sample_that_does_not_fit_is_refused() -> None:
     for reference, said in ((people().drop_columns(["zip"]), "has no column 'zip'"), (people()[:0], "has no rows")):
         found = assess(people(), people(), RULES, reference=reference, measures=("reference_standard", "exact_copies"))
         assert all(said in found.failed[name] for name in ("reference_standard", "exact_copies"))
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_constant_quasi_identifiers_show_beside_the_median_of_all_features(streamed: bool) -> None:
+    table = registry(400)
+    constant = table
+    for name in QUASI:
+        column = table[name].take(pa.array([0] * 400))
+        constant = constant.set_column(constant.column_names.index(name), name, column)
+    names = ("means", "variances", "correlations", "covariances", "rank_correlations")
+    options = {"sample_rows": 1000} if streamed else {}
+    found = assess(table, constant, recipe("noise"), measures=names, backend="numpy", **options).to_json()["utility"]
+    assert found["variances"]["value"] == 0  # the levels of the diagnosis are most of the features
+    assert found["variances"]["quasi_median"] == 1
+    assert found["variances"]["max"] == 1
+    assert found["means"]["quasi_median"] > 0.3
+    assert found["covariances"]["quasi_median"] > found["covariances"]["value"]
+    same = assess(table, table, recipe("noise"), measures=names, backend="numpy", **options).to_json()["utility"]
+    assert all(same[name]["quasi_median"] == 0 for name in names)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_column_that_was_blown_up_is_the_worst(streamed: bool) -> None:
+    table = registry(400)
+    age = pa.array(table["age"].to_numpy() * 1e9)
+    blown = table.set_column(table.column_names.index("age"), "age", age)
+    options = {"sample_rows": 1000} if streamed else {}
+    found = assess(table, blown, recipe("noise"), measures=("means", "ks"), backend="numpy", **options).to_json()
+    assert found["utility"]["means"]["worst"] == "age"
+    assert found["utility"]["means"]["max"] > 1e9
+    assert found["utility"]["ks"]["value"] == 1

@@ -140,6 +140,8 @@ def random_recipe(rng: np.random.Generator, table: pa.Table) -> dict[str, Any]:
     """A recipe for the table, now and then with a mistake in it."""
     names = [name for name in table.column_names if name.startswith("c")]
     roles = {name: str(rng.choice(["quasi", "quasi", "sensitive", "other"])) for name in names}
+    if rng.random() < 0.9:
+        roles[names[0]] = "quasi"
     columns: dict[str, Any] = {"pid": {"role": "identifier"}}
     if "who" in table.column_names:
         columns["who"] = {"role": "person"} | ({"release": "pseudonym"} if rng.random() < 0.3 else {})
@@ -156,7 +158,10 @@ def random_recipe(rng: np.random.Generator, table: pa.Table) -> dict[str, Any]:
             name: spec | {"keep": True} if spec["role"] == "quasi" and name not in masked else spec
             for name, spec in columns.items()
         }
-    nulls = str(rng.choice(["indicator", "indicator", "category", "refuse", "wildcard"]))
+    by_class = all(mask.get("method") in ("suppress", "synthetic-rows", "recode") for mask in masks)
+    wildcard = 0.3 if by_class else 0.02
+    shares = [0.6 - wildcard, 0.3, 0.1, wildcard]
+    nulls = str(rng.choice(["indicator", "category", "refuse", "wildcard"], p=shares))
     others = str(rng.choice(["refuse", "keep", "drop"]))
     if rng.random() < 0.1 and len(names) > 1:
         columns.pop(names[-1])

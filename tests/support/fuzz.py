@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import sys
+import warnings
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
@@ -274,6 +275,7 @@ def main() -> None:
     cases, failures = int(sys.argv[1]), 0
     first = int(sys.argv[2]) if len(sys.argv) > 2 else 2000  # the suite has those before
     found: Counter[str] = Counter()
+    warnings.simplefilter("error")  # as in the suite
     for seed in range(first, first + cases):
         with TemporaryDirectory() as folder:
             try:

@@ -81,7 +81,7 @@ def protect(
         result = protect_file(
             input, recipe, output, backend=backend, key_file=key_file, reference=reference, link=link, report=report,
             force=force, in_parts=None if how == InParts() else how,
-            log=(lambda text: None) if quiet else (lambda text: err.print(text, style="dim", markup=False, soft_wrap=True)),
+            log=(lambda text: None) if quiet else (lambda text: err.print(escape(text), style="dim")),
         )  # fmt: skip
     for warning in () if quiet else result["warnings"]:
         err.print(f"warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)

@@ -46,8 +46,9 @@ def run_case(seed: int, folder: Path) -> str:
     rng = np.random.default_rng(seed)
     table = random_table(rng)
     recipe = random_recipe(rng, table)
-    output = folder / FORMATS[int(rng.integers(len(FORMATS)))]
-    road = str(rng.choice(["memory", "parts", "csv", "csv in parts"], p=[0.6, 0.15, 0.15, 0.1]))
+    road = str(rng.choice(["memory", "parts", "csv", "csv in parts"], p=[0.5, 0.15, 0.2, 0.15]))
+    shares = [0.1, 0.4, 0.3, 0.1, 0.1] if road.startswith("csv") else [0.2] * 5
+    output = folder / str(rng.choice(FORMATS, p=shares))
     try:
         manifest, link = _masked(road, table, recipe, output, folder)
     except GpuanonError as error:
@@ -110,7 +111,7 @@ def random_table(rng: np.random.Generator) -> pa.Table:
 
 def _values(rng: np.random.Generator, rows: int) -> list[Any]:
     """Values of one random kind."""
-    kind = int(rng.integers(12))
+    kind = int(rng.integers(13))
     whole = rng.integers(0, rng.choice([1, 2, 4, 30, 10**6]) + 1, rows).tolist()
     if kind == 0:
         return whole
@@ -134,7 +135,9 @@ def _values(rng: np.random.Generator, rows: int) -> list[Any]:
         return [Decimal(v).scaleb(-2) for v in whole]
     if kind == 10:
         return [dt.datetime(2000, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=v % 5000) for v in whole]
-    return [v + 2**60 for v in whole]
+    if kind == 11:
+        return [v + 2**60 for v in whole]
+    return [f"{v % 50}.50" for v in whole]
 
 
 def random_recipe(rng: np.random.Generator, table: pa.Table) -> dict[str, Any]:

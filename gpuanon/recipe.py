@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, field_validator
 
+from gpuanon.assessing.formulas import Analysis
 from gpuanon.errors import RecipeError
 from gpuanon.masking.contract import Part
 from gpuanon.masking.methods.catalogue import AnyMask
@@ -38,6 +39,9 @@ class Recipe(Part):
     )
     measures: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="measure → its options ('gpuanon measures' lists them)"
+    )
+    analysis: tuple[Analysis, ...] = Field(
+        default=(), description="models that analysts will fit: their coefficients are compared by assess"
     )
     csv: CsvOptions = Field(default=CsvOptions(), description="how CSV files are read")
 
@@ -99,6 +103,12 @@ class Recipe(Part):
         if faults:
             raise RecipeError("\n".join(faults))
         return released
+
+    @property
+    def options(self) -> dict[str, dict[str, Any]]:
+        """Options by measure, the models of ``[[analysis]]`` among them."""
+        models = [model.model_dump(mode="json") for model in self.analysis]
+        return {**self.measures, **({"analysis": {"models": models}} if models else {})}
 
     @property
     def least(self) -> int:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
+from gpuanon.assessing import adjustable as with_options
 from gpuanon.assessing import people
-from gpuanon.assessing.adjustable import CDF_POINTS, MMD, MODEL_EFFICACY, PMSE_CART, Adjustable, tables
+from gpuanon.assessing.adjustable import Adjustable, tables
 from gpuanon.assessing.comparison import Comparison, Source
 from gpuanon.assessing.figures import Measured
 from gpuanon.assessing.moments import Moments
@@ -28,7 +29,6 @@ from gpuanon.assessing.utility import (
     propensity_forest,
 )
 from gpuanon.assessing.utility import kernel_pca as components
-from gpuanon.assessing.utility import ks as distances
 
 BENEDETTI = "Benedetti and Franconi 1998; sdcMicro"
 COVER = "Cover and Thomas 2006"
@@ -37,6 +37,7 @@ FRIED = "Fried and Vamvourellis"
 GIOMI = "Giomi et al. 2023; ours"
 GRETTON = "Gretton et al. 2012; Rahimi and Recht 2007"
 HUNDEPOOL = "Hundepool et al. 2012; sdcMicro"
+KARR = "Karr et al. 2006; Duan et al. 1983"
 KULIK = "Kulik, lecture on utility and information loss"
 LASKO = "Lasko 2007"
 LI = "Li, Li and Venkatasubramanian 2007"
@@ -225,7 +226,7 @@ MEASURES: tuple[Measure, ...] = (
           _linked(information_loss.il1s), "whole"),
     _loss("information_loss", TORRA, "100 · SSE / SST over the quasi-identifiers",
           _linked(information_loss.information_loss), "pairs"),
-    _loss("ks", KULIK, "largest Kolmogorov–Smirnov distance of a column", _encoded(distances.ks), "sample"),
+    _loss("ks", KULIK, "largest Kolmogorov–Smirnov distance of a column", with_options.KS, "sample"),
     _loss("kl", KULIK, "mean Kullback–Leibler divergence of two-way tables", tables(cells.kl), "sample"),
     _loss("jsd", KULIK, "mean Jensen–Shannon divergence of two-way tables", tables(cells.jsd), "sample"),
     _loss("vw", KULIK, "mean Σ (td − ta)² / ta of two-way tables", tables(cells.vw), "whole"),
@@ -235,11 +236,20 @@ MEASURES: tuple[Measure, ...] = (
           tables(cells.g), "whole"),
     _loss("mutual_information", COVER, "mean change of the mutual information of two columns",
           lambda c: mutual_information.mutual_information(*c.binned, names=c.columns), "sample", HOST),
-    _loss("cdf_points", KULIK, "largest change of the share of values up to a point", CDF_POINTS, "sample", HOST),
+    _loss("cdf_points", KULIK, "largest change of the share of values up to a point",
+          with_options.CDF_POINTS, "sample", HOST),
     _loss("mmd", GRETTON, "distance of all columns together, Gaussian kernel",
-          MMD, "sample", HOST),
+          with_options.MMD, "sample", HOST),
     _loss("model_efficacy", ESTEBAN, "how much worse a model of the release predicts held-out originals",
-          MODEL_EFFICACY, "whole", HOST),
+          with_options.MODEL_EFFICACY, "whole", HOST),
+    _gain("paired_means", KULIK, "p of the largest change of a mean, by flipping the signs of differences",
+          with_options.PAIRED_MEANS, "pairs"),
+    _loss("distribution_fit", KULIK, "largest change of a column's distance from a named distribution",
+          with_options.DISTRIBUTION_FIT, "sample", HOST),
+    _loss("grouping_sensitivity", KULIK, "how far a divergence of tables depends on the number of bins",
+          with_options.GROUPING_SENSITIVITY, "sample", HOST),
+    _loss("analysis", KARR, "one less the overlap of the intervals of coefficients of the recipe's models",
+          with_options.ANALYSIS, "whole", HOST),
     _loss("cell_ks", KULIK, "mean of the largest difference of a cell's share, two-way tables",
           tables(cells.cell_ks), "sample"),
     _gain("histogram_intersection", WEI, "probability that the quasi-identifiers' distributions have in common",
@@ -250,9 +260,9 @@ MEASURES: tuple[Measure, ...] = (
     _loss("estimator_mse", KULIK, "median ratio of an estimator's error from the release to that from the original",
           _encoded(confidence.estimator_mse), "whole", HOST),
     _loss("pmse_logit", SNOKE, "mean squared propensity score error, main-effects logit",
-          _propensity(propensity.pmse_logit), "sample", HOST),
+          with_options.PMSE_LOGIT, "sample", HOST),
     _loss("pmse_cart", SNOKE, "mean squared propensity score error, classification tree",
-          PMSE_CART, "sample", HOST),
+          with_options.PMSE_CART, "sample", HOST),
     _loss("pmse_forest", SNOKE, "mean squared propensity score error, random forest, on held-out records",
           _propensity(propensity_forest.pmse_forest), "sample"),
     _loss("propensity_ks", KULIK, "Kolmogorov–Smirnov distance of the propensity scores",

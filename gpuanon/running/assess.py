@@ -108,7 +108,7 @@ def assess(
         reference=None if reference is None else Table.of(reference),
         backend=choose(backend),
         sample_rows=sample_rows,
-        options=loaded.measures,
+        options=loaded.options,
     )
     return replace(found, least=loaded.least)
 

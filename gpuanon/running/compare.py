@@ -132,7 +132,7 @@ def compare(
     points = [(name, chosen, Recipe.load(point)) for recipe in recipes for name, chosen, point in grid(recipe)]
     # A column that is not there is a fault of the recipe: it is named before anything is masked.
     schema = common_schema([Schema.resolve(table, recipe.columns, recipe.others) for _, _, recipe in points])
-    options = points[0][2].measures  # the same for all, so that figures compare
+    options = points[0][2].options  # the same for all, so that figures compare
     trials = []
     for name, chosen, recipe in points:
         try:

@@ -59,7 +59,7 @@ def assess_files(
     chosen_names = tuple(by_name()) if names is None else names
     found = measure(
         before, after, schema, chosen_names, link=rows, reference=sample, backend=chosen, sample_rows=sample_rows,
-        options=loaded.measures,
+        options=loaded.options,
     )  # fmt: skip
     manifest = None if notes else read_manifest(manifest_path(release))
     return replace(found, notes=(*found.notes, *notes), least=loaded.least, manifest=manifest)

@@ -89,7 +89,7 @@ def _limited(
     with progress.stage("limits"):
         found = check_limits(
             original, release, done.schema, run.recipe.limits, link=link, reference=reference, backend=run.backend,
-            options=run.recipe.measures,
+            options=run.recipe.options,
         )  # fmt: skip
     return {"measured": found}
 

@@ -12,6 +12,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from gpuanon.assessing.bins import number_cuts
+
 Figure: TypeAlias = "float | int | bool | str | list[Figure] | dict[str, Figure] | None"
 """Anything that JSON can hold."""
 
@@ -136,15 +138,13 @@ class Counts:
     cumulative: bool = False
 
     @classmethod
-    def over(
-        cls, of: str, sides: Mapping[str, np.ndarray[Any, Any]], bins: int = 20, cumulative: bool = False
-    ) -> Counts:
-        """Of the values of each side, between quantiles of all of them, rounded: both ends are open."""
+    def over(cls, of: str, sides: Mapping[str, np.ndarray[Any, Any]], *, cumulative: bool = False) -> Counts:
+        """Of the values of each side, in bins of equal width between round numbers; both ends are open."""
         pooled = np.concatenate([np.asarray(values, dtype=np.float64) for values in sides.values()])
-        inner = np.quantile(pooled, np.arange(1, bins) / bins)
-        scale = float(np.abs(inner).max()) or 1.0
-        grain = 10.0 ** (math.floor(math.log10(scale)) - 2)
-        cuts = np.unique(np.round(np.round(inner / grain) * grain, 12))
+        low, high = np.quantile(pooled, [0.01, 0.99])
+        cuts = number_cuts(float(low), float(high), whole=False)[0]
+        if not len(cuts):
+            cuts = np.array([float(f"{np.median(pooled):.2g}")])
         found = {
             name: tuple(np.bincount(np.searchsorted(cuts, values, side="left"), minlength=len(cuts) + 1).tolist())
             for name, values in sides.items()

@@ -10,9 +10,10 @@ from gpuanon.assessing import adjustable as with_options
 from gpuanon.assessing import people
 from gpuanon.assessing.adjustable import Adjustable, tables
 from gpuanon.assessing.comparison import Comparison, Source
-from gpuanon.assessing.figures import Measured
+from gpuanon.assessing.figures import Measured, strict
 from gpuanon.assessing.moments import Moments
 from gpuanon.assessing.options import described
+from gpuanon.assessing.ranges import declared
 from gpuanon.assessing.risk import diversity, individual_risk, k_anonymity, match_auc, noise_stripping, prediction
 from gpuanon.assessing.risk import reference_standard as standard
 from gpuanon.assessing.risk import reidentification as attack
@@ -108,6 +109,11 @@ class Measure:
     def measured(self, comparison: Any, options: Mapping[str, Any]) -> Measured:
         """The figure, with these options."""
         return self.compute(comparison, **options) if isinstance(self.compute, Adjustable) else self.compute(comparison)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The smallest and the largest value that it can take."""
+        return declared(self.name).low, declared(self.name).high
 
     def exceeds(self, value: float, limit: float) -> bool:
         """Whether `value` is worse than `limit`."""
@@ -288,6 +294,10 @@ def catalogue() -> list[dict[str, Any]]:
     """The measures as ``measures --json`` lists them."""
     fields = ("name", "summary", "source", "family", "better", "scaling", "host_only")
     return [
-        {**{field: getattr(measure, field) for field in fields}, "parameters": described(measure.options)}
+        {
+            **{field: getattr(measure, field) for field in fields},
+            "range": strict(measure.range),
+            "parameters": described(measure.options),
+        }
         for measure in MEASURES
     ]

@@ -25,7 +25,7 @@ from gpuanon.masking.mask import check_backend
 from gpuanon.recipe import Recipe
 from gpuanon.running.limits import check_limits
 from gpuanon.running.manifest import describe
-from gpuanon.running.outputs import check_outputs, recipe_inputs, work_path
+from gpuanon.running.outputs import check_outputs, figures_path, recipe_inputs, work_path
 from gpuanon.running.pipeline import CELL_ROWS, protect_parts
 from gpuanon.running.release import Release, write_release
 from gpuanon.running.reports import reporter
@@ -137,7 +137,8 @@ def protect_file(
     if in_parts is not None and in_parts.resume and not kept:
         raise ParameterError("resume: the key of the interrupted run is needed", hint="--key-file, or GPUANON_KEY")
     inputs = [path for path in (source, recipe, key_file, reference) if path is not None] + recipe_inputs(loaded)
-    others = [path for path in (report, None if in_parts is None else in_parts.report) if path is not None]
+    pages = () if report is None else (report, figures_path(report))
+    others = [*pages, *([] if in_parts is None or in_parts.report is None else [in_parts.report])]
     check_outputs(output, inputs, link=link, others=others, force=force)
     chosen = choose(backend)
     log(f"backend: {chosen.name} ({chosen.reason})")
@@ -190,7 +191,7 @@ def protect_in_parts(
     because nobody has its key.  What the error does not say about a workspace that is left is in its notes.
     """
     began = time.perf_counter()
-    others = () if report is None else (report,)
+    others = () if report is None else (report, figures_path(report))
     check_outputs(output, [source, *recipe_inputs(recipe)], link=link, others=others, force=force)
     opened = open_table(source, recipe)  # a missing or broken input is named before anything is made
     chosen = choose(backend)

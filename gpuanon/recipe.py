@@ -142,7 +142,7 @@ class Recipe(Part):
                 f"recipe: a Recipe, a mapping or the path of a recipe file is allowed, got {type(source).__name__}"
             )
         path = Path(source)
-        return cls._validated(_with_paths(parse(path), path.absolute().parent), path.name)
+        return cls._validated(with_paths(parse(path), path.absolute().parent), path.name)
 
     @classmethod
     def _validated(cls, data: Any, name: str) -> Recipe:
@@ -155,7 +155,7 @@ class Recipe(Part):
             ) from None
 
 
-def _with_paths(data: Any, folder: Path) -> Any:
+def with_paths(data: Any, folder: Path) -> Any:
     """The structure with the paths of hierarchies, which are relative to the recipe's folder, as they are found."""
     columns = data.get("columns") if isinstance(data, Mapping) else None
     if not isinstance(columns, Mapping):

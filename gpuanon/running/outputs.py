@@ -27,6 +27,8 @@ REPORT_MARK = "<!-- a report of gpuanon -->"
 FIGURES_MARK = '"kind": "report of gpuanon"'
 """Stands at the head of the figures beside a report."""
 
+RECIPE_MARK = "# the recipe that gpuanon compare chose"
+JOURNAL_MARK = "journal of gpuanon"
 _DASK_MARK = "<title>Dask Performance Report</title>"
 _HINT = "choose another name"
 
@@ -88,6 +90,13 @@ def check_report(report: Path, inputs: Iterable[Path], *, force: bool) -> None:
         io.check_output(target, force=force, table=False, guard=Guard())
 
 
+def check_best(path: Path, inputs: Iterable[Path], *, force: bool) -> None:
+    """Refuse a recipe to be written that is an input, or is there already."""
+    for source in inputs:
+        _check_apart(path, source)
+    io.check_output(path, force=force, table=False, guard=Guard())
+
+
 def clean(output: Path) -> list[Path]:
     """Remove the workspace of an interrupted run, and hidden files of killed processes beside it; what was removed."""
     folder = work_path(output)
@@ -137,7 +146,8 @@ def _is_report(path: Path) -> bool:
     """Whether a file is a report of gpuanon, or of Dask on a run of it."""
     with path.open("rb") as file:
         head = file.read(2000).decode(errors="replace")
-    return REPORT_MARK in head or _DASK_MARK in head or FIGURES_MARK in head[:100]
+    marks = (FIGURES_MARK, RECIPE_MARK, JOURNAL_MARK)
+    return REPORT_MARK in head or _DASK_MARK in head or any(mark in head[:100] for mark in marks)
 
 
 def _first_line(path: Path) -> bytes:

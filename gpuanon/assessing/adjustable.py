@@ -4,16 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from gpuanon.assessing.comparison import Comparison, MissingEvidence
 from gpuanon.assessing.figures import Measured
 from gpuanon.assessing.formulas import Analysis
 from gpuanon.assessing.groupings import OPTIONS, grouped, grouping_sensitivity
 from gpuanon.assessing.options import LEVEL, PERMUTATIONS, WHOLE
-from gpuanon.assessing.utility import analysis, cdf, distribution_fit, ks, mmd, model_efficacy, paired_means, propensity
+from gpuanon.assessing.utility import (
+    analysis,
+    cdf,
+    confidence,
+    distribution_fit,
+    kernel_pca,
+    ks,
+    mmd,
+    model_efficacy,
+    paired_means,
+    propensity,
+    propensity_forest,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,6 +87,28 @@ def _distribution_fit(c: Comparison, **options: Any) -> Measured:
     return distribution_fit.distribution_fit(before, after, names=[c.columns[at] for at in chosen], **options)
 
 
+def _kernel_pca(c: Comparison, components: int = 20, **options: Any) -> Measured:
+    """Of all compared columns, beside the reference where there is one."""
+    before, after = c.encoded
+    return kernel_pca.kernel_pca(before, after, reference=c.encoded_reference, most=components, **options)
+
+
+def _confidence_overlap(c: Comparison, **options: Any) -> Measured:
+    """Of every column."""
+    before, after = c.encoded
+    return confidence.confidence_overlap(before, after, names=c.features, **options)
+
+
+def _model_of_scores(measure: Callable[..., Measured]) -> Adjustable:
+    """A measure of the propensity scores of a model that a recipe may choose."""
+
+    def computed(c: Comparison, **options: Any) -> Measured:
+        before, after = c.values
+        return measure(before, after, categorical=c.categorical, **options)
+
+    return Adjustable(computed, {"model": propensity.Model})
+
+
 def _analysis(c: Comparison, models: Sequence[Mapping[str, Any]] = ()) -> Measured:
     """Of the columns that the formulas name; numbers and dates as numbers, everything else as text."""
     import pandas as pd
@@ -120,8 +154,10 @@ def _model_efficacy(c: Comparison, target: str | None = None) -> Measured:
     )
 
 
+DEGREE = Annotated[int, Field(strict=True, ge=1, le=10)]
 KS_EXCHANGES = 99
 PMSE_LOGIT, PMSE_CART = scores(propensity.pmse_logit), scores(propensity.pmse_cart)
+PMSE_FOREST = scores(propensity_forest.pmse_forest)
 KS = Adjustable(_ks, PERMUTATIONS)
 MMD = Adjustable(_mmd, {**PERMUTATIONS, "features": WHOLE})
 PAIRED_MEANS = Adjustable(_paired_means, {"permutations": WHOLE})
@@ -129,6 +165,13 @@ CDF_POINTS = Adjustable(_cdf_points, {**LEVEL, "at": dict[str, list[float]]})
 DISTRIBUTION_FIT = Adjustable(
     _distribution_fit, {"distribution": distribution_fit.Family, "parameters": dict[str, list[float]]}
 )
+KERNEL_PCA = Adjustable(
+    _kernel_pca,
+    {"kernel": Literal["polynomial", "rbf"], "degree": DEGREE, "components": WHOLE, "share": LEVEL["level"]},
+)
+CONFIDENCE_OVERLAP = Adjustable(_confidence_overlap, LEVEL)
+PROPENSITY_KS = _model_of_scores(propensity.propensity_ks)
+PROPENSITY_WILCOXON = _model_of_scores(propensity.propensity_wilcoxon)
 GROUPING_SENSITIVITY = Adjustable(grouping_sensitivity, {"ways": WHOLE, "columns": list[str]})
 MODEL_EFFICACY = Adjustable(_model_efficacy, {"target": str})
 ANALYSIS = Adjustable(_analysis, {"models": list[Analysis]})

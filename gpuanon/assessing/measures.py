@@ -26,10 +26,7 @@ from gpuanon.assessing.utility import (
     histogram_intersection,
     information_loss,
     mutual_information,
-    propensity,
-    propensity_forest,
 )
-from gpuanon.assessing.utility import kernel_pca as components
 
 BENEDETTI = "Benedetti and Franconi 1998; sdcMicro"
 COVER = "Cover and Thomas 2006"
@@ -161,11 +158,6 @@ def _encoded(measure: Callable[..., Measured]) -> Compute:
     return lambda c: measure(*c.encoded, names=c.features)
 
 
-def _propensity(measure: Callable[..., Measured]) -> Compute:
-    """A measure of propensity scores."""
-    return lambda c: measure(*c.values, categorical=c.categorical)
-
-
 def _predicted(measure: Callable[..., Measured]) -> Compute:
     """A measure of how well the release predicts its originals."""
     return lambda c: measure(*c.quasi, prediction=c.prediction)
@@ -262,7 +254,7 @@ MEASURES: tuple[Measure, ...] = (
           lambda c: histogram_intersection.histogram_intersection(*c.quasi_codes, names=c.schema.quasi),
           "sample", HOST),
     _gain("confidence_overlap", KULIK, "mean overlap of the confidence intervals of a mean",
-          _encoded(confidence.confidence_overlap), "whole", HOST),
+          with_options.CONFIDENCE_OVERLAP, "whole", HOST),
     _loss("estimator_mse", KULIK, "median ratio of an estimator's error from the release to that from the original",
           _encoded(confidence.estimator_mse), "whole", HOST),
     _loss("pmse_logit", SNOKE, "mean squared propensity score error, main-effects logit",
@@ -270,15 +262,15 @@ MEASURES: tuple[Measure, ...] = (
     _loss("pmse_cart", SNOKE, "mean squared propensity score error, classification tree",
           with_options.PMSE_CART, "sample", HOST),
     _loss("pmse_forest", SNOKE, "mean squared propensity score error, random forest, on held-out records",
-          _propensity(propensity_forest.pmse_forest), "sample"),
+          with_options.PMSE_FOREST, "sample"),
     _loss("propensity_ks", KULIK, "Kolmogorov–Smirnov distance of the propensity scores",
-          _propensity(propensity.propensity_ks), "sample", HOST),
+          with_options.PROPENSITY_KS, "sample", HOST),
     _loss("propensity_wilcoxon", KULIK, "distance of the propensity scores' rank sums",
-          _propensity(propensity.propensity_wilcoxon), "sample", HOST),
+          with_options.PROPENSITY_WILCOXON, "sample", HOST),
     _loss("cluster_balance", WOO, "mean squared deviation of a cluster's share of original records",
           lambda c: clusters.cluster_balance(*c.encoded), "sample"),
     _loss("kernel_pca", LASKO, "mean Kolmogorov–Smirnov distance along kernel principal components",
-          lambda c: components.kernel_pca(*c.encoded), "sample"),
+          with_options.KERNEL_PCA, "sample"),
     _loss("regression_drift", FRIED, "mean shift of the coefficients that explain the last column by the others",
           _encoded(bias.regression_drift), "whole", HOST),
 )

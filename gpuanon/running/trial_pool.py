@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -62,7 +62,7 @@ def run_trial(setting: Setting, recipe: Recipe) -> Figures:
 
 def run_trials(
     setting: Setting, recipes: Sequence[tuple[int, Recipe]], workers: int | None
-) -> Iterator[tuple[int, Figures]]:
+) -> Generator[tuple[int, Figures], None, None]:
     """The figures of each recipe under its number, as they are done.
 
     workers : processes; None for as many as there are cores, where that is worth their start

@@ -28,6 +28,9 @@ Floats = np.ndarray[Any, Any]
 _EVENTS = 5
 """Fewest records of either value of a logistic response."""
 
+FEWEST = 10
+"""Fewest records off a term's usual value (a level's own records) of a coefficient that is reported."""
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -60,7 +63,8 @@ def analysis(
 
     The design is that of the original: the release is coded by the original's levels.  Records that lack a value, or
     have a level that the original has not, are left out, and counted.  A coefficient that the release does not
-    determine (a level that is gone) has no overlap.  Beside it all coefficients, intervals and p-values of both tables.
+    determine (a level that is gone) has no overlap; one that rests on fewer than `FEWEST` records is left out.
+    Beside the value: all coefficients, intervals and p-values of both tables.
     """
     require()
     if not models:
@@ -79,7 +83,16 @@ def analysis(
         second = _fitted(model, tables[0], tables[1], own[1])
         before |= {f"{label} | {name}": estimate for name, estimate in first.items()}
         after |= {f"{label} | {name}": second.get(name) for name in first}
-    overlaps = {name: interval_overlap(before[name], after[name]) for name in before}
+    return _measured(before, after, len(models), notes)
+
+
+def _measured(
+    before: Mapping[str, Estimate], after: Mapping[str, Estimate | None], models: int, notes: Sequence[str]
+) -> Measured:
+    """The figure of all coefficients together."""
+    if not before:
+        raise InputError("analysis: no coefficient rests on enough records to be reported")
+    missed = {name: 1 - interval_overlap(before[name], after[name]) for name in before}
     shifts = [
         abs(found.value - before[name].value) / max((before[name].high - before[name].low) / 3.92, 1e-300)
         for name, found in after.items()
@@ -90,7 +103,7 @@ def analysis(
         for name, found in after.items()
     ]
     details: dict[str, Figure] = {
-        "models": len(models),
+        "models": models,
         "coefficients": len(before),
         "median_shift_in_standard_errors": float(np.median(shifts)) if shifts else None,
         "largest_shift_in_standard_errors": max(shifts, default=None),
@@ -101,8 +114,7 @@ def analysis(
         {name: found.to_json() for name, found in before.items()},
         {name: none if found is None else found.to_json() for name, found in after.items()},
     )
-    missed = {name: 1 - overlap for name, overlap in overlaps.items()}
-    parts = (By("coefficient", missed), Compared("coefficient", *sides))
+    parts = (By("coefficient", dict(missed)), Compared("coefficient", *sides))
     return Measured(float(np.mean(list(missed.values()))), details, join(*notes), parts=parts)
 
 
@@ -204,10 +216,18 @@ def _fit(X: Any, y: Floats, family: str, weights: Floats | None, model: Analysis
             raise InputError(f"analysis: {model.formula}: the model cannot be fitted") from None
     intervals, p = found.conf_int(), found.pvalues
     return {
-        names[at]: Estimate(float(found.params[place]), *map(float, intervals[place]), float(p[place]))
+        names[at]: Estimate(
+            float(found.params[place]), float(intervals[place][0]), float(intervals[place][1]), float(p[place])
+        )
         for place, at in enumerate(kept)
-        if np.isfinite(intervals[place]).all()
+        if np.isfinite(intervals[place]).all() and _rests_on_many(matrix[:, at])
     }
+
+
+def _rests_on_many(column: Floats) -> bool:
+    """Whether a coefficient rests on enough records: that of a level which few people have tells their values."""
+    usual = np.unique(column, return_counts=True)[1]
+    return len(usual) == 1 or int(len(column) - usual.max()) >= FEWEST
 
 
 def _independent(matrix: Floats) -> list[int]:

@@ -172,27 +172,27 @@ def _over_tables(
     require_comparable(original, release)
     if original.shape[1] == 0:
         raise ParameterError("columns: original and release need the same ones, at least one")
-    ways = original.shape[1] if ways == "all" else min(ways, original.shape[1])
-    if ways < 1:
-        raise ParameterError(f"ways: 1 or more are allowed, got {ways}")
+    of = original.shape[1] if ways == "all" else min(ways, original.shape[1])
+    if of < 1:
+        raise ParameterError(f"ways: 1 or more are allowed, got {of}")
     labels = column_names(names, original.shape[1])
     found: dict[tuple[str, ...], float] = {}
     ratios, cells = [], 0
-    for columns, before, after in tables(original, release, ways):
+    for columns, before, after in tables(original, release, of):
         value = found[tuple(labels[j] for j in columns)] = distance(before, after)
         cells = max(cells, len(before))
         if expected is not None:
             ratios.append(value / expected(max(len(before) - 1, 1), float(before.sum()), float(after.sum())))
     distances = list(found.values())
-    details: dict[str, Figure] = {"ways": ways, "tables": len(found), "cells": cells, "max": max(distances)}
+    details: dict[str, Figure] = {"ways": of, "tables": len(found), "cells": cells, "max": max(distances)}
     beside = (Beside("standardised", "over that of a fresh sample", float(np.mean(ratios))),) if ratios else ()
     if cells > len(original) / 2:
         rule = join(rule, f"sparse: {cells} cells for {len(original)} original rows, so that most say little")
     part: Part
-    if ways == 2:
+    if of == 2:
         part = ByPair({(first, second): value for (first, second), value in found.items()})
     else:
-        part = By("column" if ways == 1 else "columns", {" × ".join(key): value for key, value in found.items()})
+        part = By("column" if of == 1 else "columns", {" × ".join(key): value for key, value in found.items()})
     return Measured(float(np.mean(distances)), details, rule, parts=(part,), beside=beside)
 
 

@@ -167,8 +167,13 @@ class Counts:
                 bins.append(waiting)
                 edges.append(self.edges[at])
                 waiting = [0] * len(self.sides)
-        if any(waiting) and bins:
-            bins[-1] = [held + count for held, count in zip(bins[-1], waiting, strict=True)]
+        while any(waiting) and bins:  # what is left joins the bins before it, until it is enough
+            waiting = [held + count for held, count in zip(bins.pop(), waiting, strict=True)]
+            edges.pop()
+            if all(held == 0 or held >= least for held in waiting):
+                bins.append(waiting)
+                edges.append(self.edges[-1])
+                break
         merged = dict(zip(self.sides, zip(*bins, strict=True), strict=True)) if bins else {}
         return Counts(self.of, (*edges[:-1], self.edges[-1]), merged, self.cumulative)
 

@@ -77,15 +77,16 @@ def refine(X: Array, groups: Partition, k: int, metric: Metric = EUCLIDEAN, *, t
     finer = 2.0 ** (exact_bits(places.shape[1]) - bits)
     trees: list[Partition] = []
     changed = 0.0
-    for turn in range(turns):
-        with progress.stage(""), one_blas_thread():  # progress is reported per turn, not per batch
-            centres = _centres(places, members, sizes)
-            cells = _cells(centres, turn, trees)
-            whole = namespace(X).rint(centres * finer).astype(np.int32)
-            near = neighbours(whole, cells, min(_NEIGHBOURS, groups.parts - 1))
-            schedule = Schedule(turn, _STEPS, turn * _STEPS, max(1, (turns - 1) * _STEPS), _HEAT)
-            changed = changed + anneal(rows, mismatch, members, sizes, near, cells, k, schedule)
-        progress.report(0.99 * (turn + 1) / turns)
+    with one_blas_thread():
+        for turn in range(turns):
+            with progress.stage(""):  # progress is reported per turn, not per batch
+                centres = _centres(places, members, sizes)
+                cells = _cells(centres, turn, trees)
+                whole = namespace(X).rint(centres * finer).astype(np.int32)
+                near = neighbours(whole, cells, min(_NEIGHBOURS, groups.parts - 1))
+                schedule = Schedule(turn, _STEPS, turn * _STEPS, max(1, (turns - 1) * _STEPS), _HEAT)
+                changed = changed + anneal(rows, mismatch, members, sizes, near, cells, k, schedule)
+            progress.report(0.99 * (turn + 1) / turns)
     refined = _partition(groups, members, sizes)
     return refined if _lower(X, groups, refined, metric, float(changed)) else groups
 

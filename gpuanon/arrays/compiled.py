@@ -17,13 +17,13 @@ from gpuanon.errors import ParameterError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-FEWEST_ROWS = 4_000
-"""Smaller tables are not worth the time that numba takes to be imported."""
+LEAST_WORK = 2_500_000
+"""Rows times passes over them: less is not worth the time that numba takes to be imported."""
 
 
-def use_compiled(rows: int) -> bool:
-    """Whether compiled functions are to be used for a table of so many rows; ``GPUANON_COMPILED=0`` turns them off."""
-    return _wanted() and rows >= FEWEST_ROWS and _works()
+def use_compiled(work: int) -> bool:
+    """Whether compiled functions are used for so much work (rows × passes); ``GPUANON_COMPILED=0`` turns them off."""
+    return _wanted() and work >= LEAST_WORK and _works()
 
 
 def _wanted() -> bool:
@@ -44,7 +44,7 @@ def _works() -> bool:
 
 
 def describe_compiled() -> str:
-    """What is used for tables of at least `FEWEST_ROWS` rows, for the log and for ``doctor``; numba is not imported."""
+    """What is used from `LEAST_WORK` on, for the log and for ``doctor``; numba is not imported."""
     if not _wanted():
         return "none (turned off by GPUANON_COMPILED)"
     try:

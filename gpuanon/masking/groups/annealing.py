@@ -66,7 +66,7 @@ def anneal(
     if on_device(rows):
         run = _anneal_cuda
     else:
-        run = _anneal_compiled if use_compiled(len(rows)) else _anneal_numpy
+        run = _anneal_compiled if use_compiled(len(rows) * schedule.every) else _anneal_numpy
     return run(rows, mismatch, members, sizes, near, cells, k, schedule)
 
 

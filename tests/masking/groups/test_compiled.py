@@ -20,7 +20,7 @@ from gpuanon.masking.groups.refine import refine
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 from gpuanon.numerics.median_blocks import blocks
 
-needs_numba = pytest.mark.skipif(not compiled.use_compiled(10**6), reason="numba is not installed or is turned off")
+needs_numba = pytest.mark.skipif(not compiled.use_compiled(10**9), reason="numba is not installed or is turned off")
 
 
 def random_table(seed: int) -> tuple[Any, int, Metric]:
@@ -45,7 +45,7 @@ def refined(X: Any, k: int, metric: Metric, start: Any) -> Any:
 
 
 def check_equal(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "FEWEST_ROWS", 0)
+    monkeypatch.setattr(compiled, "LEAST_WORK", 0)
     used = []
     original = annealing._anneal_compiled
     monkeypatch.setattr(annealing, "_anneal_compiled", lambda *given: used.append(1) or original(*given))
@@ -64,13 +64,13 @@ def check_equal(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_numba
 def test_compiled_exchanges_are_those_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    check_equal(range(24), monkeypatch)
+    check_equal(range(12), monkeypatch)
 
 
 @needs_numba
 @pytest.mark.slow
 def test_compiled_exchanges_are_those_of_numpy_on_many_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    check_equal(range(24, 324), monkeypatch)
+    check_equal(range(12, 112), monkeypatch)
 
 
 @needs_numba
@@ -95,14 +95,14 @@ def test_small_tables_do_not_wait_for_numba() -> None:
 
 def test_they_can_be_turned_off_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUANON_COMPILED", "0")
-    assert not compiled.use_compiled(10**6)
+    assert not compiled.use_compiled(10**9)
     assert "none" in compiled.describe_compiled()
 
 
 def test_any_other_setting_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUANON_COMPILED", "yes")
     with pytest.raises(ParameterError, match="GPUANON_COMPILED: 0 or 1"):
-        compiled.use_compiled(10**6)
+        compiled.use_compiled(10**9)
 
 
 @needs_numba

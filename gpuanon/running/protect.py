@@ -18,6 +18,7 @@ import numpy as np
 from gpuanon import __version__
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend, BackendName, choose
+from gpuanon.arrays.compiled import describe_compiled
 from gpuanon.arrays.rng import Key, as_key
 from gpuanon.assessing.streams import Pieces
 from gpuanon.errors import GuaranteeError, InputError, OutputError, ParameterError, RecipeError, Remark
@@ -140,7 +141,7 @@ def protect_file(
     others = [path for path in (report, None if in_parts is None else in_parts.report) if path is not None]
     check_outputs(output, inputs, link=link, others=others, force=force)
     chosen = choose(backend)
-    log(f"backend: {chosen.name} ({chosen.reason})")
+    log(f"backend: {chosen.name} ({chosen.reason}); compiled functions: {describe_compiled()}")
     with progress.stage("read"):
         sample = None if reference is None else read_table(reference, loaded)
     if in_parts is None:

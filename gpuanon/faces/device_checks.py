@@ -135,7 +135,7 @@ def _mixed_distances(put: Put) -> Results:
 def _ties(put: Put) -> Results:
     X, Y = put(_rng(7).integers(0, 3, (70, 3)).astype(np.float64)), put(_rng(8).integers(0, 3, (300, 3)).astype(float))
     nearest = (*distance.nearest(X, Y), *distance.nearest_with_ties(X, Y))
-    return (*nearest, *distance.furthest(X, Y), *distance.k_nearest(X, Y, 7))
+    return (*nearest, *distance.furthest(X, Y), *distance.k_nearest(X, Y, 7), *distance.k_nearest(X[:9], Y, 37))
 
 
 def _affinities(put: Put) -> Results:

@@ -89,8 +89,20 @@ MUTATIONS = (
         "LIST_ROWS] >= value; --slot",
         "ties between rows",
     ),
+    Mutation("list of one row too few", "distance", "Smallest found{k, 0,", "Smallest found{k - 1, 0,", "nearest rows"),
     Mutation(
-        "list begins without its size", "distance", "Smallest found{k, 0,", "Smallest found{k, 1,", "nearest rows"
+        "the last known neighbour is found again",
+        "distance",
+        "value == least && row <= last",
+        "value == least && row < last",
+        "ties between rows",
+    ),
+    Mutation(
+        "ties of known neighbours are left out",
+        "distance",
+        "value < least ||",
+        "value <= least ||",
+        "ties between rows",
     ),
     Mutation(
         "lists written before they are complete",

@@ -248,7 +248,7 @@ def _rendered_compilation(compiled: dict[str, Any]) -> list[str]:
 
 def _rendered_cuml(cuml: dict[str, Any]) -> list[str]:
     if cuml["problem"] is not None:
-        return [f"{cuml['problem']}: pmse_forest, cluster_balance and more than 32 neighbours need --backend numpy."]
+        return [f"{cuml['problem']}: pmse_forest and cluster_balance need --backend numpy."]
     lines = []
     for check in cuml["checks"]:
         why = "" if check["error"] is None else f"  {check['error'].splitlines()[0]}"

@@ -108,8 +108,8 @@ class Outcome:
 
     rows  : (m,) the row that each released row stands for, or from whose class it was made; None for all, in order
     added : number of released rows, the last ones, that stand for no record.  Columns that the mask does not release
-            are filled in them by `Operation.filled` where it declares `samples`, else by values of random rows, column by
-            column (the marginal distribution)
+            are filled in them by `Operation.filled` where it declares `samples`, else by values of random rows, column
+            by column (the marginal distribution)
     facts : counts for the manifest (rows added, cells suppressed …), by name, in groups or not; those of several cells
             are added up
     minima : counts for the claims, of which the smallest of all cells stands

@@ -16,6 +16,7 @@ from typing import Any
 from gpuanon.errors import GuaranteeError, InputError, RecipeError
 from gpuanon.masking.claims import Counted
 from gpuanon.masking.contract import Summary
+from gpuanon.masking.filling import Fill
 from gpuanon.masking.mask import Mask, check_backend
 from gpuanon.masking.mask_columns import constrained_columns, masked_columns, needed_columns, released_schema
 from gpuanon.masking.methods.catalogue import AnyMask
@@ -175,7 +176,7 @@ def _step(run: Run, number: int, state: _State, schema: Schema, reference: Table
     _check_rows(state.rows, result.evidence[0].sums["rows_in"])
     parts = [StoredPart(run.store, name, cell.rows) for name, cell in zip(targets, results, strict=True)]
     after = _State(parts, fitted.released_schema, result.rows, salt, release_parts)
-    return Step(mask, fitted, result, stands, getattr(learned, "report", {})), after
+    return Step(mask, fitted, result, stands, learned.report if isinstance(learned, Fill) else {}), after
 
 
 def _planned(

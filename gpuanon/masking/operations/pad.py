@@ -57,9 +57,7 @@ def pad(codes: Array, groups: Partition, k: int, persons: Array | None = None) -
     return _parents(*short_classes(codes, groups, k, persons))
 
 
-def short_classes(
-    codes: Array, groups: Partition, k: int, persons: Array | None = None
-) -> tuple[Partition, Array]:
+def short_classes(codes: Array, groups: Partition, k: int, persons: Array | None = None) -> tuple[Partition, Array]:
     """The classes that `pad` speaks of, and (g,) how many rows each wants."""
     found = Partition.from_labels(equal_rows(codes, groups.labels()))
     return found, namespace(codes).maximum(k - persons_per_part(found, persons), 0)

@@ -55,17 +55,23 @@ class LeafModel:
     trees: tuple[Any, ...]
     donors: tuple[Donors, ...]
 
-    def draw(self, X: Floats, u: Floats) -> Floats:
-        """(m,) a value for each row of the known columns `X` (m, c); `u` (m, 2) are uniform random numbers."""
+    def given(self, X: Floats) -> Callable[[Floats], Floats]:
+        """Draws for the rows of the known columns `X` (m, c): from uniform numbers (m, 2) to values (m,)."""
         M = self.score(X)
-        which = (u[:, 1] * len(self.trees)).astype(np.int64)
-        found = np.empty(len(X), dtype=np.int64)
-        for number, (tree, donors) in enumerate(zip(self.trees, self.donors, strict=True)):
-            rows = np.flatnonzero(which == number)
-            if len(rows):
-                leaves = tree.apply(M if len(rows) == len(M) else M[rows])
-                found[rows] = donors.draw(leaves, u[rows, 0])
-        return np.asarray(self.values[found])
+        leaves = self.trees[0].apply(M) if len(self.trees) == 1 else None
+
+        def draw(u: Floats) -> Floats:
+            if leaves is not None:
+                return np.asarray(self.values[self.donors[0].draw(leaves, u[:, 0])])
+            which = (u[:, 1] * len(self.trees)).astype(np.int64)
+            found = np.empty(len(M), dtype=np.int64)
+            for number, (tree, donors) in enumerate(zip(self.trees, self.donors, strict=True)):
+                rows = np.flatnonzero(which == number)
+                if len(rows):
+                    found[rows] = donors.draw(tree.apply(M[rows]), u[rows, 0])
+            return np.asarray(self.values[found])
+
+        return draw
 
 
 def tree(

@@ -10,7 +10,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -56,12 +56,6 @@ class Logit:
             scores = M.astype(np.float64) @ self.weights + self.bias
         scores = np.exp(scores - scores.max(axis=1, keepdims=True))
         return np.asarray(scores / scores.sum(axis=1, keepdims=True))
-
-    def draw(self, M: Floats, u: Floats) -> Floats:
-        """(m,) a part for each row, by `u` (m,)."""
-        running = np.cumsum(self.probabilities(M), axis=1)
-        place = (u[:, None] > running[:, :-1]).sum(axis=1)
-        return np.asarray(self.parts[place])
 
 
 class Shape(Protocol):
@@ -175,18 +169,23 @@ class PartsModel:
     lattice: Floats
     response: Response
 
-    def draw(self, X: Floats, u: Floats) -> Floats:
-        """(m,) a value for each row of the known columns `X` (m, c); `u` (m, 2) are uniform random numbers."""
+    def given(self, X: Floats) -> Callable[[Floats], Floats]:
+        """Draws for the rows of the known columns `X` (m, c): from uniform numbers (m, 2) to values (m,)."""
         M = self.predictors.matrix(X)
-        part = self.logit.draw(M, u[:, 1])
-        values = self.single[part]
-        rows = np.flatnonzero(part == self.rest)
-        if len(rows) and self.shape is not None:
-            drawn = self.shape.draw(M[rows], u[rows, 0]) * self.scale[1] + self.scale[0]
-            values[rows] = self.response.nearest(drawn, self.lattice)
-        elif len(rows):
-            values[rows] = self.lattice[(u[rows, 0] * len(self.lattice)).astype(np.int64)]
-        return values
+        running = np.cumsum(self.logit.probabilities(M), axis=1)[:, :-1]
+
+        def draw(u: Floats) -> Floats:
+            part = self.logit.parts[(u[:, 1, None] > running).sum(axis=1)]
+            values = self.single[part]
+            rows = np.flatnonzero(part == self.rest)
+            if len(rows) and self.shape is not None:
+                drawn = self.shape.draw(M[rows], u[rows, 0]) * self.scale[1] + self.scale[0]
+                values[rows] = self.response.nearest(drawn, self.lattice)
+            elif len(rows):
+                values[rows] = self.lattice[(u[rows, 0] * len(self.lattice)).astype(np.int64)]
+            return np.asarray(values)
+
+        return draw
 
 
 def parts_model(

@@ -59,7 +59,12 @@ def network(X: Floats, levels: Sequence[int], Y: Floats, seed: int) -> Score:
     some = np.random.default_rng(seed).permutation(len(X))[:_NETWORK_ROWS]
     M = predictors.matrix(X[some])
     model = MLPRegressor(
-        hidden_layer_sizes=(32, 32), batch_size=min(256, len(M)), max_iter=25, learning_rate_init=2e-3, alpha=1e-4, random_state=seed
+        hidden_layer_sizes=(32, 32),
+        batch_size=min(256, len(M)),
+        max_iter=25,
+        learning_rate_init=2e-3,
+        alpha=1e-4,
+        random_state=seed,
     )
     with one_blas_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a fixed number of passes over the rows is meant

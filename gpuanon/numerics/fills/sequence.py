@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -25,14 +25,15 @@ Kind: TypeAlias = Literal[
 CANDIDATES = 32
 """Draws of each row that a calibration chooses from."""
 
+_HALVED = 1000  # rows from which predictions are matched on rows that the model was not fitted to
 _AVERAGED = 5  # draws that marginal-mean averages, as the source does
 
 
 class ColumnModel(Protocol):
     """The distribution of one column, given others."""
 
-    def draw(self, X: Floats, u: Floats) -> Floats:
-        """(m,) a value for each row of the known columns `X` (m, c), by uniform numbers `u` (m, 2 or more)."""
+    def given(self, X: Floats) -> Callable[[Floats], Floats]:
+        """Draws for the rows of the known columns `X` (m, c): from uniform numbers (m, 2 or more) to values (m,)."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,15 +43,16 @@ class Marginal:
     values: Floats
     averaged: int = 1
 
-    def draw(self, X: Floats, u: Floats) -> Floats:
-        n = len(self.values)
-        if self.averaged == 1:
-            return np.asarray(self.values[(u[:, 0] * n).astype(np.int64)])
-        drawn = self.values[(u[:, : self.averaged] * n).astype(np.int64)]
+    def given(self, X: Floats) -> Callable[[Floats], Floats]:
+        """Whatever the known columns: from uniform numbers (m, 5) to values (m,)."""
+        return self._draw
+
+    def _draw(self, u: Floats) -> Floats:
+        drawn = self.values[(u[:, : self.averaged] * len(self.values)).astype(np.int64)]
         known = ~np.isnan(drawn)
         count = known.sum(axis=1)
         total = np.where(known, drawn, 0.0).sum(axis=1)
-        return np.divide(total, count, out=np.full(len(u), np.nan), where=count > 0)
+        return np.asarray(np.divide(total, count, out=np.full(len(u), np.nan), where=count > 0))
 
 
 @dataclass(frozen=True)
@@ -86,14 +88,28 @@ def fit_column(X: Floats, levels: Sequence[int], response: Response, settings: S
             X, known, values, Y,
             leaf=settings.leaf, depth=settings.depth, trees=settings.trees, features=features, seed=seed,
         )  # fmt: skip
+    fitted, matched = _halves(len(X), seed)
     score: Any
     if kind == "boosting":
-        score = scores.boosting(X, known, Y, seed)
+        score = scores.boosting(X[fitted], known, Y[fitted], seed)
     elif kind == "network":
-        score = scores.network(X, known, Y, seed)
+        score = scores.network(X[fitted], known, Y[fitted], seed)
     else:
-        score = scores.hierarchical(X, known, Y)
-    return leaves.matched(values, score, score(X), Y, leaf=settings.leaf, depth=settings.depth, seed=seed)
+        score = scores.hierarchical(X[fitted], known, Y[fitted])
+    return leaves.matched(
+        values[matched], score, score(X[matched]), Y[matched], leaf=settings.leaf, depth=settings.depth, seed=seed
+    )
+
+
+def _halves(n: int, seed: int) -> tuple[Floats, Floats]:
+    """Rows that a model is fitted to, and rows that give values to others with a similar prediction.
+
+    They differ, because a model predicts the rows that it was fitted to better than new ones; few rows do both.
+    """
+    if n < _HALVED:
+        return np.arange(n), np.arange(n)
+    order = np.random.default_rng(seed).permutation(n)
+    return np.sort(order[: n // 2]), np.sort(order[n // 2 :])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -173,16 +189,16 @@ def _drawn(model: FillModel, place: int, values: Floats, draws: Draws) -> Floats
     if tilted is not None and len(tilted.tilt.multipliers):
         candidates = _candidates(model, place, values, draws)
         return tilted.choose(candidates, values, draws.child("choice").uniform()[:, 0])
-    return _once(model, place, values, draws)
+    return _smoothed(model, place, model.models[place].given(values[:, model.seen(place)]), draws)
 
 
 def _candidates(model: FillModel, place: int, values: Floats, draws: Draws) -> Floats:
     """(m, c) independent draws of each row."""
-    return np.column_stack([_once(model, place, values, draws.child(str(c))) for c in range(CANDIDATES)])
+    draw = model.models[place].given(values[:, model.seen(place)])
+    return np.column_stack([_smoothed(model, place, draw, draws.child(str(c))) for c in range(CANDIDATES)])
 
 
-def _once(model: FillModel, place: int, values: Floats, draws: Draws) -> Floats:
+def _smoothed(model: FillModel, place: int, draw: Callable[[Floats], Floats], draws: Draws) -> Floats:
     """(m,) one draw of each row."""
     u = draws.uniform(_AVERAGED + 1)
-    drawn = model.models[place].draw(values[:, model.seen(place)], u)
-    return model.responses[place].smoothed(drawn, u[:, _AVERAGED])
+    return model.responses[place].smoothed(draw(u), u[:, _AVERAGED])

@@ -76,7 +76,7 @@ def tilt(G: Floats, target: Floats) -> Tilt:
 def choose(G: Floats, multipliers: Floats, u: Floats) -> Floats:
     """(n,) the candidate of each row, drawn with tilted probabilities by `u` (n,).  G : (n, c, p)."""
     running = np.cumsum(_weights(G @ multipliers), axis=1)
-    return np.minimum((u[:, None] > running).sum(axis=1), G.shape[1] - 1)
+    return np.asarray(np.minimum((u[:, None] > running).sum(axis=1), G.shape[1] - 1))
 
 
 def _weights(scores: Floats) -> Floats:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Host = np.ndarray[Any, Any]
 
 _EXACT = 2.0**53
+_LARGEST = 1e100  # whose squares models can add up
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,15 +109,18 @@ class ModelledColumns:
 
 
 def _coder(sample: Table, schema: Schema, name: str) -> NumberValues | LevelValues:
-    """How one column becomes numbers: those that float64 cannot hold exactly are levels."""
+    """How one column becomes numbers: those that float64 cannot hold exactly, or square, are levels."""
+    import pyarrow as pa
+
     data, column = sample.arrow(name), schema[name]
     kind = family(data.type)
     if column.kind in ("numeric", "date") and kind in ("number", "time"):
         plain = column.model_copy(update={"transform": "none"})
-        summary = NumberSummary.of(plain, data)
-        ends = [abs(float(end)) for end in (summary.low, summary.high) if end is not None]
-        if all(end / max(summary.unit, 1) < _EXACT for end in ends):
-            return NumberValues(NumberCodec.fit(plain, summary, "indicator", "indicator"))
+        size = float(np.nanmax(np.abs(floats(data)), initial=0.0))
+        if size < _LARGEST:
+            summary = NumberSummary.of(plain, data)
+            if pa.types.is_floating(data.type) or size / max(summary.unit, 1) < _EXACT:
+                return NumberValues(NumberCodec.fit(plain, summary, "indicator", "indicator"))
     rows = np.arange(len(data), dtype=np.int64)
     if kind == "other":
         return LevelValues(None, np.append(rows, -1))

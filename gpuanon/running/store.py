@@ -268,7 +268,7 @@ class FolderStore:
         return self.workspace.path(f"{name}.arrow")
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=1)
 def _loaded(path: Path, written: int) -> Any:
     """What was shared under a path, kept by this process for the tasks that follow."""
     with path.open("rb") as file:

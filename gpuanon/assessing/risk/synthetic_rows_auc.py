@@ -15,7 +15,7 @@ import numpy as np
 
 from gpuanon.arrays.blas import one_blas_thread, one_openmp_thread
 from gpuanon.arrays.rng import Key
-from gpuanon.assessing.figures import Beside, By, Figure, Measured
+from gpuanon.assessing.figures import Beside, By, Figure, Interval, Measured
 from gpuanon.numerics.equal_rows import equal_rows
 
 Floats = np.ndarray[Any, Any]
@@ -24,6 +24,7 @@ ROWS = 100_000
 """Rows of padded classes that are looked at, at most; of more, a repeatable random sample of classes."""
 
 FOLDS = 3
+_T = 4.303  # 97.5 % quantile of Student's t with two degrees of freedom: the folds are three samples
 _PUBLIC = Key(b"the classes of a measure are no secret")
 
 
@@ -66,7 +67,9 @@ def synthetic_rows_auc(
     value = _auc(scores, added[rows], weights)
     by_fold = [_auc(scores[folds == f], added[rows][folds == f], weights[folds == f]) for f in np.unique(folds)]
     details["by_fold"] = [float(one) for one in by_fold]
-    return Measured(value, details, parts=(By("column", shares),), beside=beside)
+    wide = _T * float(np.std(by_fold, ddof=1)) / FOLDS**0.5 if len(by_fold) == FOLDS else 0.5
+    interval = Interval(max(value - wide, 0.0), min(value + wide, 1.0))
+    return Measured(value, details, parts=(By("column", shares),), interval=interval, beside=beside)
 
 
 def _padded(labels: Floats, added: Floats) -> Floats:

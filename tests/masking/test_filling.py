@@ -34,7 +34,9 @@ def recipe(**mask):
     }
 
 
-@pytest.mark.parametrize("fill", FILLS)
+@pytest.mark.parametrize(
+    "fill", [pytest.param(fill, marks=pytest.mark.slow) if fill in ("boosting", "beta") else fill for fill in FILLS]
+)
 def test_every_fill_draws_every_column_on_its_own_lattice(fill):
     table = registry(400).select(["person_id", *QUASI, "bmi", "visits", "diagnosis", "admission", "cost", "hba1c"])
     release = gpuanon.protect(table, recipe(fill=fill, trees=3, leaf=10), rng=KEY, backend="numpy")

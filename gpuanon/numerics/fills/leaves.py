@@ -135,7 +135,7 @@ def forest(
         model = RandomForestRegressor(
             trees, max_depth=depth, min_samples_leaf=_leaf(leaf, len(M)), max_features=chosen, random_state=seed,
             n_jobs=thread_count(),
-        ).fit(M, Y)  # fmt: skip
+        ).fit(M, Y if Y.shape[1] > 1 else Y[:, 0])  # fmt: skip
     grown = tuple(one.tree_ for one in model.estimators_)
     return LeafModel(values, predictors.matrix, grown, tuple(Donors.of(t.apply(M), t.node_count) for t in grown))
 

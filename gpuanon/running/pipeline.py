@@ -227,7 +227,7 @@ def _learned(run: Run, number: int, names: tuple[str, ...], cells: list[Cell], f
     )
     found: list[Summary] = run.stage(f"learn-{number}", task, cells)
     merged = reduce(lambda one, other: one.merge(other), found)
-    return fitted.fitted(merged, run.key, f"mask.{number}")
+    return run.store.once(f"fit-{number}", partial(fitted.fitted, merged, run.key, f"mask.{number}"))
 
 
 REPEATS_HELD = 1_000_000

@@ -28,9 +28,10 @@ def level_index(codes: Floats, levels: int) -> Floats:
 def shrunk_means(index: Floats, Y: Floats, size: int, pooled: int = _POOLED) -> Floats:
     """(size, o) mean of `Y` (n, o) for each level, shrunk to the overall mean 0.
 
-    Levels of fewer than `pooled` rows, and those without any, share one mean.  A mean of n rows is multiplied by n / (n + κ), where κ = σ²/τ²
-    is the ratio of the variance within levels to that between them, estimated by the method of moments: the less
-    levels differ beyond chance, and the fewer rows a level has, the nearer it comes to the mean of all.
+    Levels of fewer than `pooled` rows, and those without any, share one mean.  A mean of n rows is multiplied by
+    n / (n + κ), where κ = σ²/τ² is the ratio of the variance within levels to that between them, estimated by the
+    method of moments: the less levels differ beyond chance, and the fewer rows a level has, the nearer it comes to the
+    mean of all.
     """
     counts = np.bincount(index, minlength=size)
     small = counts < pooled

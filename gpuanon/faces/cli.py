@@ -380,12 +380,12 @@ def _print_trials(result: Trials) -> None:
     names = list(dict.fromkeys(name for trial in result.trials for name in trial.measured))
     table = RichTable(show_edge=False)
     table.add_column("recipe")
-    for name in names:
+    for name in ("rows", *names):
         table.add_column(name, justify="right")
     for trial in result.trials:
         figures = [f"{trial.measured[name]:.4g}" if name in trial.measured else "–" for name in names]
         mark = " ← best" if trial is result.best else " (refused)" if trial.refused else ""
-        table.add_row(escape(trial.name + mark), *figures)
+        table.add_row(escape(trial.name + mark), str(trial.rows.get("rows_out", "–")), *figures)
     out.print(table, highlight=False)
     for trial in result.trials:
         if trial.refused:

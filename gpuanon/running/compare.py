@@ -45,6 +45,8 @@ class Trial:
     measured : figures by name; empty when the release was refused
     refused  : why it was refused, or None
     failed   : why a measure could not be computed, by name
+    rows     : of the release: out, added and dropped; empty when it was refused
+    details  : all that was measured, by name, as ``assess`` has it
     recipe   : the recipe of this point, ready to be written
     seconds  : that masking and measuring took
     """
@@ -54,6 +56,8 @@ class Trial:
     measured: Mapping[str, float] = field(default_factory=dict)
     refused: str | None = None
     failed: Mapping[str, str] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
     recipe: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     seconds: float = field(default=0.0, compare=False)
 
@@ -141,6 +145,8 @@ class Trials:
                     "measured": dict(t.measured),
                     "refused": t.refused,
                     "failed": dict(t.failed),
+                    "rows": dict(t.rows),
+                    "details": dict(t.details),
                 }
                 for t in self.trials
             ],
@@ -208,8 +214,8 @@ def compare(
     digests = [job_digest(point.mapping, *common) for point in points]
     found = _run(setting, loaded, digests, journal, workers)
     trials = tuple(
-        Trial(point.name, point.chosen, f["measured"], f["refused"], f["failed"], point.mapping, f["seconds"])
-        for point, f in zip(points, found, strict=True)
+        Trial(point.name, point.chosen, recipe=point.mapping, **figures)
+        for point, figures in zip(points, found, strict=True)
     )
     against = next((name for name in names if by_name()[name].family == "risk"), None)
     result = Trials(trials, None, schema.quasi, None if decides is None else decides.name, against, rule)

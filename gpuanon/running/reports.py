@@ -63,12 +63,15 @@ class Contents:
         if self.assessment is not None:
             found |= shareable(self.assessment, self.least).to_json()
         if self.pictures is not None:
-            shown = self.pictures
-            found["columns"] = {name: [_numbers(one) for one in those] for name, those in shown.columns.items()}
-            found["together"] = [_numbers(one) for one in shown.pairs if not isinstance(one, (Contours, Components))]
-            found["least"] = {"count": shown.least, "unit": shown.unit}
+            drawn = self.pictures
+            found["columns"] = {name: [_numbers(one) for one in those] for name, those in drawn.columns.items()}
+            found["together"] = [_numbers(one) for one in drawn.pairs if not isinstance(one, (Contours, Components))]
+            found["least"] = {"count": drawn.least, "unit": drawn.unit}
         if self.trials is not None:
-            found |= self.trials.to_json()
+            shown = self.trials.to_json()
+            for trial in shown["trials"]:
+                del trial["details"]  # ends of distributions are single records
+            found |= shown
         return found
 
 

@@ -23,7 +23,7 @@ from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 
 Figures = Mapping[str, Any]
-"""What a trial found: ``measured``, ``refused``, ``failed`` and ``seconds``."""
+"""What a trial found, under the names of `gpuanon.running.compare.Trial`."""
 
 WORTH = 200_000
 """Rows of all trials together from which on several processes are worth their start."""
@@ -49,13 +49,14 @@ def run_trial(setting: Setting, recipe: Recipe) -> Figures:
     try:
         release = protect(s.table, recipe, rng=s.key, backend=s.backend, reference=s.reference)
     except (GuaranteeError, ParameterError) as error:
-        return {"measured": {}, "refused": str(error), "failed": {}, "seconds": time.monotonic() - began}
+        return {"refused": str(error), "seconds": time.monotonic() - began}
     comparison = Comparison(s.table, release.table, s.schema, release.link, s.reference, choose(s.backend))
     found = compute(comparison, s.measures, s.options)
     return {
         "measured": {name: figure.value for name, figure in found.measured.items()},
-        "refused": None,
         "failed": dict(found.failed),
+        "rows": {what: release.manifest[what] for what in ("rows_out", "rows_added", "rows_dropped")},
+        "details": {name: figure.to_json() for name, figure in found.measured.items()},
         "seconds": time.monotonic() - began,
     }
 

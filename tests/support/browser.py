@@ -54,6 +54,8 @@ _PAGE_FAULTS = """
     const node = walker.currentNode, parent = node.parentElement;
     if (!node.data.trim() || parent.closest("script, style, title") || !seen(parent)) continue;
     if (parent.closest("details:not([open])") && !parent.closest("summary")) continue;
+    const turned = parent.getScreenCTM ? Math.abs(parent.getScreenCTM().b) > 0.01 : false;
+    if (turned) continue; // the box round a turned text is larger than the text
     const range = document.createRange();
     range.selectNodeContents(node);
     for (const r of range.getClientRects())

@@ -30,6 +30,7 @@ from gpuanon.masking.methods.combination import Combination
 from gpuanon.masking.people import People, persons_per_part
 from gpuanon.masking.view import View, view_of, wanted
 from gpuanon.tables import released
+from gpuanon.tables.codes import in_order
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.hierarchy import Hierarchy
 from gpuanon.tables.rows import ADDED, Rows, added_records
@@ -65,6 +66,7 @@ class Mask:
     response    : of the sensitive columns that take part in the grouping, or None
     hierarchies : of the columns that have one, when a part sees classes
     sensitive   : the sensitive columns in the whole table, where a part has a constraint on them
+    levels      : values of each column in the whole table, in their order, where its codes are common to all cells
     """
 
     combination: Combination
@@ -75,6 +77,7 @@ class Mask:
     response: Encoding | None
     hierarchies: Mapping[str, Hierarchy]
     sensitive: tuple[SensitiveColumn, ...] = ()
+    levels: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def fit(cls, combination: Combination, summary: TableSummary, schema: Schema, nulls: Nulls) -> Mask:
@@ -99,6 +102,9 @@ class Mask:
                 SensitiveColumn.of(schema[name], summary.counted[name])
                 for name in constrained_columns(combination, schema)
             ),
+            {name: in_order(summary.counted[name].levels, schema[name].levels) for name in columns}
+            if combination.operation.whole_table
+            else {},
         )
 
     @property
@@ -107,7 +113,9 @@ class Mask:
 
         The records of a person must lie together, and are not near each other.
         """
-        groups = self.combination.groups
+        groups, operation = self.combination.groups, self.combination.operation
+        if operation.whole_table and operation.constraint is not None:
+            return "together"  # the classes that are released hold the constraint, not those that come in
         if self.schema.unit == "person" and groups.placement in ("near", "random"):
             return "person"
         constraint = self.combination.constraint
@@ -130,7 +138,8 @@ class Mask:
         claims = tuple(replace(claim, unit=self.schema.unit) for claim in claims)
         constraint, k = self.combination.constraint, self.combination.k
         if constraint is not None and k is not None:
-            claims += constraint_claims(constraint, k, sets, self.schema.unit, self.sensitive)
+            united = self.combination.operation.whole_table
+            claims += constraint_claims(constraint, k, sets, self.schema.unit, self.sensitive, united)
         wildcard = self.nulls == "wildcard" and self.combination.groups.sees == "classes"
         return tuple(claim.with_wildcards() for claim in claims) if wildcard else claims
 
@@ -184,6 +193,7 @@ class Mask:
             self.columns,
             self.nulls,
             backend,
+            self.levels,
         )
         people = None if rows.persons is None else People.of(rows.persons, backend)
         return replace(view, people=people, sensitive=self._sensitive(rows, backend))

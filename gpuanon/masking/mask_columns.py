@@ -33,6 +33,12 @@ def constrained_columns(combination: Combination, schema: Schema) -> tuple[str, 
     return schema.sensitive
 
 
+def counted_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
+    """The columns whose values in the whole table a mask has to know."""
+    whole = masked_columns(combination, schema) if combination.operation.whole_table else ()
+    return tuple(dict.fromkeys([*constrained_columns(combination, schema), *whole]))
+
+
 def masked_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
     """The columns that a mask changes."""
     chosen = schema.select(combination.columns)

@@ -11,12 +11,19 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
+from typing import Any
 
 from gpuanon.errors import GuaranteeError, InputError, RecipeError
 from gpuanon.masking.claims import Counted
 from gpuanon.masking.contract import Summary
 from gpuanon.masking.mask import Mask, check_backend
-from gpuanon.masking.mask_columns import constrained_columns, masked_columns, needed_columns, released_schema
+from gpuanon.masking.mask_columns import (
+    constrained_columns,
+    counted_columns,
+    masked_columns,
+    needed_columns,
+    released_schema,
+)
 from gpuanon.masking.methods.catalogue import AnyMask
 from gpuanon.recipe import Recipe
 from gpuanon.running import tasks
@@ -155,12 +162,13 @@ def _step(run: Run, number: int, state: _State, schema: Schema, reference: Table
     release_parts = _release_parts(run, state) if last else 1
     targets = [f"masked-{number}-{at:05d}" for at in range(len(cells))]
     stands = not _changed_later(run, number, state.schema)
+    learned = _learned(run, number, names, cells, fitted)
     work = partial(
         tasks.mask_cell,
         store=run.store,
         names=names,
         mask=fitted,
-        learned=_learned(run, number, names, cells, fitted),
+        learned=learned,
         key=run.key,
         stream=f"mask.{number}",
         backend=run.backend,
@@ -173,7 +181,8 @@ def _step(run: Run, number: int, state: _State, schema: Schema, reference: Table
     _check_rows(state.rows, result.evidence[0].sums["rows_in"])
     parts = [StoredPart(run.store, name, cell.rows) for name, cell in zip(targets, results, strict=True)]
     after = _State(parts, fitted.released_schema, result.rows, salt, release_parts)
-    return Step(mask, fitted, result, stands), after
+    findings = {} if learned is None else fitted.combination.operation.findings(learned)
+    return Step(mask, fitted, result, stands, findings), after
 
 
 def _planned(
@@ -191,7 +200,7 @@ def _planned(
         tasks.summarise,
         schema=state.schema if number else schema,  # columns that are checked may not be released
         columns=columns,
-        counted=constrained_columns(combination, state.schema),
+        counted=counted_columns(combination, state.schema),
         checked=tuple(name for name in known if name not in columns) if number == 0 else (),
         key=run.key,
         stream=f"cells.{number}",
@@ -208,8 +217,8 @@ def _planned(
     return mask, fitted, placing_of(fitted, count, sample)
 
 
-def _learned(run: Run, number: int, names: tuple[str, ...], cells: list[Cell], fitted: Mask) -> Summary | None:
-    """The merged summary of all cells that the operation asks for."""
+def _learned(run: Run, number: int, names: tuple[str, ...], cells: list[Cell], fitted: Mask) -> Any:
+    """What the operation concludes of the merged summary of all cells, where it asks for one."""
     if not fitted.combination.operation.learns:
         return None
     task = partial(
@@ -222,7 +231,9 @@ def _learned(run: Run, number: int, names: tuple[str, ...], cells: list[Cell], f
         backend=run.backend,
     )
     found: list[Summary] = run.stage(f"learn-{number}", task, cells)
-    return reduce(lambda one, other: one.merge(other), found)
+    merged = reduce(lambda one, other: one.merge(other), found)
+    (learned,) = run.stage(f"conclude-{number}", fitted.combination.operation.conclude, [merged])
+    return learned
 
 
 REPEATS_HELD = 1_000_000

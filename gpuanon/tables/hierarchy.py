@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,6 +89,17 @@ class Hierarchy:
                     codes[row, depth] = numbers.setdefault(node, len(numbers))
             labels.append(pa.array(list(numbers), type=pa.large_string()))
         return codes, tuple(labels)
+
+    def shares(self, levels: pa.Array) -> np.ndarray[Any, Any]:
+        """(values, depth + 1) share of all leaves, also of those that do not occur, below each value's ancestor."""
+        below = [Counter(path[depth] for path in self.paths.values()) for depth in range(self.depth)]
+        out = np.full((len(levels), self.depth + 1), 1 / max(len(self.paths), 1))
+        for row, text in enumerate(self._leaf(text) for text in value_texts(levels)):
+            if text is not None:
+                out[row, 1:] = [
+                    count[node] / len(self.paths) for count, node in zip(below, self.paths[text], strict=True)
+                ]
+        return out
 
     def _leaf(self, text: str | None) -> str | None:
         """The leaf of a value's text: itself, or a whole float without its fraction."""

@@ -40,6 +40,8 @@ TRANSFERS = {
     "suppress": (3, 1),  # codes in place of points, and one hierarchy
     "synthetic-rows": (6, 1),  # codes, and the values of columns that have more than a few: four tables of ancestors
     "recode": (4, 1),  # codes and two hierarchies
+    "recode searched": (9, 5),  # codes and hierarchies to learn and again to recode, and small classes; combinations
+    "recode local": (9, 5),
     "mondrian interval": (7, 1),  # points and codes, and four tables of ancestors
     "copula": (5, 5),  # numbers and points to learn and again to sample, and the factor; sums, and the new points
 }

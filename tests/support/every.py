@@ -50,6 +50,19 @@ MASKS: dict[str, dict[str, Any]] = {
     "synthetic-rows": {"method": "synthetic-rows", "k": 4},
     "mondrian interval": {"method": "mondrian", "k": 4, "release": "interval"},
     "recode": {"method": "recode", "levels": {"age": 2, "education": 1}, "columns": ["age", "sex", "education"]},
+    "recode searched": {
+        "method": "recode",
+        "k": 4,
+        "limit": 0.5,
+        "columns": ["age", "sex", "education", "smoker"],
+    },
+    "recode local": {
+        "method": "recode",
+        "k": 4,
+        "limit": 0.5,
+        "local": True,
+        "columns": ["age", "sex", "education", "smoker"],
+    },
     "copula": {"method": "copula"},
 }
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gpuanon.masking.groups.classes import Classes
 from gpuanon.masking.groups.whole import Whole
 from gpuanon.masking.methods.combination import ColumnChoice, Combination, ConstrainedMethod, K, Method
 from gpuanon.masking.operations.pad import Pad
 from gpuanon.masking.operations.recode import Recode
+from gpuanon.masking.operations.recode_search import RecodeSearch, check_search
 from gpuanon.masking.operations.sample import Sample
 from gpuanon.masking.operations.suppress import Suppress
 from gpuanon.masking.views.codes import Codes
 from gpuanon.masking.views.normal_scores import NormalScores
+from gpuanon.numerics.recoding_loss import Metric as LossMetric
 
 Depth = Annotated[int, Field(ge=0)]
 
@@ -46,17 +48,49 @@ class SyntheticRows(Method):
         return Combination(groups=Classes(), basis=Codes(), operation=operation, columns=self.columns)
 
 
-class GlobalRecoding(Method):
-    """Each column is released at one depth of its hierarchy, as text."""
+class GlobalRecoding(ConstrainedMethod):
+    """Each column is released at one depth of its hierarchy, as text: at `levels`, or where it loses least for k."""
 
-    source: ClassVar[str] = "Samarati 2001; Lasko 2007, ch. 2"
+    source: ClassVar[str] = "Samarati 2001; Lasko 2007, ch. 2; Prasser et al. 2020"
 
     method: Literal["recode"] = "recode"
-    levels: Depth | dict[str, Depth] = Field(description="depth of all columns, or by name; 0 for those not named")
+    levels: Depth | dict[str, Depth] | None = Field(
+        default=None, description="depth of all columns, or by name, 0 for those not named; none: searched for"
+    )
     k: int | None = Field(default=None, ge=2, description="records of a class, at least; none: nothing is promised")
+    limit: float = Field(default=0.0, ge=0, le=1, description="searched: share of the records that may be suppressed")
+    metric: LossMetric = Field(default="loss", description="searched: what is to be least, as ARX has it")
+    weights: dict[str, float] | None = Field(default=None, description="searched: how much a column counts in it")
+    local: bool = Field(default=False, description="searched: suppressed records are recoded again by themselves")
+    seconds: float = Field(default=60.0, gt=0, description="searched: time; then the best so far is taken")
+
+    @model_validator(mode="after")
+    def _given_or_searched(self) -> Self:
+        searched = {"limit", "metric", "weights", "local", "seconds", "diversity", "closeness"}
+        fields = type(self).model_fields
+        idle = sorted(name for name in searched if getattr(self, name) != fields[name].default)
+        if idle and self.levels is not None:
+            raise ValueError(f"{', '.join(idle)}: for levels that are searched for, and levels are given")
+        if self.levels is None and self.k is None:
+            raise ValueError("levels or k: one of them is needed")
+        check_search(self.metric, self.weights, self.local)
+        return self
 
     def combination(self) -> Combination:
-        operation = Recode(levels=self.levels, k=self.k)
+        operation: Recode | RecodeSearch
+        if self.levels is not None:
+            operation = Recode(levels=self.levels, k=self.k)
+        else:
+            assert self.k is not None
+            operation = RecodeSearch(
+                k=self.k,
+                limit=self.limit,
+                metric=self.metric,
+                weights=self.weights,
+                local=self.local,
+                seconds=self.seconds,
+                **self.bounds,
+            )
         return Combination(groups=Classes(), basis=Codes(), operation=operation, columns=self.columns)
 
 

@@ -13,6 +13,7 @@ from gpuanon.masking.operations.noise import Noise
 from gpuanon.masking.operations.pad import Pad
 from gpuanon.masking.operations.permute import Permute
 from gpuanon.masking.operations.recode import Recode
+from gpuanon.masking.operations.recode_search import RecodeSearch
 from gpuanon.masking.operations.resample import Resample
 from gpuanon.masking.operations.sample import Sample
 from gpuanon.masking.operations.suppress import Suppress
@@ -20,7 +21,19 @@ from gpuanon.masking.operations.swap import Swap
 from gpuanon.masking.operations.tree_swap import TreeSwap
 
 AnyOperation: TypeAlias = Annotated[
-    Centroid | Resample | Permute | Dither | Swap | TreeSwap | Noise | Interval | Suppress | Pad | Recode | Sample,
+    Centroid
+    | Resample
+    | Permute
+    | Dither
+    | Swap
+    | TreeSwap
+    | Noise
+    | Interval
+    | Suppress
+    | Pad
+    | Recode
+    | Sample
+    | RecodeSearch,
     Field(discriminator="use"),
 ]
 """Any operation of a recipe; ``use`` names it."""
@@ -34,6 +47,7 @@ __all__ = [
     "Pad",
     "Permute",
     "Recode",
+    "RecodeSearch",
     "Resample",
     "Suppress",
     "Swap",

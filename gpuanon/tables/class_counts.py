@@ -17,7 +17,7 @@ import numpy as np
 
 from gpuanon.arrays.hashing import mix_bits
 from gpuanon.arrays.threads import each
-from gpuanon.numerics.compatible import compatible_counts
+from gpuanon.numerics.compatible import compatible_counts, covering_counts
 from gpuanon.tables.codes import distinct, level_codes, lookup
 from gpuanon.tables.native import without_nan
 from gpuanon.tables.table import Table
@@ -125,18 +125,20 @@ class PatternCounts:
     """Distinct combinations of values and how often each occurs, for classes in which a null matches every value.
 
     patterns : one row per combination, with the column `_COUNT`
+    covered  : whether a record counts only for combinations of which it has all values
     """
 
     columns: tuple[str, ...]
     patterns: pa.Table
+    covered: bool = False
 
     @classmethod
-    def of(cls, table: Table, columns: Sequence[str]) -> PatternCounts:
+    def of(cls, table: Table, columns: Sequence[str], covered: bool = False) -> PatternCounts:
         """Count the combinations of a table."""
         import pyarrow as pa
 
         rows = table.select(columns).to_arrow().append_column(_COUNT, pa.array(np.ones(table.n_rows, np.int64)))
-        return cls(tuple(columns), rows)._summed()
+        return cls(tuple(columns), rows, covered)._summed()
 
     def _summed(self) -> PatternCounts:
         """Equal combinations as one."""
@@ -146,22 +148,23 @@ class PatternCounts:
             _COUNT, self.patterns[_COUNT]
         )
         summed = plain_.group_by(list(self.columns)).aggregate([(_COUNT, "sum")])
-        return PatternCounts(self.columns, summed.rename_columns([*self.columns, _COUNT]))
+        return PatternCounts(self.columns, summed.rename_columns([*self.columns, _COUNT]), self.covered)
 
     def merge(self, other: PatternCounts) -> PatternCounts:
         """The counts of the rows of both."""
         import pyarrow as pa
 
         both = pa.concat_tables([self.patterns, other.patterns], promote_options="permissive")
-        return PatternCounts(self.columns, both)._summed()
+        return PatternCounts(self.columns, both, self.covered)._summed()
 
     @property
     def smallest(self) -> int:
-        """Rows that are compatible with the combination that has the fewest; 0 when there are no rows."""
+        """Rows that count for the combination that has the fewest; 0 when there are no rows."""
         if self.patterns.num_rows == 0:
             return 0
         (codes,) = level_codes([Table.of(self.patterns)], self.columns)
-        return int(compatible_counts(codes, self.patterns[_COUNT].to_numpy()).min())
+        count = covering_counts if self.covered else compatible_counts
+        return int(count(codes, self.patterns[_COUNT].to_numpy()).min())
 
 
 def smallest_of(counts: Sequence[Counts]) -> int:
@@ -184,20 +187,22 @@ def repeat_warnings(names: Sequence[str], counts: Sequence[ClassCounts]) -> tupl
 
 
 def count_classes(
-    table: Table, wanted: Sequence[tuple[tuple[str, ...], bool]], share: tuple[int, int] = (0, 1)
+    table: Table, wanted: Sequence[tuple[tuple[str, ...], bool, bool]], share: tuple[int, int] = (0, 1)
 ) -> tuple[ClassCounts | PatternCounts, ...]:
     """Classes of a table, or of a piece of one.
 
-    wanted : sets of columns, each with whether a null matches every value
+    wanted : sets of columns, each with whether a null matches every value, and with `PatternCounts.covered`
     share  : see `ClassCounts.of`; patterns are always counted whole
     """
-    bits = column_bits(table, [name for columns, wildcard in wanted for name in columns if not wildcard], stored=True)
+    bits = column_bits(
+        table, [name for columns, wildcard, _ in wanted for name in columns if not wildcard], stored=True
+    )
     nothing = np.zeros((table.n_rows, 2), np.uint64)
     return tuple(
-        PatternCounts.of(table, columns)
+        PatternCounts.of(table, columns, covered)
         if wildcard
         else ClassCounts.of(sum((bits[name] for name in columns), nothing), share)
-        for columns, wildcard in wanted
+        for columns, wildcard, covered in wanted
     )
 
 

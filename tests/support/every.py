@@ -63,6 +63,8 @@ MASKS: dict[str, dict[str, Any]] = {
         "local": True,
         "columns": ["age", "sex", "education", "smoker"],
     },
+    "blank": {"method": "blank", "k": 4, "cover": 0.5, "columns": ["sex", "education", "region"]},
+    "random-suppress": {"method": "random-suppress", "k": 4, "columns": ["sex", "education", "region"]},
     "copula": {"method": "copula"},
 }
 

@@ -12,7 +12,14 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 from pydantic import Discriminator, Field, Tag
 
 from gpuanon.masking.groups import KMember, MedianCuts, Spectral, Whole
-from gpuanon.masking.methods.classes import Copula, GlobalRecoding, SuppressRows, SyntheticRows
+from gpuanon.masking.methods.classes import (
+    Copula,
+    GlobalRecoding,
+    LocalSuppression,
+    RandomSuppression,
+    SuppressRows,
+    SyntheticRows,
+)
 from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K, Method
 from gpuanon.masking.methods.microaggregation import Microaggregation
 from gpuanon.masking.operations import Centroid, Dither, Interval, Noise, Permute, Resample, Swap
@@ -213,6 +220,8 @@ AnyMethod: TypeAlias = (
     | SuppressRows
     | SyntheticRows
     | GlobalRecoding
+    | LocalSuppression
+    | RandomSuppression
     | Copula
 )
 METHODS: tuple[type[Method], ...] = get_args(AnyMethod)

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from gpuanon.masking.groups.classes import Classes
 from gpuanon.masking.groups.whole import Whole
 from gpuanon.masking.methods.combination import ColumnChoice, Combination, ConstrainedMethod, K, Method
+from gpuanon.masking.operations.blank import Blank, RandomBlank
 from gpuanon.masking.operations.pad import Pad
 from gpuanon.masking.operations.recode import Recode
 from gpuanon.masking.operations.recode_search import RecodeSearch, check_search
@@ -91,6 +92,39 @@ class GlobalRecoding(ConstrainedMethod):
                 seconds=self.seconds,
                 **self.bounds,
             )
+        return Combination(groups=Classes(), basis=Codes(), operation=operation, columns=self.columns)
+
+
+class LocalSuppression(Method):
+    """Single cells are blanked, the fewest or least important, until what is left of each record is shared by k."""
+
+    source: ClassVar[str] = "De Waal and Willenborg 1998; Lasko 2007, ch. 2"
+
+    method: Literal["blank"] = "blank"
+    k: K
+    limit: float = Field(default=1.0, gt=0, le=1, description="share of the cells that may be blanked; else refused")
+    importance: dict[str, float] | None = Field(default=None, description="cost of a blanked cell of a column, by name")
+    cover: float = Field(
+        default=0.0, ge=0, description="cells of common records blanked besides, for each that must be"
+    )
+
+    def combination(self) -> Combination:
+        operation = Blank(k=self.k, limit=self.limit, importance=self.importance, cover=self.cover)
+        return Combination(groups=Classes(), basis=Codes(), operation=operation, columns=self.columns)
+
+
+class RandomSuppression(Method):
+    """Cells are blanked at random until what is left of each record is shared by k."""
+
+    source: ClassVar[str] = "Lasko 2007, ch. 2"
+
+    method: Literal["random-suppress"] = "random-suppress"
+    k: K
+    limit: float = Field(default=1.0, gt=0, le=1, description="share of the cells that may be blanked; else refused")
+    rate: float = Field(default=0.05, ge=0, lt=1, description="share of the cells of common records that are blanked")
+
+    def combination(self) -> Combination:
+        operation = RandomBlank(k=self.k, limit=self.limit, rate=self.rate)
         return Combination(groups=Classes(), basis=Codes(), operation=operation, columns=self.columns)
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
+from gpuanon.masking.operations.blank import Blank, RandomBlank
 from gpuanon.masking.operations.centroid import Centroid
 from gpuanon.masking.operations.dither import Dither
 from gpuanon.masking.operations.interval import Interval
@@ -33,13 +34,17 @@ AnyOperation: TypeAlias = Annotated[
     | Pad
     | Recode
     | Sample
-    | RecodeSearch,
+    | RecodeSearch
+    | Blank
+    | RandomBlank,
     Field(discriminator="use"),
 ]
 """Any operation of a recipe; ``use`` names it."""
 
 __all__ = [
     "AnyOperation",
+    "Blank",
+    "RandomBlank",
     "Centroid",
     "Dither",
     "Interval",

@@ -42,8 +42,9 @@ TRANSFERS = {
     "recode": (4, 1),  # codes and two hierarchies
     "recode searched": (9, 5),  # codes and hierarchies to learn and again to recode, and small classes; combinations
     "recode local": (9, 5),
-    "blank": (5, 3),
-    "random-suppress": (5, 3),
+    "blank": (8, 3),  # record numbers, codes and one hierarchy to learn and again to blank, and what is blanked
+    "random-suppress": (8, 3),
+    "pram": (8, 3),  # the same, and the chances
     "mondrian interval": (7, 1),  # points and codes, and four tables of ancestors
     "copula": (5, 5),  # numbers and points to learn and again to sample, and the factor; sums, and the new points
 }

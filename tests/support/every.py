@@ -65,6 +65,7 @@ MASKS: dict[str, dict[str, Any]] = {
     },
     "blank": {"method": "blank", "k": 4, "cover": 0.5, "columns": ["sex", "education", "region"]},
     "random-suppress": {"method": "random-suppress", "k": 4, "columns": ["sex", "education", "region"]},
+    "pram": {"method": "pram", "stay": 0.5, "within": "sex", "columns": ["sex", "education", "region"]},
     "copula": {"method": "copula"},
 }
 

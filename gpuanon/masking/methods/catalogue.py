@@ -16,6 +16,7 @@ from gpuanon.masking.methods.classes import (
     Copula,
     GlobalRecoding,
     LocalSuppression,
+    PostRandomisation,
     RandomSuppression,
     SuppressRows,
     SyntheticRows,
@@ -221,6 +222,7 @@ AnyMethod: TypeAlias = (
     | SyntheticRows
     | GlobalRecoding
     | LocalSuppression
+    | PostRandomisation
     | RandomSuppression
     | Copula
 )

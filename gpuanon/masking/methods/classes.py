@@ -15,6 +15,7 @@ from gpuanon.masking.operations.recode import Recode
 from gpuanon.masking.operations.recode_search import RecodeSearch, check_search
 from gpuanon.masking.operations.sample import Sample
 from gpuanon.masking.operations.suppress import Suppress
+from gpuanon.masking.operations.transition import Transition
 from gpuanon.masking.views.codes import Codes
 from gpuanon.masking.views.normal_scores import NormalScores
 from gpuanon.numerics.recoding_loss import Metric as LossMetric
@@ -125,6 +126,24 @@ class RandomSuppression(Method):
 
     def combination(self) -> Combination:
         operation = RandomBlank(k=self.k, limit=self.limit, rate=self.rate)
+        return Combination(groups=Classes(), basis=Codes(), operation=operation, columns=self.columns)
+
+
+class PostRandomisation(Method):
+    """Values of categorical columns are replaced by others, drawn by the chances of a transition matrix."""
+
+    source: ClassVar[str] = "Gouweleeuw et al. 1998"
+
+    method: Literal["pram"] = "pram"
+    stay: float = Field(default=0.8, ge=0, le=1, description="chance that a value is not drawn anew")
+    invariant: bool = Field(default=True, description="expected counts of the values do not change")
+    within: str | None = Field(default=None, description="column of the mask within whose values others are drawn")
+    matrix: dict[str, list[list[float]]] | None = Field(
+        default=None, description="by column, chances of each value for each value in ascending order", repr=False
+    )
+
+    def combination(self) -> Combination:
+        operation = Transition(stay=self.stay, invariant=self.invariant, within=self.within, matrix=self.matrix)
         return Combination(groups=Classes(), basis=Codes(), operation=operation, columns=self.columns)
 
 

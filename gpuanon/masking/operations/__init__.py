@@ -19,6 +19,7 @@ from gpuanon.masking.operations.resample import Resample
 from gpuanon.masking.operations.sample import Sample
 from gpuanon.masking.operations.suppress import Suppress
 from gpuanon.masking.operations.swap import Swap
+from gpuanon.masking.operations.transition import Transition
 from gpuanon.masking.operations.tree_swap import TreeSwap
 
 AnyOperation: TypeAlias = Annotated[
@@ -36,7 +37,8 @@ AnyOperation: TypeAlias = Annotated[
     | Sample
     | RecodeSearch
     | Blank
-    | RandomBlank,
+    | RandomBlank
+    | Transition,
     Field(discriminator="use"),
 ]
 """Any operation of a recipe; ``use`` names it."""
@@ -56,5 +58,6 @@ __all__ = [
     "Resample",
     "Suppress",
     "Swap",
+    "Transition",
     "TreeSwap",
 ]

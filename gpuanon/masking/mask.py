@@ -30,7 +30,7 @@ from gpuanon.masking.methods.combination import Combination
 from gpuanon.masking.people import People, persons_per_part
 from gpuanon.masking.view import View, view_of, wanted
 from gpuanon.tables import released
-from gpuanon.tables.codes import in_order
+from gpuanon.tables.codes import chunked, in_order, lookup
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.hierarchy import Hierarchy
 from gpuanon.tables.rows import ADDED, Rows, added_records
@@ -97,12 +97,12 @@ class Mask:
             columns,
             encoding if "points" in sights else None,
             Encoding.from_summary(summary.select(response), schema, "indicator") if response else None,
-            schema.hierarchies(columns) if "classes" in sights else {},
+            schema.hierarchies(columns, _counted(columns, schema, summary)) if "classes" in sights else {},
             tuple(
                 SensitiveColumn.of(schema[name], summary.counted[name])
                 for name in constrained_columns(combination, schema)
             ),
-            {name: in_order(summary.counted[name].levels, schema[name].levels) for name in columns}
+            {name: values for name, (values, _) in _counted(columns, schema, summary).items()}
             if combination.operation.whole_table
             else {},
         )
@@ -262,6 +262,17 @@ class Mask:
             persons=rows.persons,
         )
         return Masked(Rows(table, records, persons), trace, outcome.facts)
+
+
+def _counted(columns: tuple[str, ...], schema: Schema, summary: TableSummary) -> dict[str, tuple[Any, Host]]:
+    """Distinct values, in their order, and the records of each, of those of the columns that were counted."""
+    found = {}
+    for name in columns:
+        if name in summary.counted:
+            known = summary.counted[name]
+            values = in_order(known.levels, schema[name].levels)
+            found[name] = (values, known.counts[lookup(chunked(values), known.levels)])
+    return found
 
 
 def _side_by_side(outcomes: list[Outcome]) -> Changed:

@@ -35,8 +35,11 @@ def constrained_columns(combination: Combination, schema: Schema) -> tuple[str, 
 
 def counted_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
     """The columns whose values in the whole table a mask has to know."""
-    whole = masked_columns(combination, schema) if combination.operation.whole_table else ()
-    return tuple(dict.fromkeys([*constrained_columns(combination, schema), *whole]))
+    masked = masked_columns(combination, schema)
+    whole = masked if combination.operation.whole_table else ()
+    classes = "classes" in (combination.groups.sees, combination.operation.sees)
+    built = schema.built_hierarchies(masked) if classes else ()
+    return tuple(dict.fromkeys([*constrained_columns(combination, schema), *whole, *built]))
 
 
 def masked_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:

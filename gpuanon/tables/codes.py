@@ -75,6 +75,13 @@ class ColumnCodes:
         return self.hierarchy.shares(self.values)
 
 
+def chunked(values: pa.Array) -> pa.ChunkedArray:
+    """An array as a column of one chunk."""
+    import pyarrow as pa
+
+    return pa.chunked_array([values])
+
+
 def in_order(values: pa.Array, levels: Sequence[Any] | None) -> pa.Array:
     """The distinct `values`, in the order of the schema's `levels` if it has any."""
     import pyarrow as pa

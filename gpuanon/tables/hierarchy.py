@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.errors import InputError
+from gpuanon.errors import InputError, RecipeError
+from gpuanon.tables.built_hierarchy import Build
 from gpuanon.tables.values import family, value_type
 
 if TYPE_CHECKING:
@@ -54,6 +55,23 @@ class Hierarchy:
         if faults:
             raise InputError("\n".join(f"{about}: {fault}" for fault in faults))
         return cls(column, path.name, {row[0]: tuple(row[1:]) for row in rows}, len(rows[0]) - 1)
+
+    @classmethod
+    def built(cls, build: Build, column: str, values: pa.Array, counts: np.ndarray[Any, Any]) -> Hierarchy:
+        """Build the hierarchy of `column` from its distinct `values`, in their order, and the records of each.
+
+        Raises
+        ------
+        RecipeError : the values cannot be divided so
+        """
+        texts = [text for text in value_texts(values) if text is not None]
+        try:
+            labels = build.labels(values, counts, texts) if texts else []
+        except RecipeError as error:
+            raise RecipeError(f"column {column!r}: {error}") from None
+        labels += [["*"] * len(texts)] if build.star else []
+        paths = {text: tuple(level[at] for level in labels) for at, text in enumerate(texts)}
+        return cls(column, "its hierarchy", paths, len(labels))
 
     def ancestors(self, levels: pa.Array) -> tuple[np.ndarray[Any, Any], tuple[pa.Array, ...]]:
         """Ancestors of the distinct values of the column, which ascend.

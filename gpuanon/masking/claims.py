@@ -195,6 +195,26 @@ class SharedValues(Claim):
 
 
 @dataclass(frozen=True)
+class FewDropped(Claim):
+    """At most a share `most` of the records is left out."""
+
+    most: float = 1.0
+
+    @property
+    def statement(self) -> str:
+        return f"at most {self.most:.4g} of all records are left out"
+
+    def check(self, before: Rows, trace: Trace, after: Rows) -> Evidence:
+        found = super().check(before, trace, after)
+        return Evidence({**found.sums, "rows_before": len(before), "rows_after": len(after)}, found.minima)
+
+    def conclude(self, evidence: Evidence, smallest: Mapping[Counted, int]) -> Guarantee:
+        share = 1 - evidence.sums["rows_after"] / max(evidence.sums["rows_before"], 1)
+        require(share <= self.most, f"{share:.2%} of the records would be left out, more than limit = {self.most:g}")
+        return Guarantee(self.statement, self.k, True, {"share_left_out": share})
+
+
+@dataclass(frozen=True)
 class _Drawn(Claim):
     """Values were drawn at random among those of at least k records.
 

@@ -30,9 +30,12 @@ class SuppressRows(ConstrainedMethod):
 
     method: Literal["suppress"] = "suppress"
     k: K
+    limit: float | None = Field(
+        default=None, ge=0, le=1, description="share of the records that may be dropped; else refused"
+    )
 
     def combination(self) -> Combination:
-        operation = Suppress(k=self.k, **self.bounds)
+        operation = Suppress(k=self.k, limit=self.limit, **self.bounds)
         return Combination(groups=Classes(), basis=Codes(), operation=operation, columns=self.columns)
 
 

@@ -22,9 +22,10 @@ from gpuanon.running.digest import digest_of
 from gpuanon.running.outputs import manifest_path, read_manifest
 from gpuanon.running.protect import open_table, read_table
 from gpuanon.tables.checks import code_notes
-from gpuanon.tables.class_counts import ClassCounts, repeat_warnings, row_bits
+from gpuanon.tables.class_counts import ClassCounts, repeat_warnings
 from gpuanon.tables.files import io
 from gpuanon.tables.files.csv_files import CsvOptions
+from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import family

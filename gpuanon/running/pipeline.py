@@ -39,9 +39,6 @@ from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary as TableSummary
 from gpuanon.tables.table import Table
 
-CELL_ROWS = 100_000
-"""Rows of a cell: so many that what is lost at its borders does not show, so few that any worker holds them."""
-
 SAMPLED_PER_CELL = 256
 """Rows sampled for each cell, on which the tree of cuts is grown."""
 
@@ -162,13 +159,13 @@ def _step(run: Run, number: int, state: _State, schema: Schema, reference: Table
     release_parts = _release_parts(run, state) if last else 1
     targets = [f"masked-{number}-{at:05d}" for at in range(len(cells))]
     stands = not _changed_later(run, number, state.schema)
-    learned = _learned(run, number, names, cells, fitted)
+    learned = _learned(run, number, names, cells, fitted, state.rows)
     work = partial(
         tasks.mask_cell,
         store=run.store,
         names=names,
         mask=fitted,
-        learned=learned,
+        learned=None if learned is None else run.store.share(f"learned-{number}", learned),
         key=run.key,
         stream=f"mask.{number}",
         backend=run.backend,
@@ -181,8 +178,7 @@ def _step(run: Run, number: int, state: _State, schema: Schema, reference: Table
     _check_rows(state.rows, result.evidence[0].sums["rows_in"])
     parts = [StoredPart(run.store, name, cell.rows) for name, cell in zip(targets, results, strict=True)]
     after = _State(parts, fitted.released_schema, result.rows, salt, release_parts)
-    findings = {} if learned is None else fitted.combination.operation.findings(learned)
-    return Step(mask, fitted, result, stands, findings), after
+    return Step(mask, fitted, result, stands, fitted.report(learned)), after
 
 
 def _planned(
@@ -217,9 +213,9 @@ def _planned(
     return mask, fitted, placing_of(fitted, count, sample)
 
 
-def _learned(run: Run, number: int, names: tuple[str, ...], cells: list[Cell], fitted: Mask) -> Any:
-    """What the operation concludes of the merged summary of all cells, where it asks for one."""
-    if not fitted.combination.operation.learns:
+def _learned(run: Run, number: int, names: tuple[str, ...], cells: list[Cell], fitted: Mask, rows: int) -> Any:
+    """The merged summary of all cells that the operation asks for, or what is fitted to it."""
+    if not fitted.learns:
         return None
     task = partial(
         tasks.learn,
@@ -229,11 +225,11 @@ def _learned(run: Run, number: int, names: tuple[str, ...], cells: list[Cell], f
         key=run.key,
         stream=f"mask.{number}",
         backend=run.backend,
+        rows=rows,
     )
     found: list[Summary] = run.stage(f"learn-{number}", task, cells)
     merged = reduce(lambda one, other: one.merge(other), found)
-    (learned,) = run.stage(f"conclude-{number}", fitted.combination.operation.conclude, [merged])
-    return learned
+    return run.store.once(f"fit-{number}", partial(fitted.fitted, merged, run.key, f"mask.{number}"))
 
 
 REPEATS_HELD = 1_000_000

@@ -46,14 +46,14 @@ class Step:
     fitted : to the table
     result : what all cells report
     stands : whether no later mask changes its columns
-    findings : what the operation learned of the whole table, for the manifest
+    report : what was learned of the table, for the manifest
     """
 
     mask: AnyMask
     fitted: Mask
     result: CellResult
     stands: bool
-    findings: Mapping[str, Any] = field(default_factory=dict)
+    report: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def claims(self) -> tuple[Claim, ...]:

@@ -48,6 +48,15 @@ MASKS: dict[str, dict[str, Any]] = {
     "noise": {"method": "noise", "b": 0.1},
     "suppress": {"method": "suppress", "k": 3, "columns": ["sex", "education", "smoker"]},
     "synthetic-rows": {"method": "synthetic-rows", "k": 4},
+    "synthetic-rows joint": {"method": "synthetic-rows", "k": 4, "fill": "joint"},
+    "synthetic-rows calibrated": {
+        "method": "synthetic-rows",
+        "k": 3,
+        "fill": "forest",
+        "trees": 3,
+        "columns": ["sex", "education", "smoker"],
+        "calibrate": {"means": ["cost"], "correlations": [["visits", "bmi"]]},
+    },
     "mondrian interval": {"method": "mondrian", "k": 4, "release": "interval"},
     "recode": {"method": "recode", "levels": {"age": 2, "education": 1}, "columns": ["age", "sex", "education"]},
     "recode searched": {

@@ -24,7 +24,7 @@ def spread(counts: Host, stay: float) -> Host:
     """
     total = counts.sum(axis=1, keepdims=True)
     shares = np.where(total > 0, counts / np.maximum(total, 1), 1 / max(counts.shape[1], 1))
-    return stay * np.eye(counts.shape[1]) + (1 - stay) * shares[:, None, :]
+    return np.asarray(stay * np.eye(counts.shape[1]) + (1 - stay) * shares[:, None, :])
 
 
 def invariant(P: Host, counts: Host) -> Host:

@@ -54,7 +54,8 @@ class Intervals(Build):
 
     @model_validator(mode="after")
     def _nested(self) -> Self:
-        return _multiples(self, self.widths, "widths")
+        _check_multiples(self.widths, "widths")
+        return self
 
     def labels(self, values: pa.Array, counts: Host, texts: Sequence[str]) -> Labels:
         x = _numbers(values, "intervals")
@@ -76,7 +77,8 @@ class Rounding(Build):
 
     @model_validator(mode="after")
     def _nested(self) -> Self:
-        return _multiples(self, self.steps, "steps")
+        _check_multiples(self.steps, "steps")
+        return self
 
     def labels(self, values: pa.Array, counts: Host, texts: Sequence[str]) -> Labels:
         x, out = _numbers(values, "rounding"), []
@@ -209,12 +211,11 @@ AnyBuild: TypeAlias = Annotated[
 ]
 
 
-def _multiples(build: Any, steps: Sequence[float], name: str) -> Any:
-    """`build`, if each step is a multiple of the one before."""
+def _check_multiples(steps: Sequence[float], name: str) -> None:
+    """Refuse steps of which one is not a multiple of the one before."""
     for one, other in itertools.pairwise(steps):
         if abs(other / one - round(other / one)) > 1e-9 or other <= one:
             raise ValueError(f"{name}: {other:g} is not a multiple of {one:g}")
-    return build
 
 
 def _numbers(values: pa.Array, what: str) -> Host:

@@ -41,8 +41,8 @@ def searched(frame: pd.DataFrame, folder: Path) -> None:
         used, wall = time.process_time() - used, time.perf_counter() - began
         said = release.manifest["mask"][0]
         print(
-            f"| {limit:.0%} | {said['rows_suppressed']} | {rows} | {said['loss']:.5f} | {loss} | {said['nodes_checked']}"
-            f" | {used:.1f} | {wall:.1f} | {seconds} |"
+            f"| {limit:.0%} | {said['rows_suppressed']} | {rows} | {said['loss']:.5f} | {loss}"
+            f" | {said['nodes_checked']} | {used:.1f} | {wall:.1f} | {seconds} |"
         )
         print(f"<!-- {said['levels']} proven {said['search_proven']} -->")
 

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
+from pathlib import Path
 from typing import Any
 
 from gpuanon import __version__
@@ -274,14 +275,14 @@ def _salt(before: str, mask: AnyMask, cells: int) -> str:
 def _input_digest(recipe: Recipe, contents: list[Content]) -> str:
     """A digest of the recipe, of the content of its hierarchies (wherever they lie) and of the records."""
     low, high = (sum(content[half] for content in contents) % 2**64 for half in (0, 1))
-    rules = recipe.model_dump_json(exclude={"columns": {"__all__": {"hierarchy"}}})
+    files = {name: spec.hierarchy for name, spec in recipe.columns.items() if isinstance(spec.hierarchy, Path)}
+    rules = recipe.model_dump_json(exclude={"columns": {name: {"hierarchy"} for name in files}})
     digest = hashlib.blake2b(f"{__version__} {rules} {low} {high}".encode(), digest_size=16)
-    for name, column in recipe.columns.items():
-        if column.hierarchy is not None:
-            try:
-                digest.update(hashlib.blake2b(name.encode() + b"\n" + column.hierarchy.read_bytes()).digest())
-            except OSError:
-                raise InputError(f"{column.hierarchy.name}: cannot be read") from None
+    for name, file in files.items():
+        try:
+            digest.update(hashlib.blake2b(name.encode() + b"\n" + file.read_bytes()).digest())
+        except OSError:
+            raise InputError(f"{file.name}: cannot be read") from None
     return digest.hexdigest()
 
 

@@ -34,6 +34,10 @@ _RISK = {
     "prediction_ambiguity": _SHARE,
     "attribute_disclosure": Declared(-inf, 1.0),
     "noise_stripping": _SHARE,
+    "k_ambiguity": Declared(1.0),
+    **dict.fromkeys(
+        ("match_auc_joint", "linkage_probabilistic", "ct_isolation", "interval_disclosure", "closest_record"), _SHARE
+    ),
     **dict.fromkeys(
         ("uniqueness", "t_closeness", "individual_risk", "reidentification", "reidentification_by_class",
          "reference_standard", "exact_copies", "household_risk", "match_auc"), _SHARE,

@@ -15,8 +15,8 @@ from gpuanon.assessing.risk.household_risk import household_risk
 from gpuanon.assessing.risk.prediction import standardised
 from gpuanon.assessing.risk.reidentification import hit_probabilities
 from gpuanon.assessing.risk.synthetic_rows_auc import synthetic_rows_auc
-from gpuanon.tables.class_counts import row_bits
 from gpuanon.tables.codes import level_codes
+from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import family, floats
 

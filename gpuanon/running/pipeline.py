@@ -34,9 +34,6 @@ from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary as TableSummary
 from gpuanon.tables.table import Table
 
-CELL_ROWS = 100_000
-"""Rows of a cell: so many that what is lost at its borders does not show, so few that any worker holds them."""
-
 SAMPLED_PER_CELL = 256
 """Rows sampled for each cell, on which the tree of cuts is grown."""
 

@@ -28,8 +28,9 @@ from gpuanon.masking.evidence import Evidence
 from gpuanon.masking.mask import Mask
 from gpuanon.running.cells import Cell, Placing
 from gpuanon.running.store import Part, Store
-from gpuanon.tables.class_counts import ClassCounts, Counts, PersonCounts, count_classes, row_bits
+from gpuanon.tables.class_counts import ClassCounts, Counts, PersonCounts, count_classes
 from gpuanon.tables.native import text_series
+from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.rows import Rows, pseudonyms
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary as TableSummary

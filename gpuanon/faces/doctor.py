@@ -18,6 +18,7 @@ import numpy as np
 
 from gpuanon.arrays import kernels
 from gpuanon.arrays.backend import choose
+from gpuanon.arrays.compiled import describe_compiled
 from gpuanon.arrays.progress import stage
 from gpuanon.arrays.threads import each, thread_count
 
@@ -48,6 +49,7 @@ def examine(architectures: tuple[int, ...] = ARCHITECTURES, full_rows: int | Non
     report: dict[str, Any] = {
         "system": {"python": platform.python_version(), "platform": platform.platform(), "threads": thread_count()},
         "versions": _versions(),
+        "compiled_functions": describe_compiled(),
         "device": None,
         "reason": backend.reason,
     }
@@ -206,6 +208,7 @@ def rendered(report: dict[str, Any]) -> str:
         f"Python {report['system']['python']} on {report['system']['platform']}, {report['system']['threads']} threads"
     ]
     lines += [f"  {name:<14}{version or 'not installed'}" for name, version in report["versions"].items()]
+    lines.append(f"Compiled functions: {report['compiled_functions']}")
     device = report["device"]
     if device is None:
         lines += [

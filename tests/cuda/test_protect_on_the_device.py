@@ -40,7 +40,9 @@ USUAL = (2, 1)
 TRANSFERS = {
     "microaggregation first-axis": (2, 2),  # and the covariances of the columns, whose axis is found on the host
     "suppress": (3, 1),  # codes in place of points, and one hierarchy
-    "synthetic-rows": (6, 1),  # codes, and the values of columns that have more than a few: four tables of ancestors
+    "synthetic-rows": (6, 2),  # codes, and the values of columns that have more than a few: four tables of ancestors;
+    "synthetic-rows joint": (6, 2),  # how many rows each class wants, and the rows
+    "synthetic-rows calibrated": (6, 2),  # the same, of few columns, to learn and again to add
     "recode": (4, 1),  # codes and two hierarchies
     "mondrian interval": (7, 1),  # points and codes, and four tables of ancestors
     "copula": (5, 5),  # numbers and points to learn and again to sample, and the factor; sums, and the new points

@@ -191,6 +191,11 @@ def test_bits_tell_values_apart_and_equal_ones_together():
     assert (first == second[::-1]).all()
 
 
+def test_nulls_and_minus_one_are_two_classes():
+    table = pa.table({"a": pa.array([None, -1, -1, None, -1], pa.int64())})
+    assert sorted(class_sizes(pieces(table).give, 5, ["a"])) == [2, 3]
+
+
 def test_files_larger_than_the_limit_are_assessed_piece_by_piece(released, both, tmp_path, monkeypatch):
     link = released[1].link
     for name, table in zip(("original", "release"), both, strict=True):

@@ -2,8 +2,8 @@
 
     python bench/bench_classes.py [ROWS OF CLASSES] [ROWS OF LOCAL SUPPRESSION]
 
-Prints wall and processor seconds.  The columns have 300, 2, 60, 180, 8 and 15 values (100, 2, 60, 50, 8 and 15 for local
-suppression), which are skewed: many combinations are rare.
+Prints wall and processor seconds.  The columns have 300, 2, 60, 180, 8 and 15 values (100, 2, 60, 50, 8 and
+15 for local suppression), which are skewed: many combinations are rare.
 """
 
 from __future__ import annotations

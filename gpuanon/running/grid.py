@@ -122,7 +122,11 @@ def suggested(table: Table, start: Mapping[str, Any]) -> list[Point]:
         name = method.model_fields["method"].default
         for values in [{"k": k} for k in SUGGESTED_K] if "k" in required else [{}]:
             mask = {"method": name, **values}
-            if method.model_validate(mask).combination().groups.sees == "classes" and alone > 0.5:
+            try:
+                combination = method.model_validate(mask).combination()
+            except ValidationError:  # it needs more than its fields say one by one
+                continue
+            if combination.groups.sees == "classes" and alone > 0.5:
                 continue
             label = ", ".join(f"{key} = {value}" for key, value in values.items())
             points.append(Point(f"{name}: {label}" if label else name, mask, {**data, "mask": [mask]}))

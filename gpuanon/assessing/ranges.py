@@ -36,7 +36,7 @@ _RISK = {
     "noise_stripping": _SHARE,
     **dict.fromkeys(
         ("uniqueness", "t_closeness", "individual_risk", "reidentification", "reidentification_by_class",
-         "reference_standard", "exact_copies", "household_risk", "match_auc"), _SHARE,
+         "reference_standard", "exact_copies", "household_risk", "match_auc", "synthetic_rows_auc"), _SHARE,
     ),
 }  # fmt: skip
 _COLUMNS = {

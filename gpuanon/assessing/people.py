@@ -14,6 +14,7 @@ from gpuanon.assessing.risk.exact_copies import exact_copies
 from gpuanon.assessing.risk.household_risk import household_risk
 from gpuanon.assessing.risk.prediction import standardised
 from gpuanon.assessing.risk.reidentification import hit_probabilities
+from gpuanon.assessing.risk.suppression_reconstruction import suppression_reconstruction
 from gpuanon.assessing.risk.synthetic_rows_auc import synthetic_rows_auc
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.row_bits import row_bits
@@ -43,7 +44,7 @@ def sensitive_bins(c: Comparison, tables: list[Table]) -> list[Host]:
 
 def disclosure(c: Comparison) -> Measured:
     """`attribute_disclosure` of a comparison."""
-    reference = c.known_reference
+    reference = c.reference_table
     tables = [c.original, c.points, *(() if reference is None else (reference,))]
     codes = sensitive_bins(c, tables)
     points = standardised(*c.quasi, *(() if reference is None else (c.reference,)))
@@ -59,9 +60,14 @@ def disclosure(c: Comparison) -> Measured:
 
 def copies(c: Comparison) -> Measured:
     """`exact_copies` of a comparison, on all quasi-identifiers and sensitive columns."""
-    if c.known_reference is None:
+    if c.reference_table is None:
         return exact_copies(*c.codes)
-    return exact_copies(*level_codes([c.original, c.points, c.known_reference], c.columns))
+    return exact_copies(*level_codes([c.original, c.points, c.reference_table], c.columns))
+
+
+def reconstruction(c: Comparison) -> Measured:
+    """`suppression_reconstruction` of a comparison, on the quasi-identifiers."""
+    return suppression_reconstruction(*c.quasi_codes, c.link, names=c.schema.quasi)
 
 
 def households(c: Comparison) -> Measured:

@@ -202,7 +202,14 @@ def count_classes(
 
 
 def class_sizes(pieces: Callable[[], Iterable[Table]], rows: int, columns: Sequence[str], held: int = HELD) -> Host:
-    """(classes,) int64 rows of each class that is equal on `columns`.
+    """(classes,) int64 rows of each class that is equal on `columns`; see `sizes_by_set`."""
+    return sizes_by_set(pieces, rows, [columns], held)[0]
+
+
+def sizes_by_set(
+    pieces: Callable[[], Iterable[Table]], rows: int, sets: Sequence[Sequence[str]], held: int = HELD
+) -> list[Host]:
+    """For each set of columns (classes,) int64 rows of each class that is equal on it.
 
     Parameters
     ----------
@@ -210,19 +217,24 @@ def class_sizes(pieces: Callable[[], Iterable[Table]], rows: int, columns: Seque
     rows   : of the table
     held   : classes that memory holds
     """
-    rounds = max(1, -(-rows // held))
-    return np.concatenate([_round(pieces(), columns, (at, rounds)) for at in range(rounds)])
+    rounds = max(1, -(-rows * len(sets) // held))
+    found = [_round(pieces(), sets, (at, rounds)) for at in range(rounds)]
+    return [np.concatenate([sizes[at] for sizes in found]) for at in range(len(sets))]
 
 
-def _round(pieces: Iterable[Table], columns: Sequence[str], share: tuple[int, int]) -> Host:
-    """Sizes of the classes whose bits fall to this round."""
-    total = ClassCounts(np.empty((0, 2), np.uint64), np.empty(0, np.int64))
-    waiting: list[ClassCounts] = []
+def _round(pieces: Iterable[Table], sets: Sequence[Sequence[str]], share: tuple[int, int]) -> list[Host]:
+    """For each set of columns the sizes of the classes whose bits fall to this round."""
+    empty = ClassCounts(np.empty((0, 2), np.uint64), np.empty(0, np.int64))
+    totals = [empty] * len(sets)
+    waiting: list[list[ClassCounts]] = [[] for _ in sets]
     for table in pieces:
-        waiting.append(ClassCounts.of(row_bits(table, columns, stored=True), share))
-        if sum(len(counts.sizes) for counts in waiting) > max(_PENDING, len(total.sizes)):
-            total, waiting = ClassCounts.merged([total, *waiting]), []
-    return ClassCounts.merged([total, *waiting]).sizes
+        bits = column_bits(table, [name for columns in sets for name in columns], stored=True)
+        for at, columns in enumerate(sets):
+            rows = sum((bits[name] for name in columns), np.zeros((table.n_rows, 2), np.uint64))
+            waiting[at].append(ClassCounts.of(rows, share))
+            if sum(len(counts.sizes) for counts in waiting[at]) > max(_PENDING, len(totals[at].sizes)):
+                totals[at], waiting[at] = ClassCounts.merged([totals[at], *waiting[at]]), []
+    return [ClassCounts.merged([total, *more]).sizes for total, more in zip(totals, waiting, strict=True)]
 
 
 def row_bits(table: Table, columns: Sequence[str], *, stored: bool = False) -> Host:

@@ -22,6 +22,7 @@ from rich.table import Table as RichTable
 from gpuanon import __version__
 from gpuanon.arrays import interruption
 from gpuanon.errors import GpuanonError, Remark
+from gpuanon.tables.files.formats import ALLOWED
 from gpuanon.tables.files.places import PLACED
 
 if TYPE_CHECKING:
@@ -33,15 +34,65 @@ app = typer.Typer(
     help="Mask a registry, verify what the release promises, measure risk and utility.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # a pretty traceback shows local variables: cell values
-    add_completion=False,
 )
 out, err = Console(), Console(stderr=True)
+
+
+def examples(*commands: str) -> str:
+    """Commands as they stand below the help of a command."""
+    return "\n\n".join(["Examples:", *commands])
+
+
+def _purposes() -> list[tuple[str, str]]:
+    """Names and summaries of the ready recipes, for completion."""
+    from gpuanon.running.purposes import PURPOSES
+
+    return [(purpose.name, purpose.summary) for purpose in PURPOSES]
+
 
 RecipePath = Annotated[Path, typer.Argument(help="recipe: .toml, .yaml or .json")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object")]
 Force = Annotated[bool, typer.Option("--force", help="overwrite existing files")]
 Report = Annotated[Path | None, typer.Option("--report", help="write an HTML report (needs gpuanon[report])")]
 BackendChoice = Annotated[Literal["auto", "numpy", "cupy"], typer.Option(help="where the arrays live")]
+
+
+@app.command(epilog=examples(
+    "gpuanon init registry.csv -o recipe.toml",
+    "gpuanon init registry.parquet --for public-use --yes -o recipe.toml",
+))  # fmt: skip
+def init(
+    table: Annotated[Path, typer.Argument(help=f"table: {ALLOWED}")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="recipe to write (.toml); default: print it")
+    ] = None,
+    purpose: Annotated[
+        str | None,
+        typer.Option("--for", help="what the release is for: see 'gpuanon recipes'", autocompletion=_purposes),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="take every proposal, ask nothing")] = False,
+    force: Annotated[bool, typer.Option("--force", help="overwrite an earlier proposal")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+) -> None:
+    """Look at a table and propose a recipe, with a reason beside each choice."""
+    from gpuanon.faces.progress_bar import shown
+    from gpuanon.faces.proposing import init as propose
+
+    ask = not yes and sys.stdin.isatty() and err.is_terminal
+    with shown(err, quiet=quiet or ask):
+        propose(table, output, purpose, ask=ask, force=force, out=out, err=err)
+
+
+@app.command(epilog=examples("gpuanon recipes", "gpuanon init registry.csv --for training"))
+def recipes(json_: Json = False) -> None:
+    """List the ready recipes by purpose, and which measures each is held to."""
+    from gpuanon.faces.proposing import show_purposes
+    from gpuanon.running.purposes import PURPOSES
+
+    if json_:
+        _print_json([purpose.to_json() for purpose in PURPOSES])
+    else:
+        show_purposes(out)
 
 
 @app.command()

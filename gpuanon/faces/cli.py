@@ -50,6 +50,13 @@ def _purposes() -> list[tuple[str, str]]:
     return [(purpose.name, purpose.summary) for purpose in PURPOSES]
 
 
+def _explained() -> list[tuple[str, str]]:
+    """Names of methods, parts and measures with their summaries, for completion."""
+    from gpuanon.faces.explaining import names
+
+    return list(names().items())
+
+
 RecipePath = Annotated[Path, typer.Argument(help="recipe: .toml, .yaml or .json")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object")]
 Force = Annotated[bool, typer.Option("--force", help="overwrite existing files")]
@@ -95,7 +102,12 @@ def recipes(json_: Json = False) -> None:
         show_purposes(out)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "gpuanon protect registry.parquet recipe.toml -o release.parquet --report report.html",
+        "gpuanon protect registry/ recipe.toml -o release/ --workers 8 --key-file key --resume",
+    )
+)
 def protect(
     input: Annotated[Path, typer.Argument(help="table: .parquet, .csv, .csv.gz, .arrow, or a folder of Parquet parts")],
     recipe: RecipePath,
@@ -142,7 +154,12 @@ def protect(
         _print_release(result)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "gpuanon assess registry.parquet release.parquet --recipe recipe.toml --link link.csv",
+        "gpuanon assess registry.csv release.csv --recipe recipe.toml --measures k_anonymity,suda2 --json",
+    )
+)
 def assess(
     original: Annotated[Path, typer.Argument(help="the table as it was")],
     release: Annotated[Path, typer.Argument(help="the table as it is released")],
@@ -178,7 +195,7 @@ def assess(
         _print_assessment(result)
 
 
-@app.command()
+@app.command(epilog=examples("gpuanon compare registry.parquet recipe.toml other.toml --report map.html"))
 def compare(
     input: Annotated[Path, typer.Argument(help="table")],
     recipes: Annotated[list[Path], typer.Argument(help="recipes; a list of values for a parameter is a grid")],
@@ -207,7 +224,7 @@ def compare(
         _print_trials(result)
 
 
-@app.command()
+@app.command(epilog=examples("gpuanon demo --rows 10000 --report story.html"))
 def demo(
     rows: Annotated[int, typer.Option(min=100, help="people in the registry")] = 100_000,
     out_dir: Annotated[Path, typer.Option("--out", help="folder to write to")] = Path("demo-release"),
@@ -220,7 +237,7 @@ def demo(
     run(rows, out_dir, out, err, report=report, force=force)
 
 
-@app.command()
+@app.command(epilog=examples("gpuanon clean release.parquet"))
 def clean(output: Annotated[Path, typer.Argument(help="release that an interrupted run was to write")]) -> None:
     """Remove what an interrupted run left beside its output: its workspace with personal data, and hidden files."""
     from gpuanon.running.outputs import clean as clean_up
@@ -232,7 +249,7 @@ def clean(output: Annotated[Path, typer.Argument(help="release that an interrupt
         out.print(f"nothing of an interrupted run lies beside {output}", markup=False, highlight=False, soft_wrap=True)
 
 
-@app.command()
+@app.command(epilog=examples("gpuanon check recipe.toml", "gpuanon check recipe.toml registry.parquet"))
 def check(
     recipe: RecipePath,
     input: Annotated[Path | None, typer.Argument(help="also check the recipe against this table")] = None,
@@ -244,7 +261,7 @@ def check(
         out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-@app.command()
+@app.command(epilog=examples("gpuanon methods", "gpuanon methods --json"))
 def methods(json_: Json = False) -> None:
     """List the masking methods, with their parameters and sources."""
     from gpuanon.masking.methods.catalogue import catalogue
@@ -252,7 +269,7 @@ def methods(json_: Json = False) -> None:
     _print_catalogue(catalogue(), json_)
 
 
-@app.command()
+@app.command(epilog=examples("gpuanon measures", "gpuanon measures --json"))
 def measures(json_: Json = False) -> None:
     """List the measures of risk and utility."""
     from gpuanon.assessing.measures import catalogue
@@ -260,7 +277,33 @@ def measures(json_: Json = False) -> None:
     _print_catalogue(catalogue(), json_)
 
 
-@app.command()
+@app.command(epilog=examples("gpuanon explain microaggregation", "gpuanon explain suda2", "gpuanon explain mdav"))
+def explain(
+    name: Annotated[str, typer.Argument(help="a method, a part of a mask or a measure", autocompletion=_explained)],
+    json_: Json = False,
+) -> None:
+    """Say what a method, part or measure does: formula, parameters, promise, source."""
+    from gpuanon.faces.explaining import explain as explanation
+
+    found = explanation(name)
+    if json_:
+        _print_json(found.to_json())
+        return
+    out.print(f"[bold]{escape(found.name)}[/bold] ({found.kind})", highlight=False)
+    for text in found.text or (found.summary,):
+        out.print(f"\n{text}", markup=False, highlight=False)
+    for heading, details in (("", found.facts), ("parameters", found.parameters)):
+        table = RichTable(title=heading or None, title_justify="left", show_edge=False, show_header=False, box=None)
+        table.add_column(no_wrap=True)
+        table.add_column()
+        for key, value in details.items():
+            table.add_row(escape(key), escape(value))
+        if details:
+            out.print()
+            out.print(table, highlight=False)
+
+
+@app.command(epilog=examples("gpuanon schema > recipe.schema.json"))
 def schema() -> None:
     """Print the JSON Schema of a recipe."""
     from gpuanon.recipe import Recipe
@@ -268,7 +311,7 @@ def schema() -> None:
     _print_json(Recipe.model_json_schema())
 
 
-@app.command()
+@app.command(epilog=examples("gpuanon doctor", "gpuanon doctor --full"))
 def doctor(
     json_: Json = False,
     full: Annotated[bool, typer.Option("--full", help="whole runs of a million rows on both backends too")] = False,

@@ -253,6 +253,41 @@ def test_check_says_what_a_recipe_would_do(gpuanon):
     assert "income: quasi, numeric" in out
 
 
+COMMANDS = sorted(command.name or command.callback.__name__ for command in cli.app.registered_commands)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_examples_in_its_help(gpuanon, command):
+    code, out, _ = gpuanon(command, "--help")
+    assert code == 0
+    assert f"gpuanon {command}" in out.split("Examples:")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("gpuanon expl", "explain"),
+        ("gpuanon explain microag", "microaggregation"),
+        ("gpuanon init --for pub", "public-use"),
+    ],
+)
+def test_the_shell_completes_commands_and_names(words, expected):
+    program = "import sys; sys.argv = ['gpuanon']; from gpuanon.faces.cli import main; main()"
+    typed = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1), "_GPUANON_COMPLETE": "complete_bash"}
+    run = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | typed, capture_output=True, text=True, check=False
+    )
+    assert run.stdout.split() == [expected]
+
+
+def test_explain_prints_source_and_parameters(gpuanon):
+    code, out, _ = gpuanon("explain", "microaggregation")
+    assert code == 0
+    assert "Domingo-Ferrer" in out
+    assert "has to be given" in out
+    assert gpuanon("explain", "nonsense")[0] == 2
+
+
 @pytest.mark.parametrize("command", ["methods", "measures"])
 def test_the_catalogues_are_lists_of_objects(gpuanon, command):
     code, out, _ = gpuanon(command, "--json")

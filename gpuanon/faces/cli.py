@@ -253,12 +253,24 @@ def clean(output: Annotated[Path, typer.Argument(help="release that an interrupt
 def check(
     recipe: RecipePath,
     input: Annotated[Path | None, typer.Argument(help="also check the recipe against this table")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="no trial runs: nothing is said of promises, time and memory")
+    ] = False,
+    json_: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
-    """Check a recipe, and whether it fits a table, without masking anything."""
-    from gpuanon.running.files import check_recipe
+    """The page to read before signing: warnings, what is dropped, masked and kept, what is promised, expected time."""
+    from gpuanon.faces.progress_bar import shown
+    from gpuanon.running.checking import checked
 
-    for line in check_recipe(recipe, input):
-        out.print(line, markup=False, highlight=False, soft_wrap=True)
+    with shown(err, quiet=quiet):
+        found = checked(recipe, input, trial=not quick)
+    if json_:
+        _print_json(found.to_json())
+        return
+    for line in found.lines():
+        style = "yellow" if line.startswith("warning: ") else None
+        out.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command(epilog=examples("gpuanon methods", "gpuanon methods --json"))

@@ -14,15 +14,13 @@ from gpuanon.arrays.rng import Key
 from gpuanon.assessing.measures import by_name
 from gpuanon.assessing.streams import Pieces
 from gpuanon.errors import InputError
-from gpuanon.masking.mask_columns import masked_columns
 from gpuanon.recipe import Recipe
 from gpuanon.running.assess import IN_MEMORY_ROWS, Assessment, measure
+from gpuanon.running.checking import checked
 from gpuanon.running.compare import MEASURES, Trials, compare, grid
 from gpuanon.running.digest import digest_of
 from gpuanon.running.outputs import manifest_path, read_manifest
 from gpuanon.running.protect import open_table, read_table
-from gpuanon.tables.checks import code_notes
-from gpuanon.tables.class_counts import ClassCounts, repeat_warnings, row_bits
 from gpuanon.tables.files import io
 from gpuanon.tables.files.csv_files import CsvOptions
 from gpuanon.tables.schema import Schema
@@ -132,24 +130,5 @@ def release_notes(release: Path, rows: int) -> tuple[str, ...]:
 
 
 def check_recipe(recipe: Path, source: Path | None) -> list[str]:
-    """Check a recipe, and whether it fits a table; the lines say what it would do."""
-    loaded = Recipe.load(recipe)
-    lines = [f"{recipe.name}: {len(loaded.columns)} columns, {len(loaded.mask)} masks: no fault"]
-    if source is None:
-        return lines
-    table = read_table(source, loaded)
-    schema = Schema.resolve(table, loaded.columns, loaded.others)
-    loaded.fit(schema)
-    lines.append(f"{source.name}: {table.n_rows} rows, {len(table.names)} columns: fits")
-    lines += [f"  {column.name}: {column.role}, {column.kind or 'kept as it is'}" for column in schema.columns]
-    names = schema.with_role("identifier") if schema.unit == "record" else ()
-    counts = [ClassCounts.of(row_bits(table, [name])) for name in names]
-    lines += [f"warning: {warning}" for warning in repeat_warnings(names, counts)]
-    lines += [f"note: {note}" for note in (*table.notes, *schema.notes, *code_notes(table, schema, loaded.columns))]
-    for mask in loaded.mask:
-        combination = mask.combination()
-        parts = " × ".join(part.use for part in (combination.groups, combination.basis, combination.operation))
-        lines.append(f"mask: {parts} on {', '.join(masked_columns(combination, schema))}")
-        if combination.k is not None and table.n_rows < combination.k:
-            raise InputError(f"mask: k = {combination.k} is more than the table's {table.n_rows} rows")
-    return lines
+    """Check a recipe, and whether it fits a table; the lines say what it would do, without a trial run."""
+    return checked(recipe, source, trial=False).lines()

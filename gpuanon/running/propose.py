@@ -10,10 +10,9 @@ import numpy as np
 from pydantic import PrivateAttr
 
 from gpuanon.arrays import progress
-from gpuanon.assessing.risk.suda2 import uniques
-from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.recipe import Recipe
 from gpuanon.running.choices import Choice, choices
+from gpuanon.running.combinations import Risk, risk_of
 from gpuanon.running.purposes import Purpose, purpose_of
 from gpuanon.tables.codes import NULL, level_codes, lookup
 from gpuanon.tables.files.csv_files import CsvOptions
@@ -24,35 +23,11 @@ from gpuanon.tables.values import floats, plain
 
 Host = np.ndarray[Any, Any]
 
-RISK_ROWS = 100_000
-"""Rows on which combinations of columns are counted; of a larger table a random sample."""
-RISK_COLUMNS = 10
-"""Quasi-identifiers whose combinations are counted: those with most different values."""
 PAIR_ROWS = 20_000
 PERSON_ROWS = 50_000
 _CONSTANT = 0.995  # of the repeated values of a person column, another column is constant in so many
 _CHANCE = 0.9
 _NUMBERS = (7, 8, 9, 18)  # kinds of HIPAA's list that are given to one person each: national, record, plan, other codes
-
-
-@dataclass(frozen=True)
-class Risk:
-    """What tells people apart before anything is masked, on the proposed quasi-identifiers.
-
-    rows     : that were looked at; a random sample of a larger table
-    columns  : the quasi-identifiers that were combined
-    smallest : records of the smallest class
-    unique   : share of records alone on all of them
-    up_to    : share of records that 1, 2, 3 of them single out
-    sets     : share of the records by the smallest sets of columns that single them out, the worst first
-    """
-
-    rows: int
-    columns: tuple[str, ...]
-    smallest: int
-    unique: float
-    up_to: tuple[float, ...]
-    sets: Mapping[str, float]
 
 
 @dataclass(frozen=True, repr=False)
@@ -145,7 +120,8 @@ def examine(table: Table, purpose: Purpose, *, source: str | None = None, csv: C
 
 def with_risk(table: Table, findings: Findings) -> Findings:
     """The findings with the risk of the quasi-identifiers as they are chosen now."""
-    return replace(findings, risk=risk_of(table, findings.choices))
+    quasi = [choice.name for choice in findings.choices if choice.role == "quasi"]
+    return replace(findings, risk=risk_of(table, quasi))
 
 
 def assembled(findings: Findings) -> Proposal:
@@ -163,24 +139,6 @@ def assembled(findings: Findings) -> Proposal:
     proposal = Proposal.model_validate(recipe)
     proposal._findings = findings
     return proposal
-
-
-def risk_of(table: Table, chosen: Sequence[Choice]) -> Risk | None:
-    """The risk of the columns of role quasi; None without any, or without rows."""
-    quasi = [choice for choice in chosen if choice.role == "quasi"]
-    if not quasi or table.n_rows == 0:
-        return None
-    most = sorted(quasi, key=lambda choice: -choice.profile.distinct)[:RISK_COLUMNS]
-    names = tuple(choice.name for choice in quasi if choice in most)
-    rows = table.select(names)
-    if table.n_rows > RISK_ROWS:
-        rows = rows.take(np.sort(np.random.default_rng(0).choice(table.n_rows, RISK_ROWS, replace=False)))
-    (codes,) = level_codes([rows], names)
-    sizes = np.bincount(equal_rows(codes))
-    found = uniques(codes, names)
-    up_to = tuple(float(count) / found.rows for count in found.records)
-    alone = float((sizes == 1).sum()) / found.rows
-    return Risk(found.rows, names, int(sizes.min()), alone, up_to, found.leading)
 
 
 def determinations(table: Table, chosen: Sequence[Choice]) -> dict[str, tuple[str, ...]]:

@@ -251,6 +251,29 @@ def test_check_says_what_a_recipe_would_do(gpuanon):
     assert code == 0
     assert "200 rows" in out
     assert "income: quasi, numeric" in out
+    assert "person_id: identifier" in out
+    assert "dropped" in out
+    assert "promised: every combination of age, sex, income is shared by at least 5 released records" in out
+    assert "expected: about" in out
+
+
+def test_check_warns_first_and_tells_machines_the_same(gpuanon, folder):
+    break_recipe(folder, 'person_id = { role = "identifier" }', 'person_id = { role = "other" }')
+    _, out, _ = gpuanon("check", "recipe.toml", "registry.parquet", "--quick")
+    assert out.startswith("warning: column 'person_id' is released unmasked")
+    found = json.loads(gpuanon("check", "recipe.toml", "registry.parquet", "--json")[1])
+    becomes = {column["name"]: column["becomes"] for column in found["columns"]}
+    assert (becomes["person_id"], becomes["age"], becomes["cost"]) == ("kept", "masked", "kept")
+    assert found["quasi"]["smallest"] == 1
+    assert found["kept"]["sets"]["person_id"] == 1
+    assert found["estimate"]["seconds"] > 0
+    assert found["promises"]
+
+
+def test_check_of_a_recipe_alone_and_of_a_trial_that_fails(gpuanon, folder):
+    assert "no fault" in gpuanon("check", "recipe.toml")[1]
+    break_recipe(folder, 'method = "microaggregation"', 'method = "rhs"')
+    assert "not estimated, a trial" in gpuanon("check", "recipe.toml", "registry.parquet")[1]
 
 
 COMMANDS = sorted(command.name or command.callback.__name__ for command in cli.app.registered_commands)

@@ -109,7 +109,7 @@ def recipes(json_: Json = False) -> None:
     )
 )
 def protect(
-    input: Annotated[Path, typer.Argument(help="table: .parquet, .csv, .csv.gz, .arrow, or a folder of Parquet parts")],
+    input: Annotated[Path, typer.Argument(help=f"table: {ALLOWED}")],
     recipe: RecipePath,
     output: Annotated[Path, typer.Option("-o", "--output", help="release to write")],
     backend: BackendChoice = "auto",

@@ -195,7 +195,8 @@ def functions_of(measure: Measure) -> list[Callable[..., Any]]:
     found = list(dict.fromkeys(_called(measure.compute, 3)))
     beside = [vars(sys.modules[function.__module__]).get(measure.name) for function in found]
     named = [function for function in (*found, *beside) if getattr(function, "__name__", "") == measure.name]
-    return [function for function in named if inspect.isfunction(function)][:1] or found[:1]
+    functions: list[Callable[..., Any]] = [function for function in named if inspect.isfunction(function)]
+    return functions[:1] or found[:1]
 
 
 def _called(compute: Any, depth: int) -> Iterator[Callable[..., Any]]:

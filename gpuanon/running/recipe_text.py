@@ -101,9 +101,9 @@ def reason_of(choice: Choice, found: Findings) -> str:
 def rows_of(proposal: Proposal) -> list[tuple[str, str, str, str]]:
     """Column, role, kind and reason, a row each; a ? stands before what is doubtful."""
     found = proposal.findings
-    rows = []
+    rows: list[tuple[str, str, str, str]] = []
     for choice in found.choices:
-        kind = choice.kind or "" if choice.role in ("quasi", "sensitive") else ""
+        kind: str = choice.kind or "" if choice.role in ("quasi", "sensitive") else ""
         if kind and choice.transform != "none":
             kind = f"{kind}, {choice.transform}"
         doubt = "? " if choice.doubtful else ""

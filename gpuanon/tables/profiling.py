@@ -100,7 +100,7 @@ def _profile(name: str, table: Table) -> Profile:
         values, counts = values.filter(pa.array(there)), counts[there]
     if len(counts) == 0:
         return Profile(name, "nothing", rows, nulls)
-    found = {
+    found: dict[str, Any] = {
         "nulls": nulls,
         "distinct": len(counts),
         "alone": int((counts == 1).sum()),

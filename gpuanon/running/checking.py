@@ -98,7 +98,7 @@ class Checked:
         lines.append(f"{self.table}: {self.rows} rows, {len(self.columns)} columns: fits")
         width = max(len(column.name) for column in self.columns)
         for column in self.columns:
-            alone = f"; {column.alone:.1%} of the records alone in it" if column.alone else ""
+            alone = f"; {column.alone:.1%} of the records alone in it" if (column.alone or 0) >= 0.0005 else ""
             line = f"  {column.name}: {column.role}, {column.kind or 'kept as it is'}"
             lines.append(f"{line:<{width + 28}} → {column.becomes}{alone}")
         lines += [f"mask: {mask}" for mask in self.masks]
@@ -200,27 +200,30 @@ def _alone(table: Table, names: list[str]) -> dict[str, float]:
 def _trial(table: Table, recipe: Recipe) -> tuple[Estimate, tuple[str, ...]]:
     """Mask two random samples: how long the table will take, and what its release will promise.
 
-    Time grows with n^p between the samples, 1 ≤ p ≤ 2; memory in proportion.  Limits are not measured.
+    Time grows with n^p, 1 ≤ p ≤ 2, as processor time does between the samples; memory in proportion.  Limits are not
+    measured.
     """
     sizes = tuple(dict.fromkeys(min(rows, table.n_rows) for rows in TRIAL_ROWS))
     plain = recipe.model_copy(update={"limits": {}})
     rng = np.random.default_rng(0)
     seconds: list[float] = []
+    worked: list[float] = []
     promises: tuple[str, ...] = ()
     try:
         with progress.stage("trial"):
             for rows in sizes:
                 sample = table.take(np.sort(rng.choice(table.n_rows, rows, replace=False)))
-                began = time.perf_counter()
+                began, work = time.perf_counter(), time.process_time()
                 manifest = protect(sample, plain).manifest
                 seconds.append(time.perf_counter() - began)
+                worked.append(max(time.process_time() - work, 1e-3))
                 promises = tuple(one["statement"] for one in manifest["guarantee"] if one["verified"])
             peak = _peak(sample, plain)
     except GpuanonError as error:
         return Estimate(sizes, failed=str(error)), promises
     power = 1.0
     if len(sizes) == 2:
-        power = min(2.0, max(1.0, log(seconds[1] / seconds[0]) / log(sizes[1] / sizes[0])))
+        power = min(2.0, max(1.0, log(worked[1] / worked[0]) / log(sizes[1] / sizes[0])))
     grown = table.n_rows / sizes[-1]
     memory = peak * grown + 3 * table.to_arrow().nbytes
     return Estimate(sizes, seconds[-1] * grown**power, memory), promises
@@ -253,7 +256,7 @@ def _in_words(estimate: Estimate, rows: int) -> str:
         machine += f", {os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 1e9:.0f} GB"
     return (
         f"expected: about {_time(estimate.seconds)} and {max(estimate.memory / 1e9, 0.1):.1f} GB for {rows:,} rows in"
-        f" memory on this machine ({machine}), from trials on {sizes} rows; reading, writing and limits come on top"
+        f" memory on this machine as busy as it is ({machine}), from trials on {sizes} rows; reading, writing and limits come on top"
     )
 
 

@@ -254,9 +254,10 @@ def _in_words(estimate: Estimate, rows: int) -> str:
     machine = f"{os.cpu_count()} cores"
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         machine += f", {os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 1e9:.0f} GB"
+    memory = f"{max(estimate.memory / 1e9, 0.1):.1f} GB"
     return (
-        f"expected: about {_time(estimate.seconds)} and {max(estimate.memory / 1e9, 0.1):.1f} GB for {rows:,} rows in"
-        f" memory on this machine as busy as it is ({machine}), from trials on {sizes} rows; reading, writing and limits come on top"
+        f"expected: about {_time(estimate.seconds)} and {memory} for {rows:,} rows in memory on this machine, as busy as"
+        f" it is ({machine}), from trials on {sizes} rows; reading, writing and limits come on top"
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from gpuanon.tables.column_words import Subject, subjects
 from gpuanon.tables.identifying import content, local_dates
+from gpuanon.tables.native import column_type
 from gpuanon.tables.profiling import Profile, ordered_texts
 from gpuanon.tables.roles import Kind, Role, Transform
 from gpuanon.tables.table import Table
@@ -202,6 +203,9 @@ def _with_kind(table: Table, choice: Choice) -> Choice:
 def _with_levels(table: Table, choice: Choice) -> Choice:
     """A column of text: bands in their order, categories, or too many levels to be masked."""
     profile = choice.profile
+    series = table.series(profile.name)
+    if column_type(series)[1] is not None and not series.implementation.is_polars():  # an Enum is a set, not an order
+        return choice.because(f"{choice.reason}; categories with an order", kind="ordinal")
     bands = ordered_texts(table, profile.name, MOST_LEVELS) if profile.holds == "text" else None
     if bands is not None:
         levels, alphabetical = bands

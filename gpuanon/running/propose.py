@@ -114,6 +114,7 @@ def examine(table: Table, purpose: Purpose, *, source: str | None = None, csv: C
     options, found = _without_codes(table, found, csv)
     with progress.stage("combinations"):
         determined = determinations(table, [choice for choice in found if choice.released])
+    found = [replace(choice, profile=choice.profile.without_cells()) for choice in found]
     findings = Findings(tuple(found), purpose, table.n_rows, None, determined, source, options, table.notes)
     return with_risk(table, findings)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,6 +62,10 @@ class Profile:
     rare: int = 0
     consecutive: bool = False
     values: tuple[str, ...] = field(default=(), compare=False)
+
+    def without_cells(self) -> Profile:
+        """The figures without what is of single cells."""
+        return replace(self, values=(), lowest=float("nan"), highest=float("nan"), rare=0)
 
     @property
     def present(self) -> int:

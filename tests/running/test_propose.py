@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import tomllib
 from pathlib import Path
 
@@ -119,7 +120,7 @@ def test_no_cell_is_quoted_but_levels_that_many_records_have():
         }
     )
     proposal = gpuanon.propose(table)
-    texts = proposal.to_toml(), repr(proposal), proposal._repr_html_()
+    texts = proposal.to_toml(), repr(proposal), proposal._repr_html_(), str(pickle.dumps(proposal))
     for text in texts:
         assert "secret" not in text
         assert "hidden" not in text
@@ -128,6 +129,12 @@ def test_no_cell_is_quoted_but_levels_that_many_records_have():
         assert not any(f"{value:g}" in text for value in table["amount"].to_numpy())
     assert proposal.columns["ageband"].levels == ("5-9", "10-14", "15-19")
     assert proposal.columns["rareband"].levels is None
+
+
+def test_categories_with_an_order_are_ordinal():
+    sizes = pd.Categorical(["s", "l", "m"] * 20, categories=["s", "m", "l"], ordered=True)
+    proposal = gpuanon.propose(pd.DataFrame({"residence": sizes, "age": range(60)}))
+    assert (proposal.columns["residence"].kind, proposal.columns["residence"].levels) == ("ordinal", None)
 
 
 def test_missing_codes_of_a_csv_become_nulls_where_they_mean_nothing_else(tmp_path):

@@ -256,7 +256,7 @@ def _in_words(estimate: Estimate, rows: int) -> str:
         machine += f", {os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 1e9:.0f} GB"
     memory = f"{max(estimate.memory / 1e9, 0.1):.1f} GB"
     return (
-        f"expected: about {_time(estimate.seconds)} and {memory} for {rows:,} rows in memory on this machine, as busy as"
+        f"expected: about {_time(estimate.seconds)} and {memory} for {rows:,} rows in memory on this machine, busy as"
         f" it is ({machine}), from trials on {sizes} rows; reading, writing and limits come on top"
     )
 

@@ -31,10 +31,10 @@ from gpuanon.assessing.risk.prediction import Prediction, predict, standardised
 from gpuanon.assessing.utility.cells import binned
 from gpuanon.errors import InputError
 from gpuanon.numerics.equal_rows import equal_rows
-from gpuanon.tables.class_counts import row_bits
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.encoding.features import Categories
+from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary
 from gpuanon.tables.table import Table

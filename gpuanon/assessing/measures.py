@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
-from gpuanon.assessing import people
+from gpuanon.assessing import named, people
 from gpuanon.assessing.adjustable import (
     CDF_POINTS,
     MMD,
@@ -219,6 +219,8 @@ MEASURES: tuple[Measure, ...] = (
           people.households, "whole", HOST),
     _risk("match_auc", "lower", LASKO, "how well an attacker tells right matches from wrong ones (0.5: not at all)",
           lambda c: match_auc.match_auc(*c.quasi, c.link), "queries"),
+    _risk("synthetic_rows_auc", "lower", FRIED, "how well added rows are told from records of their class (0.5: not)",
+          people.padding, "whole", HOST),
     _risk("noise_stripping", "lower", LASKO, "share of records matched after noise is stripped by principal components",
           lambda c: noise_stripping.noise_stripping(*c.quasi, c.link), "queries"),
     _loss("records_changed", KULIK, "mean share of records whose value changed, by column",
@@ -234,9 +236,10 @@ MEASURES: tuple[Measure, ...] = (
     _loss("rank_correlations", LASKO, "median change of a rank correlation",
           _encoded(differences.rank_correlations), "sample"),
     _loss("mean_bias", FRIED, "mean absolute shift of a mean, standardised columns",
-          _from_moments(bias.mean_bias_of), "merged"),
+          named.adjusted(named.mean_bias, _from_moments(bias.mean_bias_of), {"columns": list[str]}), "merged"),
     _loss("correlation_bias", FRIED, "mean absolute change of a correlation",
-          _from_moments(bias.correlation_bias_of), "merged"),
+          named.adjusted(named.correlation_bias, _from_moments(bias.correlation_bias_of), {"pair": list[str]}),
+          "merged"),
     _loss("mse", KULIK, "mean squared change of a cell, standardised quasi-identifiers",
           _linked(information_loss.mse), "pairs"),
     _gain("r2", KULIK, "median share of a quasi-identifier's variance that its released values explain",
@@ -284,7 +287,8 @@ MEASURES: tuple[Measure, ...] = (
     _loss("kernel_pca", LASKO, "mean Kolmogorov–Smirnov distance along kernel principal components",
           lambda c: components.kernel_pca(*c.encoded), "sample"),
     _loss("regression_drift", FRIED, "mean shift of the coefficients that explain the last column by the others",
-          _encoded(bias.regression_drift), "whole", HOST),
+          named.adjusted(named.regression_drift, _encoded(bias.regression_drift),
+                         {"response": str, "predictors": list[str]}), "whole", HOST),
 )
 # fmt: on
 

@@ -25,8 +25,9 @@ from gpuanon.assessing.released import (
     with_typed_nulls,
 )
 from gpuanon.errors import InputError
-from gpuanon.tables.class_counts import class_sizes, row_bits, sizes_by_set
+from gpuanon.tables.class_counts import class_sizes, sizes_by_set
 from gpuanon.tables.encoding import Encoding
+from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary
 from gpuanon.tables.table import Table

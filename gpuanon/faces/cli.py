@@ -61,6 +61,10 @@ RecipePath = Annotated[Path, typer.Argument(help="recipe: .toml, .yaml or .json"
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object")]
 Force = Annotated[bool, typer.Option("--force", help="overwrite existing files")]
 Report = Annotated[Path | None, typer.Option("--report", help="write an HTML report (needs gpuanon[report])")]
+Cell = Annotated[
+    int | None,
+    typer.Option(min=1000, help="in parts: rows that are masked together, about (100 000; on a GPU: what it holds)"),
+]
 BackendChoice = Annotated[Literal["auto", "numpy", "cupy"], typer.Option(help="where the arrays live")]
 
 
@@ -119,7 +123,9 @@ def protect(
     cluster: Annotated[
         Literal["none", "local", "cuda", "slurm", "mpi"], typer.Option(help="where the workers are")
     ] = "none",
-    cell: Annotated[int | None, typer.Option(min=1000, help="in parts: rows that are masked together, about")] = None,
+    cell: Annotated[
+        int | None, typer.Option(min=1000, help="in parts: rows masked together (100 000; GPU: what it holds)")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="continue an interrupted run in parts")] = False,
     dask_report: Annotated[Path | None, typer.Option(help="write Dask's performance report (HTML)")] = None,
     key_file: Annotated[Path | None, typer.Option(help="file with the secret key of a reproducible run")] = None,
@@ -480,12 +486,12 @@ def _print_trials(result: Trials) -> None:
     names = list(dict.fromkeys(name for trial in result.trials for name in trial.measured))
     table = RichTable(show_edge=False)
     table.add_column("recipe")
-    for name in names:
+    for name in ("rows", *names):
         table.add_column(name, justify="right")
     for trial in result.trials:
         figures = [f"{trial.measured[name]:.4g}" if name in trial.measured else "–" for name in names]
         mark = " ← best" if trial is result.best else " (refused)" if trial.refused else ""
-        table.add_row(escape(trial.name + mark), *figures)
+        table.add_row(escape(trial.name + mark), str(trial.rows.get("rows_out", "–")), *figures)
     out.print(table, highlight=False)
     for trial in result.trials:
         if trial.refused:

@@ -25,8 +25,9 @@ from gpuanon.running.protect import protect, read_table
 from gpuanon.running.recipe_text import risk_lines
 from gpuanon.running.warnings import identifying_columns, unused_hierarchies
 from gpuanon.tables.checks import code_notes
-from gpuanon.tables.class_counts import ClassCounts, column_bits, repeat_warnings, row_bits
+from gpuanon.tables.class_counts import ClassCounts, repeat_warnings
 from gpuanon.tables.roles import UNRELEASED
+from gpuanon.tables.row_bits import bits_of, column_words, row_bits
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 
@@ -193,8 +194,9 @@ def _alone(table: Table, names: list[str]) -> dict[str, float]:
     """For each column the share of records with a value of their own."""
     if table.n_rows == 0:
         return {}
-    bits = column_bits(table, names, stored=True)
-    return {name: float((ClassCounts.of(found).sizes == 1).sum()) / table.n_rows for name, found in bits.items()}
+    words = column_words(table, names, stored=True)
+    counts = {name: ClassCounts.of(bits_of([found], table.n_rows)) for name, found in words.items()}
+    return {name: float((found.sizes == 1).sum()) / table.n_rows for name, found in counts.items()}
 
 
 def _trial(table: Table, recipe: Recipe) -> tuple[Estimate, tuple[str, ...]]:

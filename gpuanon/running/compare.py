@@ -37,6 +37,8 @@ class Trial:
     measured : figures by name; empty when the release was refused
     refused  : why it was refused, or None
     failed   : why a measure could not be computed, by name
+    rows     : of the release: out, added and dropped; empty when it was refused
+    details  : all that was measured, by name, as ``assess`` has it
     """
 
     name: str
@@ -44,6 +46,8 @@ class Trial:
     measured: Mapping[str, float] = field(default_factory=dict)
     refused: str | None = None
     failed: Mapping[str, str] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,8 @@ class Trials:
                     "measured": dict(t.measured),
                     "refused": t.refused,
                     "failed": dict(t.failed),
+                    "rows": dict(t.rows),
+                    "details": dict(t.details),
                 }
                 for t in self.trials
             ],
@@ -142,7 +148,9 @@ def compare(
             continue
         found = compute(Comparison(table, release.table, schema, release.link, sample, where), names, options)
         values = {measure: figure.value for measure, figure in found.measured.items()}
-        trials.append(Trial(name, chosen, values, failed=found.failed))
+        rows = {what: release.manifest[what] for what in ("rows_out", "rows_added", "rows_dropped")}
+        details = {measure: figure.to_json() for measure, figure in found.measured.items()}
+        trials.append(Trial(name, chosen, values, failed=found.failed, rows=rows, details=details))
     decides = next((by_name()[name] for name in names if by_name()[name].family == "utility"), None)
     against = next((name for name in names if by_name()[name].family == "risk"), None)
     best = _best(trials, decides)

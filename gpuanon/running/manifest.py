@@ -23,6 +23,7 @@ def describe(recipe: Recipe, backend: str, done: Done) -> dict[str, Any]:
             "groups_formed": step.result.groups,
             "smallest_group": step.result.smallest,
             **step.result.facts,
+            **step.report,
         }
         for step in done.steps
     ]

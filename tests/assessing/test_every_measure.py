@@ -30,6 +30,7 @@ ON_A_COPY = {
     "prediction_distance": 0.0,
     "prediction_ambiguity": 0.0,
     "noise_stripping": 1.0,
+    "synthetic_rows_auc": 0.5,
     "uniqueness": 1.0,
     "exact_copies": 1.0,
     "household_risk": 1.0,

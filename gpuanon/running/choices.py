@@ -59,7 +59,8 @@ class Choice:
         """The column in a recipe."""
         said: dict[str, Any] = {"role": self.role}
         if self.role in ("quasi", "sensitive"):  # a column that is kept stays as it is, in a CSV text for text
-            said["kind"] = self.kind
+            if self.kind is not None:
+                said["kind"] = self.kind
             if self.transform != "none":
                 said["transform"] = self.transform
             if self.levels is not None:

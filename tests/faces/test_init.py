@@ -15,6 +15,7 @@ from rich.console import Console
 
 from gpuanon.faces import cli, proposing
 from gpuanon.recipe import Recipe
+from gpuanon.running.propose import assembled
 from gpuanon.running.proposing_files import examine_file
 from gpuanon.running.purposes import PURPOSES, purpose_of
 from tests.support.every import registry
@@ -110,6 +111,15 @@ def test_only_doubtful_columns_are_asked_about(folder):
     assert doubtful
     assert {choice.name for choice in answered.choices if choice.role == "dropped"} >= set(doubtful)
     assert proposing.answered(findings, lambda choice, reason: choice.role) is findings
+
+
+def test_an_answer_may_keep_what_was_to_be_dropped(folder):
+    notes = [f"the record of day {at} was long and had many words" for at in range(200)]
+    pa.csv.write_csv(pa.table({"remark": notes, "age": np.arange(200) % 60}), folder / "t.csv")
+    _, findings = examine_file(folder / "t.csv", purpose_of(None))
+    assert next(choice for choice in findings.choices if choice.name == "remark").role == "dropped"
+    answered = proposing.answered(findings, lambda choice, reason: "sensitive")
+    assert tomllib.loads(assembled(answered).to_toml())["columns"]["remark"] == {"role": "sensitive"}
 
 
 def test_a_person_at_the_terminal_is_shown_the_levels_before_they_are_written(folder, monkeypatch):

@@ -21,8 +21,8 @@ from gpuanon.errors import GpuanonError, InputError
 from gpuanon.masking.mask_columns import masked_columns
 from gpuanon.recipe import Recipe
 from gpuanon.running.combinations import Risk, risk_of
+from gpuanon.running.proposal_text import risk_lines
 from gpuanon.running.protect import protect, read_table
-from gpuanon.running.recipe_text import risk_lines
 from gpuanon.running.warnings import identifying_columns, unused_hierarchies
 from gpuanon.tables.checks import code_notes
 from gpuanon.tables.class_counts import ClassCounts, repeat_warnings

@@ -41,7 +41,7 @@ def describe(recipe: Recipe, backend: str, done: Done) -> dict[str, Any]:
         "readings": {column.name: column.reading for column in released.columns if column.reading != "same"},
         "nulls": recipe.nulls,
         "limits": recipe.limits,
-        **({"measures": recipe.measures} if recipe.measures else {}),
+        **({"measures": recipe.options} if recipe.options else {}),
         "mask": masks,
         **conclude(done, done.smallest),
         "warnings": list(done.warnings),

@@ -71,19 +71,19 @@ class Proposal(Recipe):
 
     def to_toml(self) -> str:
         """The recipe as TOML, with a reason beside each choice."""
-        from gpuanon.running.recipe_text import toml_of
+        from gpuanon.running.proposal_text import toml_of
 
         return toml_of(self)
 
     def __repr__(self) -> str:
-        from gpuanon.running.recipe_text import text_of
+        from gpuanon.running.proposal_text import text_of
 
         return text_of(self)
 
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        from gpuanon.running.recipe_text import html_of
+        from gpuanon.running.proposal_text import html_of
 
         return html_of(self)
 

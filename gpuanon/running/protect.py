@@ -27,7 +27,7 @@ from gpuanon.recipe import Recipe
 from gpuanon.running.cells import usual_cell_rows
 from gpuanon.running.limits import check_limits
 from gpuanon.running.manifest import describe
-from gpuanon.running.outputs import check_outputs, recipe_inputs, work_path
+from gpuanon.running.outputs import check_outputs, figures_path, recipe_inputs, work_path
 from gpuanon.running.pipeline import protect_parts
 from gpuanon.running.release import Release, write_release
 from gpuanon.running.reports import reporter
@@ -91,7 +91,7 @@ def _limited(
     with progress.stage("limits"):
         found = check_limits(
             original, release, done.schema, run.recipe.limits, link=link, reference=reference, backend=run.backend,
-            options=run.recipe.measures,
+            options=run.recipe.options,
         )  # fmt: skip
     return {"measured": found}
 
@@ -139,7 +139,8 @@ def protect_file(
     if in_parts is not None and in_parts.resume and not kept:
         raise ParameterError("resume: the key of the interrupted run is needed", hint="--key-file, or GPUANON_KEY")
     inputs = [path for path in (source, recipe, key_file, reference) if path is not None] + recipe_inputs(loaded)
-    others = [path for path in (report, None if in_parts is None else in_parts.report) if path is not None]
+    pages = () if report is None else (report, figures_path(report))
+    others = [*pages, *([] if in_parts is None or in_parts.report is None else [in_parts.report])]
     check_outputs(output, inputs, link=link, others=others, force=force)
     chosen = choose(backend)
     log(f"backend: {chosen.name} ({chosen.reason}); compiled functions: {describe_compiled()}")
@@ -192,7 +193,7 @@ def protect_in_parts(
     because nobody has its key.  What the error does not say about a workspace that is left is in its notes.
     """
     began = time.perf_counter()
-    others = () if report is None else (report,)
+    others = () if report is None else (report, figures_path(report))
     check_outputs(output, [source, *recipe_inputs(recipe)], link=link, others=others, force=force)
     opened = open_table(source, recipe)  # a missing or broken input is named before anything is made
     chosen = choose(backend)

@@ -19,16 +19,17 @@ import numpy as np
 from gpuanon.arrays import progress
 from gpuanon.errors import GpuanonError, InputError
 from gpuanon.masking.mask_columns import masked_columns
+from gpuanon.numerics.sampling import sample_rows
 from gpuanon.recipe import Recipe
 from gpuanon.running.combinations import Risk, risk_of
 from gpuanon.running.proposal_text import risk_lines
 from gpuanon.running.protect import protect, read_table
-from gpuanon.running.warnings import identifying_columns, unused_hierarchies
+from gpuanon.running.warnings import SAMPLE_ROWS, identifying_columns, unused_hierarchies
 from gpuanon.tables.checks import code_notes
 from gpuanon.tables.class_counts import ClassCounts, repeat_warnings
 from gpuanon.tables.roles import UNRELEASED
 from gpuanon.tables.row_bits import bits_of, column_words, row_bits
-from gpuanon.tables.schema import Schema
+from gpuanon.tables.schema import Column, Schema
 from gpuanon.tables.table import Table
 
 TRIAL_ROWS = (1500, 6000)
@@ -39,7 +40,7 @@ TRIAL_ROWS = (1500, 6000)
 class ColumnCheck:
     """What becomes of a column.
 
-    becomes : dropped, masked, kept
+    becomes : dropped, masked, kept, or pseudonym
     alone   : share of the records with a value of their own; None for what is not released
     """
 
@@ -100,7 +101,8 @@ class Checked:
         width = max(len(column.name) for column in self.columns)
         for column in self.columns:
             alone = f"; {column.alone:.1%} of the records alone in it" if (column.alone or 0) >= 0.0005 else ""
-            line = f"  {column.name}: {column.role}, {column.kind or 'kept as it is'}"
+            shown = "not released" if column.becomes == "dropped" else column.kind or "kept as it is"
+            line = f"  {column.name}: {column.role}, {shown}"
             lines.append(f"{line:<{width + 28}} → {column.becomes}{alone}")
         lines += [f"mask: {mask}" for mask in self.masks]
         lines += self._risk_lines()
@@ -150,7 +152,7 @@ def check_table(name: str, recipe: Recipe, source: str, table: Table, uses: list
     for mask, use in zip(recipe.mask, uses, strict=True):
         combination = mask.combination()
         chosen = masked_columns(combination, released)
-        masked |= dict.fromkeys(chosen)
+        masked |= dict.fromkeys(name for name in chosen if combination.operation.changes(name))
         masks.append(f"{use} on {', '.join(chosen)}")
         if combination.k is not None and table.n_rows < combination.k:
             raise InputError(f"mask: k = {combination.k} is more than the table's {table.n_rows} rows")
@@ -161,7 +163,7 @@ def check_table(name: str, recipe: Recipe, source: str, table: Table, uses: list
             column.name,
             column.role,
             column.kind,
-            "dropped" if column.role in UNRELEASED else "masked" if column.name in masked else "kept",
+            _becomes(column, column.name in masked),
             alone.get(column.name),
         )
         for column in schema.columns
@@ -181,9 +183,17 @@ def _warnings(table: Table, recipe: Recipe, schema: Schema, kept: tuple[str, ...
     found = repeat_warnings(names, [ClassCounts.of(row_bits(table, [name])) for name in names])
     found += unused_hierarchies(recipe, schema.without(schema.identifiers))
     if kept and table.n_rows:
-        order = np.random.default_rng(0).permutation(table.n_rows)
-        found += identifying_columns(table.select(kept).take(order), kept)
+        rows = table.take(sample_rows(table.n_rows, SAMPLE_ROWS, "identifying columns"))
+        persons = None if schema.person is None else row_bits(rows, [schema.person.name])[:, 0]
+        found += identifying_columns(rows, kept, persons)
     return found
+
+
+def _becomes(column: Column, masked: bool) -> str:
+    """What becomes of a column: dropped, masked, kept, or released as a pseudonym."""
+    if column.release is not None:
+        return column.release
+    return "dropped" if column.role in UNRELEASED else "masked" if masked else "kept"
 
 
 def _notes(table: Table, recipe: Recipe, schema: Schema) -> tuple[str, ...]:

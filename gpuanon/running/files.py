@@ -14,13 +14,14 @@ from gpuanon.arrays import progress
 from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.measures import by_name
+from gpuanon.assessing.released import as_link
 from gpuanon.assessing.streams import Pieces
 from gpuanon.errors import InputError
 from gpuanon.recipe import Recipe
 from gpuanon.running.assess import IN_MEMORY_ROWS, Assessment, measure
 from gpuanon.running.checking import checked
 from gpuanon.running.compare import MEASURES, Trials, compare
-from gpuanon.running.digest import digest_of
+from gpuanon.running.digest import digest_of, mark_path, marked_release
 from gpuanon.running.grid import grid
 from gpuanon.running.journal import Journal
 from gpuanon.running.outputs import manifest_path, read_manifest
@@ -55,7 +56,8 @@ def assess_files(
         if in_memory:
             before, after = Pieces.of(read_table(original, loaded)), Pieces.of(after.whole())
     if rows is not None and link is not None:
-        check_link(rows, link.name, before.rows, after.rows)
+        as_link(rows, before.rows, after.rows, link.name)
+        check_release_of(link, release)
     notes = release_notes(release, after.rows)
     schema = (Schema.resolve if in_memory else Schema.infer)(before.first, loaded.columns, loaded.others)
     chosen_names = tuple(by_name()) if names is None else names
@@ -135,12 +137,14 @@ def read_link(path: Path) -> np.ndarray[Any, Any]:
     return np.asarray(rows.to_numpy()).astype(np.int64)
 
 
-def check_link(link: np.ndarray[Any, Any], name: str, originals: int, released: int) -> None:
-    """Refuse a link that cannot belong to a release of so many rows."""
-    if len(link) != released:
-        raise InputError(f"{name}: the link has {len(link)} rows, the release {released}: it belongs to another one")
-    if released and not (link.min() >= -1 and link.max() < originals):
-        raise InputError(f"{name}: names rows that the original, of {originals} rows, does not have")
+def check_release_of(link: Path, release: Path) -> None:
+    """Refuse a link that says that it belongs to another release."""
+    digest = marked_release(link)
+    if digest is not None and digest != digest_of(release):
+        raise InputError(
+            f"{link.name}: belongs to another release, or {release.name} was changed since it was written",
+            hint=f"if it has the same rows in the same order, assess it without {mark_path(link).name}",
+        )
 
 
 def release_notes(release: Path, rows: int) -> tuple[str, ...]:

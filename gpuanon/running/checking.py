@@ -101,8 +101,10 @@ class Checked:
         width = max(len(column.name) for column in self.columns)
         for column in self.columns:
             alone = f"; {column.alone:.1%} of the records alone in it" if (column.alone or 0) >= 0.0005 else ""
-            shown = "not released" if column.becomes == "dropped" else column.kind or "kept as it is"
-            line = f"  {column.name}: {column.role}, {shown}"
+            if column.becomes == "dropped":
+                lines.append(f"  {column.name}: {column.role}, not released")
+                continue
+            line = f"  {column.name}: {column.role}, {column.kind or 'kept as it is'}"
             lines.append(f"{line:<{width + 28}} → {column.becomes}{alone}")
         lines += [f"mask: {mask}" for mask in self.masks]
         lines += self._risk_lines()

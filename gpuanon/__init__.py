@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from gpuanon.recipe import Recipe
     from gpuanon.running.assess import assess
     from gpuanon.running.compare import compare
+    from gpuanon.running.propose import propose
     from gpuanon.running.protect import protect
     from gpuanon.tables.files.io import read
 
 _PUBLIC = {
     "Anonymizer": ("gpuanon.faces.anonymizer", "Anonymizer"),
     "read": ("gpuanon.tables.files.io", "read"),
+    "propose": ("gpuanon.running.propose", "propose"),
     "protect": ("gpuanon.running.protect", "protect"),
     "assess": ("gpuanon.running.assess", "assess"),
     "compare": ("gpuanon.running.compare", "compare"),
@@ -52,6 +54,7 @@ __all__ = [
     "compare",
     "measures",
     "methods",
+    "propose",
     "protect",
     "read",
     "report_html",

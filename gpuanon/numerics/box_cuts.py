@@ -1,10 +1,10 @@
 """Boxes of at least k rows whose widths, weighted by sensitivities, are small.
 
-The cost of a box is ``Σ_i (Σ_p a_i(p)) · w_i``: its width along each column times the sensitivities of its rows.  A part
-is cut in two at a multiple of k rows, recursively.  A large part is cut in the middle of the column with the largest
-``Σ_p a_i(p) · w_i``: where the box is widest in units of its optimal half-width, which is proportional to 1 / a_i [1].
-A part of at most `_FEW` times k rows is cut where the costs of the two tight boxes are smallest together, over all
-columns and all multiples of k.
+The cost of a box is ``Σ_i (Σ_p a_i(p)) · w_i``: its width along each column times the sensitivities of its rows.  A
+part is cut in two at a multiple of k rows, recursively.  A large part is cut in the middle of the column with the
+largest ``Σ_p a_i(p) · w_i``: where it is widest in units of its optimal half-width, which is proportional to 1 / a_i
+[1].  A part of at most `_FEW` times k rows is cut where the costs of the two tight boxes are smallest together, over
+all columns and all multiples of k.
 
 Rows are sorted once along every column; a cut divides these orders, and keeps them sorted.  All open parts are cut in
 lock step.  Coordinates and sensitivities are whole numbers, so small that all costs are exact: ties fall alike on host
@@ -30,7 +30,7 @@ _BITS = 24
 
 
 def whole_coordinates(X: Array) -> Array:
-    """(n, d) int32: the columns of `X` on a grid of 2^24 steps over the widest range, so that widths stay comparable."""
+    """(n, d) int32: the columns of `X` on one grid, of 2^24 steps over the widest range: widths stay comparable."""
     xp = namespace(X)
     low = X.min(axis=0)
     reach = xp.maximum((X.max(axis=0) - low).max(), 1e-300)
@@ -51,39 +51,40 @@ def box_costs(x: Array, a: Array, groups: Partition) -> Array:
     return (segment_sums(a, groups).astype(np.float64) * width).sum(axis=1)
 
 
-def box_cuts(x: Array, a: Array, within: Partition, k: int) -> Partition:
+def box_cuts(x: Array, a: Array, within: Partition, k: int, floors: Array | None = None) -> Partition:
     """Cut the parts of `within` into boxes of at least k rows.
 
-    x, a : (n, d) int32, see `whole_coordinates` and `whole_sensitivities`
+    x, a   : (n, d) int32, see `whole_coordinates` and `whole_sensitivities`
+    floors : (d,) widths below which no box may fall by a cut, or None; a part that allows no cut stays whole
 
-    Guarantee : every group has at least k rows, and fewer than 2k; of a part, all but one have exactly k.
-    Cost      : O(n d) sorts once, then O(n d²) per level of cuts, all parts in lock step.
+    Guarantee : every group has at least k rows; without floors fewer than 2k, and all of a part but one exactly k.
+    Cost      : d sorts once, then O(n d²) per level of cuts, all parts in lock step.
     """
     xp = namespace(x)
     orders = [sort_within(x[:, j], within) for j in range(x.shape[1])]
     starts = within.starts
     labels, made = xp.zeros(within.n, dtype=np.int64), 0
-    while len(starts) > 1:
-        sizes = starts[1:] - starts[:-1]
-        is_open = sizes >= 2 * k
+    is_open = starts[1:] - starts[:-1] >= 2 * k
+    while True:
         part = Partition(orders[0], starts).part_of_sorted()
+        kept = is_open[part]
         numbers = xp.cumsum(~is_open) - 1 + made
-        closed = ~is_open[part]
-        labels[orders[0][closed]] = numbers[part[closed]]
+        labels[orders[0][~kept]] = numbers[part[~kept]]
         made += int((~is_open).sum())
-        if made + int(is_open.sum()) > made:
-            kept = ~closed
-            orders = [order[kept] for order in orders]
-            starts = xp.concatenate([xp.zeros(1, dtype=np.int64), xp.cumsum(sizes[is_open])])
-        if not bool(is_open.any()):
-            break
-        axis, cuts = _chosen(x, a, orders, starts, k)
-        orders, starts = _divided(orders, starts, axis, cuts)
-    return Partition.from_labels(labels)
+        if (made and not bool(is_open.any())) or within.n == 0:
+            return Partition.from_labels(labels)
+        orders = [order[kept] for order in orders]
+        sizes = (starts[1:] - starts[:-1])[is_open]
+        starts = xp.concatenate([xp.zeros(1, dtype=np.int64), xp.cumsum(sizes)])
+        axis, cuts = _chosen(x, a, orders, starts, k, floors)
+        orders, starts, uncut = _divided(orders, starts, axis, cuts, within.n)
+        is_open = (starts[1:] - starts[:-1] >= 2 * k) & ~uncut
 
 
-def _chosen(x: Array, a: Array, orders: list[Array], starts: Array, k: int) -> tuple[Array, Array]:
-    """(p,) the column along which each part is cut, and the rows of its lower side."""
+def _chosen(
+    x: Array, a: Array, orders: list[Array], starts: Array, k: int, floors: Array | None
+) -> tuple[Array, Array]:
+    """(p,) the column along which each part is cut, and the rows of its lower side: 0 where no cut is allowed."""
     xp = namespace(x)
     blocks = (starts[1:] - starts[:-1]) // k
     large = blocks > _FEW
@@ -97,11 +98,11 @@ def _chosen(x: Array, a: Array, orders: list[Array], starts: Array, k: int) -> t
         chosen = (~large)[Partition(orders[0], starts).part_of_sorted()]
         sizes = (starts[1:] - starts[:-1])[small]
         inner = xp.concatenate([xp.zeros(1, dtype=np.int64), xp.cumsum(sizes)])
-        axis[small], cuts[small] = _best(x, a, [order[chosen] for order in orders], inner, k)
+        axis[small], cuts[small] = _best(x, a, [order[chosen] for order in orders], inner, k, floors)
     return axis, cuts
 
 
-def _best(x: Array, a: Array, orders: list[Array], starts: Array, k: int) -> tuple[Array, Array]:
+def _best(x: Array, a: Array, orders: list[Array], starts: Array, k: int, floors: Array | None) -> tuple[Array, Array]:
     """(p,) the column and the rows of the lower side whose two boxes cost least together."""
     xp = namespace(x)
     counts = (starts[1:] - starts[:-1]) // k
@@ -123,11 +124,17 @@ def _best(x: Array, a: Array, orders: list[Array], starts: Array, k: int) -> tup
         upper = _running(high, behind, most, -1, xp.maximum) - _running(low, behind, most, -1, xp.minimum)
         cost = (sums * lower).sum(axis=1).astype(np.float64)
         cost[:-1] += ((total - sums)[:-1] * upper[1:]).sum(axis=1)  # the upper side starts at the next block
+        if floors is not None:
+            narrow = (lower < floors).any(axis=1)
+            narrow[:-1] |= (upper[1:] < floors).any(axis=1)
+            cost = xp.where(narrow, np.inf, cost)
         padded = xp.full((len(counts), most), np.inf)
         padded[part, place] = xp.where(behind > 0, cost, np.inf)
         costs.append(padded)
-    best = xp.concatenate(costs, axis=1).argmin(axis=1)
-    return best // most, (best % most + 1) * k
+    weighed = xp.concatenate(costs, axis=1)
+    best = weighed.argmin(axis=1)
+    allowed = xp.isfinite(weighed.min(axis=1))
+    return best // most, xp.where(allowed, (best % most + 1) * k, 0)
 
 
 def _running(values: Array, place: Array, most: int, way: int, extreme: np.ufunc) -> Array:
@@ -145,18 +152,21 @@ def _running(values: Array, place: Array, most: int, way: int, extreme: np.ufunc
     return values
 
 
-def _divided(orders: list[Array], starts: Array, axis: Array, cuts: Array) -> tuple[list[Array], Array]:
-    """The orders after the first ``cuts[p]`` rows of each part, along its column, became a part of their own."""
+def _divided(orders: list[Array], starts: Array, axis: Array, cuts: Array, n: int) -> tuple[list[Array], Array, Array]:
+    """The first ``cuts[p]`` rows of each part, along its column, become a part of their own.
+
+    Returns
+    -------
+    The orders along every column, the starts of the parts, and (parts,) whether a part was not cut
+    """
     xp = namespace(starts)
-    n = len(orders[0])
     part = Partition(orders[0], starts).part_of_sorted()
-    place = xp.arange(n, dtype=np.int64)
+    place = xp.arange(len(part), dtype=np.int64)
     start, cut = starts[part], cuts[part]
-    head = place - start < cut
-    rows = int(max(int(order.max()) for order in orders[:1])) + 1
-    lower = xp.zeros(rows, dtype=bool)
+    head, along = place - start < cut, axis[part]
+    lower = xp.zeros(n, dtype=bool)
     for j, order in enumerate(orders):
-        lower[order[head & (axis[part] == j)]] = True
+        lower[order[head & (along == j)]] = True
     divided = []
     for order in orders:
         flags = lower[order]
@@ -165,5 +175,7 @@ def _divided(orders: list[Array], starts: Array, axis: Array, cuts: Array) -> tu
         moved = xp.empty_like(order)
         moved[start + xp.where(flags, before, cut + (place - start) - before)] = order
         divided.append(moved)
-    both = xp.stack([starts[:-1], starts[:-1] + cuts], axis=1).reshape(-1)
-    return divided, xp.concatenate([both, starts[-1:]])
+    split = xp.stack([cuts > 0, xp.ones(len(cuts), dtype=bool)], axis=1)
+    both = xp.stack([starts[:-1], starts[:-1] + cuts], axis=1)
+    uncut = xp.stack([cuts == 0, cuts == 0], axis=1)
+    return divided, xp.concatenate([both[split], starts[-1:]]), uncut[split]

@@ -209,8 +209,8 @@ def _planned(
 
 
 def _learned(run: Run, number: int, names: tuple[str, ...], cells: list[Cell], fitted: Mask) -> Summary | None:
-    """The merged summary of all cells that the operation asks for."""
-    if not fitted.combination.operation.learns:
+    """The merged summary of all cells that a part of the mask asks for."""
+    if not fitted.combination.learns:
         return None
     task = partial(
         tasks.learn,

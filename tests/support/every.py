@@ -49,6 +49,10 @@ MASKS: dict[str, dict[str, Any]] = {
     "suppress": {"method": "suppress", "k": 3, "columns": ["sex", "education", "smoker"]},
     "synthetic-rows": {"method": "synthetic-rows", "k": 4},
     "mondrian interval": {"method": "mondrian", "k": 4, "release": "interval"},
+    "optimal-boxes": {"method": "optimal-boxes", "k": 4, "statistic": ["covariance(age, income)", "mean"]},
+    "optimal-boxes correlation": {"method": "optimal-boxes", "k": 4, "statistic": "correlation", "dismiss": False},
+    "optimal-boxes midpoint": {"method": "optimal-boxes", "k": 4, "release": "midpoint", "sweeps": 1},
+    "optimal-boxes diversity": {"method": "optimal-boxes", "k": 4, "diversity": 3, "epsilon": {"age": 0.05}},
     "recode": {"method": "recode", "levels": {"age": 2, "education": 1}, "columns": ["age", "sex", "education"]},
     "copula": {"method": "copula"},
 }

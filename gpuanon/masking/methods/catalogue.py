@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 from pydantic import Discriminator, Field, Tag
 
 from gpuanon.masking.groups import KMember, MedianCuts, Spectral, Whole
+from gpuanon.masking.methods.boxes import OptimalBoxes
 from gpuanon.masking.methods.classes import Copula, GlobalRecoding, SuppressRows, SyntheticRows
 from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K, Method
 from gpuanon.masking.methods.microaggregation import Microaggregation
@@ -207,6 +208,7 @@ AnyMethod: TypeAlias = (
     | Rhs
     | SpectralRhs
     | Mondrian
+    | OptimalBoxes
     | Pica
     | ClusteredSwap
     | AdditiveNoise

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
-from gpuanon.assessing import people
+from gpuanon.assessing import intervals, people
 from gpuanon.assessing.adjustable import CDF_POINTS, MMD, MODEL_EFFICACY, PMSE_CART, Adjustable, tables
 from gpuanon.assessing.comparison import Comparison, Source
 from gpuanon.assessing.figures import Measured
@@ -47,6 +47,7 @@ SAMARATI = "Samarati and Sweeney 1998"
 SNOKE = "Snoke et al. 2018; synthpop"
 TORRA = "Domingo-Ferrer and Torra 2005"
 WEI = "Wei, Ramamurthy and Varshney 2018"
+XIANG = "Xiang and Kreinovich 2013"
 WOO = "Woo, Reiter, Oganian and Karr 2009"
 
 
@@ -265,6 +266,8 @@ MEASURES: tuple[Measure, ...] = (
           lambda c: components.kernel_pca(*c.encoded), "sample"),
     _loss("regression_drift", FRIED, "mean shift of the coefficients that explain the last column by the others",
           _encoded(bias.regression_drift), "whole", HOST),
+    _loss("interval_statistics", XIANG, "mean width of the guaranteed range of a covariance, in standard deviations",
+          Merged(intervals.evidence, intervals.interval_statistics), "merged", HOST),
 )
 # fmt: on
 

@@ -157,9 +157,12 @@ def _bounded(boxes: Boxes, statistic: Statistic) -> list[Bounded]:
 
 def evidence(source: Source) -> tuple[ReleasedBoxes, tuple[str, ...], Moments]:
     """The boxes of the release, their columns, and the moments of these in the original."""
-    names = box_columns(next(iter(source.table_pieces("release"))))
+    before, after = (next(iter(source.table_pieces(side))) for side in ("original", "release"))
+    names = box_columns(after) or tuple(
+        name for name in after.names if name in before.names and _is_number(after, name) and _is_number(before, name)
+    )
     if not names:
-        raise MissingEvidence("needs numeric columns that were released as intervals, NAME_low and NAME_high")
+        raise MissingEvidence("needs numeric columns, released as intervals NAME_low and NAME_high or as they are")
     boxes = ReleasedBoxes.over(source.table_pieces("release"))
 
     def pieces() -> Iterable[Host]:
@@ -177,7 +180,8 @@ def interval_statistics(found: tuple[ReleasedBoxes, tuple[str, ...], Moments]) -
     """Mean width of the ranges of covariances (variances of one column), in the original's standard deviations.
 
     By column: the width of the mean's range.  `outside` counts the original's means and covariances that are not in
-    their ranges: none unless records were left out, or values are missing.
+    their ranges: none unless records were left out, or values are missing.  A release without intervals is taken at its
+    word: ranges have no width, and hold for the original only if nothing was changed.
     """
     boxes, names, truth = found
     deviation = np.sqrt(np.where(truth.varies, truth.variance, np.nan))
@@ -185,19 +189,22 @@ def interval_statistics(found: tuple[ReleasedBoxes, tuple[str, ...], Moments]) -
     for j, name in enumerate(names):
         low, high = boxes.chosen([name]).mean(0)
         by_column[name] = _ratio(high - low, deviation[j])
-        outside += not low <= truth.mean[j] <= high
+        slack = 1e-9 * max(abs(low), abs(high))
+        outside += not low - slack <= truth.mean[j] <= high + slack
     pairs = [(i, j) for i in range(len(names)) for j in range(i)] or [(0, 0)]
     for i, j in pairs:
         chosen = boxes.chosen([names[i]] if i == j else [names[j], names[i]])
         low, high = chosen.variance(0) if i == j else chosen.covariance(0, 1)
         by_pair[names[j], names[i]] = _ratio(high - low, deviation[i] * deviation[j])
-        slack = 1e-12 * abs(truth.products[i, j] / truth.rows)  # of the moments, which are rounded
+        slack = 1e-9 * (truth.products[i, i] * truth.products[j, j]) ** 0.5 / truth.rows  # moments are rounded
         outside += not low - slack <= truth.products[i, j] / truth.rows <= high + slack
     known = [width for width in by_pair.values() if width is not None]
     if not known:
         raise InputError("interval_statistics: not defined, every column of the original is constant")
     note = None
-    if outside:
+    if not (boxes.high > boxes.low).any():
+        note = "no box has a width: released values are taken as exact"
+    elif outside:
         note = "ranges hold for the released records that have values; statistics of all original records may differ"
     details = {"outside": outside, "records": boxes.rows, "boxes": len(boxes.counts)}
     parts = (ByPair(by_pair), By("column", by_column))

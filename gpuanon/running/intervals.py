@@ -43,7 +43,7 @@ class Intervals:
         return {
             "columns": list(self.columns),
             "records": self.records,
-            "boxes": self.boxes,
+            "different_boxes": self.boxes,
             "intervals": [found.to_json() for found in self.ranges],
             "notes": list(self.notes),
         }

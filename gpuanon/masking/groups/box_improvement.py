@@ -31,7 +31,7 @@ _UNITED = (4, 6, 3, 8, 2, 5, 16)
 """Boxes that are united in the sweeps, by turns."""
 _SWAPS = 3
 """Rounds of swaps between the same pairs of boxes."""
-_ELEMENTS = 1 << 22
+_ELEMENTS = 1 << 20
 """Of the costs of swaps that are weighed at once."""
 _FAR = 1 << 40
 

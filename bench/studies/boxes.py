@@ -201,7 +201,6 @@ def picture(path: Path, sweeps: int) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    matplotlib.rcParams["svg.hashsalt"] = "boxes"
     X = normals(1000, 2, seed=4)
     shown = {
         "Mondrian, cut at multiples of k": mondrian_k(X, 10),
@@ -217,7 +216,7 @@ def picture(path: Path, sweeps: int) -> None:
         ends = Boxes.of(low, high, groups.sizes).covariance(0, 1)
         axis.set_title(f"{title}\ncovariance in [{ends[0]:.3f}, {ends[1]:.3f}]", fontsize=9)
     figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    figure.savefig(path, dpi=90)
 
 
 def main() -> None:
@@ -234,7 +233,7 @@ def main() -> None:
     }
     for part in chosen.part or (*parts, "picture"):
         if part == "picture":
-            picture(chosen.out / "boxes.svg", chosen.sweeps)
+            picture(chosen.out / "boxes.png", chosen.sweeps)
         else:
             (chosen.out / f"boxes-{part}.json").write_text(json.dumps(parts[part](), indent=1) + "\n")
 

@@ -209,3 +209,15 @@ def test_boxes_are_released_as_points_too(release: str, columns: list[str]) -> N
     found = gpuanon.protect(table(), recipe(release=release, dismiss=False), rng=KEY, backend="numpy").data
     assert found.column_names == columns
     assert found.to_pandas().groupby(columns).size().min() >= 5
+
+
+def test_a_person_is_dismissed_with_all_records() -> None:
+    once = table(200)
+    twice = pa.concat_tables([once, once]).append_column("who", pa.array(np.tile(np.arange(200), 2)))
+    rules = recipe(dismiss_most=0.2)
+    rules["columns"] = rules["columns"] | {"who": {"role": "person"}}
+    release = gpuanon.protect(twice, rules, rng=KEY, backend="numpy")
+    persons, counts = np.unique(release.link % 200, return_counts=True)
+    assert (counts == 2).all()
+    assert 160 <= len(persons) < 200
+    assert release.manifest["guarantee"][0]["smallest_class"] >= 5

@@ -58,7 +58,7 @@ class ReleasedBoxes:
             ends.append(
                 np.stack([floats(column) for column in columns], axis=1) if names else np.empty((table.n_rows, 0))
             )
-        return cls(names, *ends, np.ones(table.n_rows, dtype=np.int64))._counted()
+        return cls(names, ends[0], ends[1], np.ones(table.n_rows, dtype=np.int64))._counted()
 
     @classmethod
     def over(cls, pieces: Iterable[Table]) -> ReleasedBoxes:

@@ -14,8 +14,8 @@ from gpuanon.masking.constraints import ROUNDING, Constraint, Spread, separated_
 from gpuanon.masking.evidence import Evidence, Trace
 from gpuanon.numerics.closeness import distinct_values, equal_distance, ordered_distance
 from gpuanon.numerics.equal_rows import equal_rows
-from gpuanon.tables.class_counts import row_bits
 from gpuanon.tables.encoding import Encoding
+from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.rows import Rows
 from gpuanon.tables.schema import Unit
 from gpuanon.tables.sensitive import SensitiveColumn

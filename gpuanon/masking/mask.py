@@ -193,7 +193,8 @@ class Mask:
         assert samples is not None
         added = rows.take(np.empty(0, np.int64))
         if samples.added:
-            outcome, _ = self._outcome(self._view(rows, backend), key.draws(backend.upload(rows.records), stream), None)
+            view, draws = self._view(rows, backend), key.draws(backend.upload(rows.records), stream)
+            outcome, _ = self._outcome(view, draws, self.combination.groups, None)
             parents = download(outcome, None).rows
             if parents is not None and outcome.added:
                 added = rows.take(parents[-outcome.added :])

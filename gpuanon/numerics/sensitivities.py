@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace
+from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.arrays.batches import even_batches, gather, scatter
 from gpuanon.arrays.partition import Batch, Partition, segment_maxima, segment_minima
+from gpuanon.arrays.sorting import argsort_rows, sort_rows
 from gpuanon.arrays.threads import each
 from gpuanon.numerics.median_blocks import blocks
 
@@ -145,12 +146,19 @@ def local_density(X: Array, k: int) -> Array:
             square += xp.square(Z[:, :, None, j] - Z[:, None, :, j])
         square = xp.where(batch.valid[:, None, :], square, np.inf)
         near = min(k, Z.shape[1] - 1)
-        reach = xp.sqrt(xp.partition(square, near, axis=2)[:, :, near])
+        reach = xp.sqrt(_of_rank(square, near))
         reach = xp.where(xp.isfinite(reach), reach, xp.sqrt(xp.where(batch.valid[:, None, :], square, 0).max(axis=2)))
         scatter((near / (ball * xp.maximum(reach, 1e-9) ** d))[:, :, None], batch, out)
 
     each(nearest, even_batches(parts))
     return out[:, 0]
+
+
+def _of_rank(values: Array, rank: int) -> Array:
+    """The value of this rank along the last axis, from 0."""
+    if on_device(values):
+        return sort_rows(values)[..., rank]
+    return np.partition(values, rank, axis=-1)[..., rank]
 
 
 def half_widths(
@@ -169,7 +177,7 @@ def half_widths(
     xp = namespace(a)
     n, d = a.shape
     floor = xp.broadcast_to(xp.asarray(epsilon, dtype=np.float64) * (diversity / 2), (n, d))
-    order = xp.argsort(-(a * floor), axis=1, kind="stable")
+    order = argsort_rows(-(a * floor))
     A, F = xp.take_along_axis(a, order, axis=1), xp.take_along_axis(floor, order, axis=1)
     room = xp.log(k / density)  # of log Π 2Δ
     bound = xp.zeros(n, dtype=np.float64)  # log Π 2Δ of the first t columns

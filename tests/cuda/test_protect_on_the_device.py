@@ -45,6 +45,9 @@ TRANSFERS = {
     "synthetic-rows calibrated": (6, 2),  # the same, of few columns, to learn and again to add
     "recode": (4, 1),  # codes and two hierarchies
     "mondrian interval": (7, 1),  # points and codes, and four tables of ancestors
+    # Points and codes to learn, to dismiss and to form boxes, four tables of ancestors each time, and what was learned;
+    # the summary, which records are kept, and the new columns.
+    "optimal-boxes": (21, 5),
     "copula": (5, 5),  # numbers and points to learn and again to sample, and the factor; sums, and the new points
 }
 

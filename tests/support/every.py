@@ -72,7 +72,7 @@ MASKS: dict[str, dict[str, Any]] = {
         "release": "midpoint",
         "improve": False,
         "dismiss": False,
-    },  # fmt: skip
+    },
     "recode": {"method": "recode", "levels": {"age": 2, "education": 1}, "columns": ["age", "sex", "education"]},
     "copula": {"method": "copula"},
 }

@@ -48,7 +48,7 @@ class Combination(Part):
             raise ValueError(
                 f"{operation.use} works on standard normal coordinates: basis normal-scores, got {basis.use}"
             )
-        if groups.learns and operation.learns:
+        if groups.learns and (operation.learns or operation.samples is not None):
             raise ValueError(f"{groups.use} groups and {operation.use} both learn of the whole table: one of them may")
         if groups.drops and operation.rows not in ("kept", "dropped"):
             raise ValueError(f"{groups.use} groups leave rows out, and {operation.use} adds rows: one of them may")

@@ -86,7 +86,8 @@ class Scope:
         draws = self.draws.child("operation")
         persons = None if self.people is None else self.people.index
         categorical = self.categorical if plain else None
-        return Records(draws, self.weights, categorical, self.classes, learned, persons, self.sensitive)
+        numbers = None if self.people is None else self.people.numbers
+        return Records(draws, self.weights, categorical, self.classes, learned, persons, self.sensitive, numbers)
 
 
 @dataclass(frozen=True, repr=False)
@@ -152,10 +153,12 @@ def view_of(
     columns: tuple[str, ...],
     nulls: Nulls,
     backend: Backend,
+    levels: Mapping[str, Any] | None = None,
 ) -> View:
     """Encode the rows of `table` and put them on the device.
 
     response : (n, s) sensitive columns that take part in the grouping, or None
+    levels   : values of each column in the whole table, in their order, where codes are common to all cells
     """
     points, metric = None, EUCLIDEAN
     weights = None if schema.weight is None else floats(table.arrow(schema.weight))
@@ -167,11 +170,13 @@ def view_of(
     elif weights is not None:
         weights = backend.upload(weights)
     if sees_classes(combination):
-        values = tuple(column_codes(table, schema, name, hierarchies.get(name)) for name in columns)
+        known = levels or {}
+        values = tuple(column_codes(table, schema, name, hierarchies.get(name), known.get(name)) for name in columns)
         codes = backend.upload(np.stack([column.codes for column in values], axis=1))
         ordered = tuple(schema[name].kind != "categorical" for name in columns)
         ancestors = tuple(backend.upload(column.ancestors) for column in values)
-        classes = ClassInfo(columns, ordered, ancestors, nulls == "wildcard")
+        shares = tuple(column.shares() for column in values) if combination.operation.whole_table else ()
+        classes = ClassInfo(columns, ordered, ancestors, nulls == "wildcard", shares)
     if combination.groups.sees == "classes":
         grouped = codes
     features = () if encoding is None else encoding.columns_of_features

@@ -74,6 +74,22 @@ MASKS: dict[str, dict[str, Any]] = {
         "dismiss": False,
     },
     "recode": {"method": "recode", "levels": {"age": 2, "education": 1}, "columns": ["age", "sex", "education"]},
+    "recode searched": {
+        "method": "recode",
+        "k": 4,
+        "limit": 0.5,
+        "columns": ["age", "sex", "education", "smoker"],
+    },
+    "recode local": {
+        "method": "recode",
+        "k": 4,
+        "limit": 0.5,
+        "local": True,
+        "columns": ["age", "sex", "education", "smoker"],
+    },
+    "blank": {"method": "blank", "k": 4, "cover": 0.5, "columns": ["sex", "education", "region"]},
+    "random-suppress": {"method": "random-suppress", "k": 4, "columns": ["sex", "education", "region"]},
+    "pram": {"method": "pram", "stay": 0.5, "within": "sex", "columns": ["sex", "education", "region"]},
     "copula": {"method": "copula"},
 }
 

@@ -13,7 +13,15 @@ from pydantic import Discriminator, Field, Tag
 
 from gpuanon.masking.groups import KMember, MedianCuts, Spectral, Whole
 from gpuanon.masking.methods.boxes import OptimalBoxes
-from gpuanon.masking.methods.classes import Copula, GlobalRecoding, SuppressRows, SyntheticRows
+from gpuanon.masking.methods.classes import (
+    Copula,
+    GlobalRecoding,
+    LocalSuppression,
+    PostRandomisation,
+    RandomSuppression,
+    SuppressRows,
+    SyntheticRows,
+)
 from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K, Method
 from gpuanon.masking.methods.microaggregation import Microaggregation
 from gpuanon.masking.operations import Centroid, Dither, Interval, Noise, Permute, Resample, Swap
@@ -215,6 +223,9 @@ AnyMethod: TypeAlias = (
     | SuppressRows
     | SyntheticRows
     | GlobalRecoding
+    | LocalSuppression
+    | PostRandomisation
+    | RandomSuppression
     | Copula
 )
 METHODS: tuple[type[Method], ...] = get_args(AnyMethod)

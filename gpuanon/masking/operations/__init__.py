@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
+from gpuanon.masking.operations.blank import Blank, RandomBlank
 from gpuanon.masking.operations.centroid import Centroid
 from gpuanon.masking.operations.dither import Dither
 from gpuanon.masking.operations.interval import Interval
@@ -13,20 +14,39 @@ from gpuanon.masking.operations.noise import Noise
 from gpuanon.masking.operations.pad import Pad
 from gpuanon.masking.operations.permute import Permute
 from gpuanon.masking.operations.recode import Recode
+from gpuanon.masking.operations.recode_search import RecodeSearch
 from gpuanon.masking.operations.resample import Resample
 from gpuanon.masking.operations.sample import Sample
 from gpuanon.masking.operations.suppress import Suppress
 from gpuanon.masking.operations.swap import Swap
+from gpuanon.masking.operations.transition import Transition
 from gpuanon.masking.operations.tree_swap import TreeSwap
 
 AnyOperation: TypeAlias = Annotated[
-    Centroid | Resample | Permute | Dither | Swap | TreeSwap | Noise | Interval | Suppress | Pad | Recode | Sample,
+    Centroid
+    | Resample
+    | Permute
+    | Dither
+    | Swap
+    | TreeSwap
+    | Noise
+    | Interval
+    | Suppress
+    | Pad
+    | Recode
+    | Sample
+    | RecodeSearch
+    | Blank
+    | RandomBlank
+    | Transition,
     Field(discriminator="use"),
 ]
 """Any operation of a recipe; ``use`` names it."""
 
 __all__ = [
     "AnyOperation",
+    "Blank",
+    "RandomBlank",
     "Centroid",
     "Dither",
     "Interval",
@@ -34,8 +54,10 @@ __all__ = [
     "Pad",
     "Permute",
     "Recode",
+    "RecodeSearch",
     "Resample",
     "Suppress",
     "Swap",
+    "Transition",
     "TreeSwap",
 ]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gpuanon.recipe import Recipe
     from gpuanon.running.assess import assess
     from gpuanon.running.compare import compare
+    from gpuanon.running.intervals import intervals
     from gpuanon.running.propose import propose
     from gpuanon.running.protect import protect
     from gpuanon.tables.files.io import read
@@ -37,6 +38,7 @@ _PUBLIC = {
     "protect": ("gpuanon.running.protect", "protect"),
     "assess": ("gpuanon.running.assess", "assess"),
     "compare": ("gpuanon.running.compare", "compare"),
+    "intervals": ("gpuanon.running.intervals", "intervals"),
     "methods": ("gpuanon.masking.methods.catalogue", "catalogue"),
     "measures": ("gpuanon.assessing.measures", "catalogue"),
     "report_html": ("gpuanon.faces.report.page", "report_html"),
@@ -52,6 +54,7 @@ __all__ = [
     "Recipe",
     "assess",
     "compare",
+    "intervals",
     "measures",
     "methods",
     "propose",

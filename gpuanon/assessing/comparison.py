@@ -80,6 +80,9 @@ class Source(Protocol):
     def encoded_pieces(self, side: Side) -> Iterator[Array]:
         """All rows, encoded as `Comparison.encoded`, a piece at a time."""
 
+    def table_pieces(self, side: Side) -> Iterator[Table]:
+        """All rows as they are, a piece at a time."""
+
     def collect(self, evidence: Callable[[Source], T]) -> T:
         """`evidence` of this source, collected once however many measures ask for it."""
 
@@ -344,6 +347,10 @@ class Comparison:
     def features(self) -> tuple[str, ...]:
         """The table column of each feature of `encoded`."""
         return tuple(feature.column for feature in self._encoding.features)
+
+    def table_pieces(self, side: Side) -> Iterator[Table]:
+        """See `Source`."""
+        yield self.original if side == "original" else self.release
 
     def encoded_pieces(self, side: Side) -> Iterator[Array]:
         """See `Source`: one piece."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from gpuanon.assessing import adjustable as with_options
-from gpuanon.assessing import named, people
+from gpuanon.assessing import intervals, named, people
 from gpuanon.assessing.adjustable import Adjustable, tables
 from gpuanon.assessing.comparison import Comparison, Source
 from gpuanon.assessing.figures import Measured, strict
@@ -50,6 +50,7 @@ SAMARATI = "Samarati and Sweeney 1998"
 SNOKE = "Snoke et al. 2018; synthpop"
 TORRA = "Domingo-Ferrer and Torra 2005"
 WEI = "Wei, Ramamurthy and Varshney 2018"
+XIANG = "Xiang and Kreinovich 2013"
 WOO = "Woo, Reiter, Oganian and Karr 2009"
 
 
@@ -292,6 +293,8 @@ MEASURES: tuple[Measure, ...] = (
     _loss("regression_drift", FRIED, "mean shift of the coefficients that explain the last column by the others",
           named.adjusted(named.regression_drift, _encoded(bias.regression_drift),
                          {"response": str, "predictors": list[str]}), "whole", HOST),
+    _loss("interval_statistics", XIANG, "mean width of the guaranteed range of a covariance, in standard deviations",
+          Merged(intervals.evidence, intervals.interval_statistics), "merged", HOST),
 )
 # fmt: on
 

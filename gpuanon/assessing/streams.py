@@ -174,6 +174,10 @@ class Streamed:
         """See `Source`."""
         return tuple(feature.column for feature in self._encoding.features)
 
+    def table_pieces(self, side: Side) -> Iterator[Table]:
+        """See `Source`."""
+        yield from self.original.give() if side == "original" else self.release.give()
+
     def encoded_pieces(self, side: Side) -> Iterator[Array]:
         """See `Source`."""
         for piece in self.original.give() if side == "original" else self.release.give():

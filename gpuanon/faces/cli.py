@@ -269,6 +269,30 @@ def _limits(texts: Sequence[str]) -> dict[str, float]:
     return found
 
 
+@app.command(epilog=examples("gpuanon intervals release.parquet --statistic mean --statistic 'correlation(a, b)'"))
+def intervals(
+    release: Annotated[Path, typer.Argument(help="release of boxes: columns NAME_low and NAME_high")],
+    statistic: Annotated[
+        list[str] | None,
+        typer.Option(help="mean, variance, sd, covariance, correlation, covariance(a, b), regression(y ~ a + b), ..."),
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """Print guaranteed ranges of statistics, from the boxes of a release alone."""
+    from gpuanon.running.intervals import intervals as ranges_of
+
+    result = ranges_of(release, statistic)
+    if json_:
+        _print_json(result.to_json())
+        return
+    table = RichTable("statistic", "low", "high", "how")
+    for found in result.ranges:
+        table.add_row(escape(found.name), f"{found.low:.6g}", f"{found.high:.6g}", found.how)
+    out.print(table, highlight=False)
+    for note in result.notes:
+        out.print(note, markup=False, highlight=False)
+
+
 @app.command(epilog=examples("gpuanon demo --rows 10000 --report story.html"))
 def demo(
     rows: Annotated[int, typer.Option(min=100, help="people in the registry")] = 100_000,

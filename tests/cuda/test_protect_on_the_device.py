@@ -50,6 +50,9 @@ TRANSFERS = {
     "random-suppress": (8, 3),
     "pram": (8, 3),  # the same, and the chances
     "mondrian interval": (7, 1),  # points and codes, and four tables of ancestors
+    # Points and codes to learn, to dismiss and to form boxes, four tables of ancestors each time, and what was learned;
+    # the summary, which records are kept, and the new columns.
+    "optimal-boxes": (21, 5),
     "copula": (5, 5),  # numbers and points to learn and again to sample, and the factor; sums, and the new points
 }
 

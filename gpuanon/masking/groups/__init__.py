@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias
 from pydantic import Field
 
 from gpuanon.masking.groups.blocks import Blocks
+from gpuanon.masking.groups.boxes import Boxes
 from gpuanon.masking.groups.classes import Classes
 from gpuanon.masking.groups.first_axis import FirstAxis
 from gpuanon.masking.groups.fuzzy import Fuzzy
@@ -24,6 +25,7 @@ AnyGroups: TypeAlias = Annotated[
     | KMember
     | Mdav
     | MedianCuts
+    | Boxes
     | Spectral
     | SpanningTree
     | Fuzzy
@@ -39,6 +41,7 @@ __all__ = [
     "AnyGroups",
     "Whole",
     "Blocks",
+    "Boxes",
     "Classes",
     "KMember",
     "Mdav",

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from gpuanon.masking.constraints import Constraint
-from gpuanon.masking.contract import Part
+from gpuanon.masking.contract import Part, RowEffect
 from gpuanon.masking.groups import AnyGroups
 from gpuanon.masking.operations import AnyOperation
 from gpuanon.masking.views import AnyBasis, Identity
@@ -48,6 +48,10 @@ class Combination(Part):
             raise ValueError(
                 f"{operation.use} works on standard normal coordinates: basis normal-scores, got {basis.use}"
             )
+        if groups.learns and (operation.learns or operation.samples is not None):
+            raise ValueError(f"{groups.use} groups and {operation.use} both learn of the whole table: one of them may")
+        if groups.drops and operation.rows not in ("kept", "dropped"):
+            raise ValueError(f"{groups.use} groups leave rows out, and {operation.use} adds rows: one of them may")
         if operation.sees == "points" and basis.sees == "classes":
             raise ValueError(f"{operation.use} works on points, which the basis {basis.use} does not give")
         return self
@@ -56,6 +60,16 @@ class Combination(Part):
     def constraint(self) -> Constraint | None:
         """What every group, or every released class, must hold of sensitive values; None for nothing."""
         return self.groups.constraint or self.operation.constraint
+
+    @property
+    def learns(self) -> bool:
+        """Whether a part has to learn of all cells beforehand."""
+        return self.groups.learns or self.operation.learns
+
+    @property
+    def rows(self) -> RowEffect:
+        """What becomes of the rows."""
+        return "dropped" if self.groups.drops else self.operation.rows
 
     @property
     def k(self) -> int | None:

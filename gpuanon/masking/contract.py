@@ -25,11 +25,12 @@ from gpuanon.masking.constraints import Constraint, Sensitive
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 from gpuanon.tables.schema import Kind, Reading
 
-Sight: TypeAlias = Literal["points", "classes"]
+Sight: TypeAlias = Literal["points", "classes", "rows"]
 """As what a part sees the rows:
 
 points  : (n, d) float coordinates: the encoded columns, in a basis
 classes : (n, columns) int64 codes: equal values have equal codes, in ascending order of the values; a null is −1
+rows    : nothing of their values; for groups only
 """
 
 Placement: TypeAlias = Literal["near", "class", "random", "person", "together"]
@@ -77,6 +78,18 @@ class ClassInfo:
 
 
 @dataclass(frozen=True, repr=False)
+class Given:
+    """The columns of a mask's `by` as classes.
+
+    codes   : (n, columns) int64, see `Sight`
+    classes : what is known of the columns
+    """
+
+    codes: Array
+    classes: ClassInfo
+
+
+@dataclass(frozen=True, repr=False)
 class Records:
     """What an operation may know of the records besides what it sees.
 
@@ -87,6 +100,7 @@ class Records:
     learned     : the merged summary that `Operation.learn` asked for, or None
     persons     : (n,) int64 whose record each is, numbered from 0; None where each is a person of its own
     sensitive   : their sensitive values, where a part of the mask has a constraint; else None
+    given       : the columns of the mask's `by`, for an operation on classes that is `conditional`; else None
     """
 
     draws: Draws
@@ -96,6 +110,7 @@ class Records:
     learned: Any = None
     persons: Array | None = None
     sensitive: Sensitive | None = None
+    given: Given | None = None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -223,6 +238,8 @@ class Operation(Part):
     normal    : whether it needs coordinates that are standard normal
     learns    : whether `learn` is to be called for every cell before `apply` is
     by_column : whether it may be applied to each table column by itself, in groups of its own
+    conditional : whether it takes the columns of the mask's `by` into account (classes only)
+    host_only : written for the CPU; on a device it is refused, never run elsewhere in silence
     claim     : what it promises where the groups have a smallest size k; None: nothing
     """
 
@@ -231,6 +248,8 @@ class Operation(Part):
     normal: ClassVar[bool] = False
     learns: ClassVar[bool] = False
     by_column: ClassVar[bool] = False
+    conditional: ClassVar[bool] = False
+    host_only: ClassVar[bool] = False
     claim: ClassVar[type[Claim] | None] = None
 
     def claims(self, k: int | None, sets: Sequence[tuple[str, ...]]) -> tuple[Claim, ...]:

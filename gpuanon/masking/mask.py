@@ -63,6 +63,7 @@ class Mask:
     columns     : the columns that it changes
     encoding    : of those columns as points; None when no part sees points
     response    : of the sensitive columns that take part in the grouping, or None
+    grouping    : of the columns that points are grouped by, where those are not the masked ones; or None
     hierarchies : of the columns that have one, when a part sees classes
     sensitive   : the sensitive columns in the whole table, where a part has a constraint on them
     """
@@ -75,18 +76,23 @@ class Mask:
     response: Encoding | None
     hierarchies: Mapping[str, Hierarchy]
     sensitive: tuple[SensitiveColumn, ...] = ()
+    grouping: Encoding | None = None
 
     @classmethod
     def fit(cls, combination: Combination, summary: TableSummary, schema: Schema, nulls: Nulls) -> Mask:
         """Fit to the merged summary of the table's parts, which holds at least `needed_columns`."""
         columns = masked_columns(combination, schema)
-        response = tuple(name for name in needed_columns(combination, schema) if name not in columns)
+        seen = (*columns, *combination.by)
+        response = tuple(name for name in needed_columns(combination, schema) if name not in seen)
         sights = wanted(combination)
         if nulls == "refuse":
-            summary.select(columns).refuse_nulls()
+            summary.select(tuple(dict.fromkeys(seen))).refuse_nulls()
         if "points" in sights:
             encoding = Encoding.from_summary(summary.select(columns), schema, nulls, combination.basis.categories)
             encoding.check()
+        grouping = None
+        if combination.by and combination.groups.sees == "points":
+            grouping = Encoding.from_summary(summary.select(combination.by), schema, nulls, "balanced")
         return cls(
             combination,
             schema,
@@ -99,7 +105,13 @@ class Mask:
                 SensitiveColumn.of(schema[name], summary.counted[name])
                 for name in constrained_columns(combination, schema)
             ),
+            grouping,
         )
+
+    @property
+    def class_columns(self) -> tuple[str, ...]:
+        """The columns on which rows of a class are equal."""
+        return self.combination.by or self.columns
 
     @property
     def placement(self) -> Placement:
@@ -141,6 +153,8 @@ class Mask:
 
     def points(self, rows: Rows) -> Host:
         """(n, d) the rows as the groups see them, on the host: where near rows are is asked of it."""
+        if self.grouping is not None:
+            return self.grouping.encode(rows.table)
         assert self.encoding is not None
         X = self.encoding.encode(rows.table)
         return X if self.response is None else np.hstack([X, self._response(rows)])
@@ -184,6 +198,7 @@ class Mask:
             self.columns,
             self.nulls,
             backend,
+            self.grouping,
         )
         people = None if rows.persons is None else People.of(rows.persons, backend)
         return replace(view, people=people, sensitive=self._sensitive(rows, backend))
@@ -261,9 +276,10 @@ def _side_by_side(outcomes: list[Outcome]) -> Changed:
 
 
 def check_backend(combination: Combination, backend: Backend) -> None:
-    """Refuse groups that are written for the CPU where a device was chosen: nothing falls back in silence."""
-    if combination.groups.host_only and backend.name != "numpy":
-        raise BackendError(
-            f"groups: {combination.groups.use!r} runs on the CPU only, and the backend is {backend.name}",
-            hint="--backend numpy",
-        )
+    """Refuse parts that are written for the CPU where a device was chosen: nothing falls back in silence."""
+    for what, part in (("groups", combination.groups), ("operation", combination.operation)):
+        if part.host_only and backend.name != "numpy":
+            raise BackendError(
+                f"{what}: {part.use!r} runs on the CPU only, and the backend is {backend.name}",
+                hint="--backend numpy",
+            )

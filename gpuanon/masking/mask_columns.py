@@ -10,8 +10,9 @@ from gpuanon.tables.schema import Schema
 
 
 def needed_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
-    """The columns that a mask has to know: those that it changes, and sensitive ones that take part in its grouping."""
+    """The columns that a mask has to know: those that it changes or depends on, and sensitive ones in its grouping."""
     columns = masked_columns(combination, schema)
+    columns += tuple(name for name in schema.select(combination.by) if name not in columns)
     return columns + tuple(name for name in schema.sensitive if combination.response_weight and name not in columns)
 
 

@@ -26,8 +26,10 @@ def protect(table, mask, **options):
 
 
 def masked_columns(mask):
-    columns = MASKS[mask].get("columns", "all" if mask == "copula" else QUASI)
-    return tuple(registry(2).column_names[1:]) if columns == "all" else tuple(columns)
+    columns = parts_of(mask).columns
+    if isinstance(columns, str):
+        return tuple(registry(2).column_names[1:]) if columns == "all" else QUASI
+    return tuple(columns)
 
 
 def parts_of(mask):

@@ -46,11 +46,27 @@ MASKS: dict[str, dict[str, Any]] = {
     "pica": {"method": "pica", "target": 40, "block": 128},
     "clustered-swap": {"method": "clustered-swap", "target": 40, "block": 128},
     "noise": {"method": "noise", "b": 0.1},
+    "noise resampled": {"method": "noise", "kind": "corrected", "resample": True, "exact": True},
+    "noise normal-scores": {"method": "noise", "kind": "normal-scores"},
+    "noise mixture": {"method": "noise", "kind": "mixture"},
+    "noise coloured-mixture": {"method": "noise", "kind": "coloured-mixture"},
+    "noise data-dependent": {"method": "noise", "kind": "data-dependent", "b": 1.0},
     "suppress": {"method": "suppress", "k": 3, "columns": ["sex", "education", "smoker"]},
     "synthetic-rows": {"method": "synthetic-rows", "k": 4},
     "mondrian interval": {"method": "mondrian", "k": 4, "release": "interval"},
     "recode": {"method": "recode", "levels": {"age": 2, "education": 1}, "columns": ["age", "sex", "education"]},
     "copula": {"method": "copula"},
+    "rank-swap": {"method": "rank-swap", "window": 10},
+    "column-swap": {"method": "column-swap", "subsets": 7},
+    "core-swap": {"method": "core-swap", "core": ["sex", "smoker"], "columns": ["age", "education", "income"]},
+    "cluster-swap": {"method": "cluster-swap", "k": 6, "block": 64},
+    "targeted-swap": {"method": "targeted-swap", "columns": ["education"], "match": ["sex", "smoker"], "below": 40},
+    "data-shuffle": {"method": "data-shuffle"},
+    "data-shuffle given": {
+        "method": "data-shuffle",
+        "columns": ["age", "education", "income"],
+        "given": ["cost", "diagnosis"],
+    },
 }
 
 
@@ -83,5 +99,11 @@ def registry(rows: int = 300) -> Any:
     return make_registry(rows, seed=7)
 
 
-ON_THE_CPU_ONLY = {name for name in MASKS if Recipe.load(recipe(name)).mask[0].combination().groups.host_only}
+def on_the_cpu_only(name: str) -> bool:
+    """Whether a part of the mask is written for the CPU."""
+    combination = Recipe.load(recipe(name)).mask[0].combination()
+    return combination.groups.host_only or combination.operation.host_only
+
+
+ON_THE_CPU_ONLY = {name for name in MASKS if on_the_cpu_only(name)}
 ON_THE_DEVICE = [name for name in MASKS if name not in ON_THE_CPU_ONLY]

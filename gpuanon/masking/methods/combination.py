@@ -29,6 +29,12 @@ class Combination(Part):
         default=0.0, ge=0, description="weight of the sensitive columns in the grouping; they are not changed"
     )
 
+    by: tuple[str, ...] = Field(
+        default=(),
+        description="columns on which the groups are formed, and on which the operation may depend; those that are not"
+        " masked stay as they are.  None: the masked columns",
+    )
+
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         """Refuse parts that cannot work together, by what they declare."""
@@ -48,6 +54,10 @@ class Combination(Part):
             raise ValueError(
                 f"{operation.use} works on standard normal coordinates: basis normal-scores, got {basis.use}"
             )
+        if self.by and (groups.per_column or self.metric != "euclidean" or self.response_weight):
+            raise ValueError("by: groups of each column by itself, Gower's metric and response_weight do not go with it")
+        if self.by and groups.sees == "rows" and not operation.conditional:
+            raise ValueError(f"by: {groups.use} groups are formed on no column, and {operation.use} depends on none")
         if operation.sees == "points" and basis.sees == "classes":
             raise ValueError(f"{operation.use} works on points, which the basis {basis.use} does not give")
         return self

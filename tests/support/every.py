@@ -67,6 +67,32 @@ MASKS: dict[str, dict[str, Any]] = {
         "columns": ["age", "education", "income"],
         "given": ["cost", "diagnosis"],
     },
+    "univariate-synthesis": {"method": "univariate-synthesis"},
+    "latin-hypercube": {"method": "latin-hypercube"},
+    "table-synthesis": {
+        "method": "table-synthesis",
+        "columns": ["age", "sex", "education", "smoker"],
+        "bins": 3,
+    },
+    "maximum-entropy": {"method": "maximum-entropy", "columns": ["age", "education", "income"]},
+    "clustered-synthesis": {"method": "clustered-synthesis", "k": 8, "block": 64},
+    "sequential-synthesis": {"method": "sequential-synthesis"},
+    "sequential-synthesis parametric": {
+        "method": "sequential-synthesis",
+        "model": "parametric",
+        "columns": ["age", "sex", "income"],
+    },
+    "sequential-synthesis mixture": {
+        "method": "sequential-synthesis",
+        "model": "mixture",
+        "columns": ["sex", "education"],
+    },
+    "sequential-synthesis partly": {
+        "method": "sequential-synthesis",
+        "columns": ["education", "income"],
+        "given": ["sex", "smoker"],
+        "below": 40,
+    },
 }
 
 

@@ -13,6 +13,7 @@ from gpuanon.assessing.workloads.market import (
     assess_subgroups,
     simulate_market,
 )
+from gpuanon.assessing.workloads.noise import reconstruct_distribution, recovered_covariance
 from gpuanon.assessing.workloads.regression import Fit, design, fit_weighted, r_squared, relative_bias
 from gpuanon.assessing.workloads.skewed import CostFit, fit_cost
 from gpuanon.assessing.workloads.subgroups import SubgroupBias, subgroup_bias
@@ -36,4 +37,6 @@ __all__ = [
     "subgroup_bias",
     "SubgroupBias",
     "assess_subgroups",
+    "recovered_covariance",
+    "reconstruct_distribution",
 ]

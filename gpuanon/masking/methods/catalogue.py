@@ -24,6 +24,14 @@ from gpuanon.masking.methods.swapping import (
     RankSwapping,
     TargetedSwapping,
 )
+from gpuanon.masking.methods.synthesis import (
+    ClusteredSynthesis,
+    HypercubeSynthesis,
+    MaximumEntropySynthesis,
+    SequentialSynthesis,
+    TableSynthesis,
+    UnivariateSynthesis,
+)
 from gpuanon.masking.operations import Centroid, Dither, Interval, Permute, Resample, Swap
 from gpuanon.masking.views import Ica, Svd
 
@@ -216,6 +224,12 @@ AnyMethod: TypeAlias = (
     | ClusterSwap
     | TargetedSwapping
     | DataShuffle
+    | UnivariateSynthesis
+    | HypercubeSynthesis
+    | TableSynthesis
+    | MaximumEntropySynthesis
+    | ClusteredSynthesis
+    | SequentialSynthesis
 )
 METHODS: tuple[type[Method], ...] = get_args(AnyMethod)
 

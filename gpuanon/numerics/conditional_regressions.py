@@ -21,9 +21,9 @@ _FITTED = 50_000
 def draw_from_regression(target: Coded, predictors: Sequence[Coded], new: Sequence[Host], u: Host) -> Host:
     """(m,) codes of the target for new rows, drawn from a main-effects regression on the predictors.
 
-    Ordered columns: normal scores of the ranks are regressed, a normal error is added, and the value at that quantile is
-    taken; whether a value is missing is drawn before, from a logistic regression.  Others: a multinomial regression, null
-    as a level.  Ordered predictors enter as normal scores with an indicator of nulls, others as indicators.
+    Ordered columns: normal scores of the ranks are regressed, a normal error is added, and the value at that quantile
+    is taken; whether a value is missing is drawn before, from a logistic regression.  Others: a multinomial regression,
+    null as a level.  Ordered predictors enter as normal scores with an indicator of nulls, others as indicators.
 
     u : (m, 2) uniform numbers
     """

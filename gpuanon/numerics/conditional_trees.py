@@ -62,15 +62,17 @@ def draw_from_tree(
     new        : their codes in the new rows, which the records have all
     u          : (m,) uniform numbers: which record of the leaf
     seed       : for features that divide equally well
-    even       : draw the records of a leaf equally often, to one, in random order: as likely as otherwise, and with less
-                 sampling error.  Copies then vary less than independent samples
+    even       : draw the records of a leaf equally often, to one, in random order: as likely as otherwise, and with
+                 less sampling error.  Copies then vary less than independent samples
 
     Cost : O(n log n · predictors) at the usual depth.
     """
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
     if not predictors:
-        return np.asarray(target.codes[_picked(np.zeros(len(u), dtype=np.int64), np.array([len(target.codes)]), u, even)])
+        return np.asarray(
+            target.codes[_picked(np.zeros(len(u), dtype=np.int64), np.array([len(target.codes)]), u, even)]
+        )
     wanted = target.outputs() if target.ordered else np.eye(target.count + 1)[target.codes + 1]
     places = [None if column.ordered else _places(column, wanted) for column in predictors]
     X = _features([column.codes for column in predictors], places)

@@ -72,7 +72,7 @@ def latent_scores(codes: Array, R: Host, draws: Draws) -> Array:
 
     Columns without ties have their normal scores.  Where inside the interval of a coarser code a row lies is drawn
     from the normal distribution given the other columns under the correlations `R`, cut to the interval (two sweeps of
-    a Gibbs sampler).  So the variables correlate about as `R` says; with ties in random order they would correlate less.
+    a Gibbs sampler).  So the variables correlate about as `R` says; with ties in random order they would do so less.
 
     Cost : one sort of n numbers for each column, and two for one with ties.
     """

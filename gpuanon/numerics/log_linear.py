@@ -11,7 +11,9 @@ from gpuanon.arrays.backend import Array, namespace
 _ROUNDS = 200
 
 
-def fit_margins(shape: Sequence[int], margins: Sequence[tuple[tuple[int, ...], Array]], tolerance: float = 1e-6) -> Array:
+def fit_margins(
+    shape: Sequence[int], margins: Sequence[tuple[tuple[int, ...], Array]], tolerance: float = 1e-6
+) -> Array:
     """The table of the given shape with these margins and the largest entropy (Deming and Stephan 1940).
 
     A table of ones is scaled to one margin after another until none changes by more than `tolerance` of the total: the

@@ -1,7 +1,7 @@
 """The distribution of largest entropy with given moments, inside a box: fitted by its dual, drawn by Metropolis.
 
-Among all densities on the box with these moments, the one of largest entropy is ``exp(λ · f(x))``, f the functions whose
-means are given.  The dual is convex; it is solved by Newton's method on a sample from the normal distribution that has
+Among all densities on the box with these moments, the one of largest entropy is ``exp(λ · f(x))``, f the functions
+whose means are given.  The dual is convex; it is solved by Newton's method on a sample from the normal distribution that has
 the same mean and covariance, and new rows are drawn by a Metropolis–Hastings chain that proposes from it.
 
 References
@@ -43,7 +43,9 @@ class MomentSums:
         whole = Partition.whole(len(X), like=X)
         if not len(X):
             d = X.shape[1]
-            return cls(0, np.zeros(functions(np.zeros((1, d)), degree).shape[1]), np.full(d, np.inf), np.full(d, -np.inf))
+            return cls(
+                0, np.zeros(functions(np.zeros((1, d)), degree).shape[1]), np.full(d, np.inf), np.full(d, -np.inf)
+            )
         means = segment_means(functions(X, degree), whole)[0]
         extremes = namespace(X).concatenate([means, segment_minima(X, whole)[0], segment_maxima(X, whole)[0]])
         found, d = to_host(extremes), X.shape[1]
@@ -97,7 +99,7 @@ class MaximumEntropy:
         # A column of two values has the largest variance of all on its range: there is no density.  It is let free.
         free = np.diag(second) - mean**2 > _SPREAD * (mean - sums.low) * (sums.high - mean)
         low, high = np.where(free, -np.inf, sums.low), np.where(free, np.inf, sums.high)
-        inside = ((X >= low - _SLACK) & (X <= high + _SLACK)).all(axis=1)
+        inside = ((low - _SLACK <= X) & (high + _SLACK >= X)).all(axis=1)
         weights = _dual(functions(X[inside], degree), target) if inside.sum() > 1 else None
         if weights is None:
             raise ParameterError(

@@ -1,11 +1,12 @@
 """Sequential synthesis: column after column, each drawn given those before it.
 
-The joint distribution is a product of conditional ones, p(x₁) p(x₂ | x₁) p(x₃ | x₁, x₂) …, each fitted to the records and
-drawn for the new rows.
+The joint distribution is a product of conditional ones, p(x₁) p(x₂ | x₁) p(x₃ | x₁, x₂) …, each fitted to the
+records and drawn for the new rows.
 
 References
 ----------
-.. [1] B. Nowok, G. M. Raab, C. Dibben (2016), synthpop: bespoke creation of synthetic data in R, J. Stat. Softw. 74(11).
+.. [1] B. Nowok, G. M. Raab, C. Dibben (2016), synthpop: bespoke creation of synthetic data in R, J. Stat. Softw.
+   74(11).
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ weights, weighted regression, relative bias and R² of predictions.  Everything 
 of a release alike, so that the two can be compared.
 """
 
+from gpuanon.assessing.workloads.combine import Combined, combine, combined_mean, combined_regression
 from gpuanon.assessing.workloads.importance import logistic_weights, nonparametric_weights
 from gpuanon.assessing.workloads.market import (
     Market,
@@ -37,6 +38,10 @@ __all__ = [
     "subgroup_bias",
     "SubgroupBias",
     "assess_subgroups",
+    "Combined",
+    "combine",
+    "combined_mean",
+    "combined_regression",
     "recovered_covariance",
     "reconstruct_distribution",
 ]

@@ -55,7 +55,9 @@ class Combination(Part):
                 f"{operation.use} works on standard normal coordinates: basis normal-scores, got {basis.use}"
             )
         if self.by and (groups.per_column or self.metric != "euclidean" or self.response_weight):
-            raise ValueError("by: groups of each column by itself, Gower's metric and response_weight do not go with it")
+            raise ValueError(
+                "by: groups of each column by itself, Gower's metric and response_weight do not go with it"
+            )
         if self.by and groups.sees == "rows" and not operation.conditional:
             raise ValueError(f"by: {groups.use} groups are formed on no column, and {operation.use} depends on none")
         if operation.sees == "points" and basis.sees == "classes":

@@ -44,8 +44,8 @@ class AdditiveNoise(Method):
     ] = "uncorrelated"
     resample: bool = Field(
         default=False,
-        description="draw the noise of a row again while it is shorter than half its usual length; the covariance of all"
-        " noise stays what b says.  Not for mixtures, normal-scores and data-dependent",
+        description="draw the noise of a row again while it is shorter than half its usual length; the covariance of"
+        " all noise stays what b says.  Not for mixtures, normal-scores and data-dependent",
     )
     exact: bool = Field(
         default=False,

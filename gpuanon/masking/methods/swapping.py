@@ -26,9 +26,7 @@ class RankSwapping(Method):
     window: float = Field(default=5.0, gt=0, le=100, description="largest difference of ranks, in percent of the rows")
 
     def combination(self) -> Combination:
-        return Combination(
-            groups=Whole(), basis=Codes(), operation=RankSwap(window=self.window), columns=self.columns
-        )
+        return Combination(groups=Whole(), basis=Codes(), operation=RankSwap(window=self.window), columns=self.columns)
 
 
 class ColumnSwapping(Method):
@@ -92,7 +90,9 @@ class TargetedSwapping(Method):
 
     method: Literal["targeted-swap"] = "targeted-swap"
     columns: ColumnChoice = Field(description="the key that is exchanged: a list of names")
-    match: tuple[str, ...] = Field(min_length=1, description="columns on which the two records of an exchange are equal")
+    match: tuple[str, ...] = Field(
+        min_length=1, description="columns on which the two records of an exchange are equal"
+    )
     below: int = Field(default=2, ge=2, description="records with fewer equals, themselves included, are at risk")
     rate: float = Field(default=0.0, ge=0, le=1, description="share of records that exchange, at least")
 
@@ -113,9 +113,9 @@ class DataShuffle(Method):
 
     method: Literal["data-shuffle"] = "data-shuffle"
     columns: ColumnChoice = Field(default="all", description='"quasi", "all" or a list of names')
-    given: tuple[str, ...] = Field(default=(), description="columns that stay, and whose rank correlations are kept too")
+    given: tuple[str, ...] = Field(
+        default=(), description="columns that stay, and whose rank correlations are kept too"
+    )
 
     def combination(self) -> Combination:
-        return Combination(
-            groups=Whole(), basis=Codes(), operation=RankMatch(), columns=self.columns, by=self.given
-        )
+        return Combination(groups=Whole(), basis=Codes(), operation=RankMatch(), columns=self.columns, by=self.given)

@@ -124,6 +124,4 @@ class SequentialSynthesis(_Synthesis):
         operation: Sequential | PartlySynthetic = Sequential(**settings)
         if self.given or self.below is not None:
             operation = PartlySynthetic(**settings, below=self.below)
-        return Combination(
-            groups=Whole(), basis=Codes(), operation=operation, columns=self.columns, by=self.given
-        )
+        return Combination(groups=Whole(), basis=Codes(), operation=operation, columns=self.columns, by=self.given)

@@ -29,8 +29,8 @@ def targeted_swap(
 ) -> tuple[Array, dict[str, int]]:
     """(n,) for each row the row whose values it receives, and counts: at risk, exchanged, at risk without a partner.
 
-    A record is at risk if fewer than `below` records of its group have its values.  It exchanges all its values with a random
-    record of its group that has others.  Random records do so besides, until about `rate` of all have exchanged.
+    A record is at risk if fewer than `below` records of its group have its values.  It exchanges all its values with a
+    random record of its group that has others.  Random records do so besides, until about `rate` of all have exchanged.
 
     Guarantee : the values of each group are kept; a record at risk keeps its own only if all records of its group with
         other values have exchanged theirs, or there are none.

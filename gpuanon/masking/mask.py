@@ -23,6 +23,7 @@ from gpuanon.masking.claims import Claim, RowsAccounted
 from gpuanon.masking.constraint_claims import constraint_claims
 from gpuanon.masking.constraints import Sensitive
 from gpuanon.masking.contract import Changed, Moved, Outcome, Placement, Recoded, Summary
+from gpuanon.masking.copies import stacked
 from gpuanon.masking.download import codes_on_host, download
 from gpuanon.masking.evidence import Trace
 from gpuanon.masking.mask_columns import constrained_columns, masked_columns, needed_columns, released_schema
@@ -149,7 +150,7 @@ class Mask:
     @property
     def accounting(self) -> RowsAccounted:
         """What becomes of the rows, to be checked."""
-        return RowsAccounted(self.combination.operation.rows)
+        return RowsAccounted(self.combination.rows)
 
     def points(self, rows: Rows) -> Host:
         """(n, d) the rows as the groups see them, on the host: where near rows are is asked of it."""
@@ -178,6 +179,15 @@ class Mask:
     def apply(self, rows: Rows, key: Key, stream: str, backend: Backend, learned: Summary | None = None) -> Masked:
         """Mask the rows of a cell; every draw is a function of `key`, `stream` and the record number."""
         check_backend(self.combination, backend)
+        copies = self.combination.copies
+        if copies == 1:
+            return self._masked(rows, key, stream, backend, learned)
+        made = [self._masked(rows, key, f"{stream}/copy.{at}", backend, learned) for at in range(copies)]
+        facts = {name: sum(one.facts[name] for one in made) for name in made[0].facts}
+        return Masked(stacked([one.rows for one in made], key, stream), made[0].trace, facts)
+
+    def _masked(self, rows: Rows, key: Key, stream: str, backend: Backend, learned: Summary | None) -> Masked:
+        """One copy of the masked rows."""
         draws = key.draws(backend.upload(rows.records), stream)
         with progress.stage("encode"):
             view = self._view(rows, backend)

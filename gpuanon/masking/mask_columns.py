@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuanon.errors import RecipeError
+from gpuanon.masking.copies import with_copy_column
 from gpuanon.masking.methods.combination import Combination
 from gpuanon.tables.schema import Schema
 
@@ -19,7 +20,8 @@ def needed_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
 def released_schema(combination: Combination, schema: Schema) -> Schema:
     """The schema of what a mask releases."""
     kinds: dict[str, Any] = {name: schema[name].kind for name in masked_columns(combination, schema)}
-    return schema.read_as({name: combination.operation.reading(kind) for name, kind in kinds.items()})
+    schema = schema.read_as({name: combination.operation.reading(kind) for name, kind in kinds.items()})
+    return with_copy_column(schema) if combination.copies > 1 else schema
 
 
 def constrained_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:

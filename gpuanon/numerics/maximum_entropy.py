@@ -1,8 +1,8 @@
 """The distribution of largest entropy with given moments, inside a box: fitted by its dual, drawn by Metropolis.
 
 Among all densities on the box with these moments, the one of largest entropy is ``exp(λ · f(x))``, f the functions
-whose means are given.  The dual is convex; it is solved by Newton's method on a sample from the normal distribution that has
-the same mean and covariance, and new rows are drawn by a Metropolis–Hastings chain that proposes from it.
+whose means are given.  The dual is convex; it is solved by Newton's method on a sample from the normal distribution
+that has the same mean and covariance, and new rows are drawn by a Metropolis–Hastings chain that proposes from it.
 
 References
 ----------

@@ -87,6 +87,14 @@ MASKS: dict[str, dict[str, Any]] = {
         "model": "mixture",
         "columns": ["sex", "education"],
     },
+    "sequential-synthesis copies": {
+        "method": "sequential-synthesis",
+        "columns": ["education", "income"],
+        "given": ["sex"],
+        "copies": 3,
+        "even": False,
+    },
+    "latin-hypercube copies": {"method": "latin-hypercube", "copies": 2},
     "sequential-synthesis partly": {
         "method": "sequential-synthesis",
         "columns": ["education", "income"],

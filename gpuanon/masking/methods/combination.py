@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from gpuanon.masking.constraints import Constraint
-from gpuanon.masking.contract import Part
+from gpuanon.masking.contract import Part, RowEffect
 from gpuanon.masking.groups import AnyGroups
 from gpuanon.masking.operations import AnyOperation
 from gpuanon.masking.views import AnyBasis, Identity
@@ -35,6 +35,14 @@ class Combination(Part):
         " masked stay as they are.  None: the masked columns",
     )
 
+    copies: int = Field(
+        default=1,
+        ge=1,
+        le=1000,
+        description="of the release, each with draws of its own, in one table with a column 'copy'; for operations that"
+        " promise nothing",
+    )
+
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         """Refuse parts that cannot work together, by what they declare."""
@@ -54,6 +62,8 @@ class Combination(Part):
             raise ValueError(
                 f"{operation.use} works on standard normal coordinates: basis normal-scores, got {basis.use}"
             )
+        if self.copies > 1 and (operation.rows not in ("new", "kept") or operation.claims(groups.least, [("",)])):
+            raise ValueError(f"copies: {operation.use} in {groups.use} groups promises something of one release only")
         if self.by and (groups.per_column or self.metric != "euclidean" or self.response_weight):
             raise ValueError(
                 "by: groups of each column by itself, Gower's metric and response_weight do not go with it"
@@ -68,6 +78,11 @@ class Combination(Part):
     def constraint(self) -> Constraint | None:
         """What every group, or every released class, must hold of sensitive values; None for nothing."""
         return self.groups.constraint or self.operation.constraint
+
+    @property
+    def rows(self) -> RowEffect:
+        """What becomes of the rows; of several copies the first has the records, and the others are added."""
+        return "added" if self.copies > 1 and self.operation.rows == "kept" else self.operation.rows
 
     @property
     def k(self) -> int | None:

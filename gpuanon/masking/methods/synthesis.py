@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -24,6 +24,14 @@ class _Synthesis(Method):
     """Methods that mask all columns, unless told otherwise."""
 
     columns: ColumnChoice = Field(default="all", description='"quasi", "all" or a list of names')
+    copies: int = Field(
+        default=1, ge=1, le=1000, description="of the release, in one table with a column 'copy': multiple imputation"
+    )
+
+    @property
+    def _released(self) -> dict[str, Any]:
+        """What all synthesis hands on."""
+        return {"columns": self.columns, "copies": self.copies}
 
 
 class UnivariateSynthesis(_Synthesis):
@@ -35,7 +43,7 @@ class UnivariateSynthesis(_Synthesis):
 
     def combination(self) -> Combination:
         operation = Sample(correlated=False)
-        return Combination(groups=Whole(), basis=NormalScores(), operation=operation, columns=self.columns)
+        return Combination(groups=Whole(), basis=NormalScores(), operation=operation, **self._released)
 
 
 class HypercubeSynthesis(_Synthesis):
@@ -46,7 +54,7 @@ class HypercubeSynthesis(_Synthesis):
     method: Literal["latin-hypercube"] = "latin-hypercube"
 
     def combination(self) -> Combination:
-        return Combination(groups=Whole(), basis=Codes(), operation=LatinHypercube(), columns=self.columns)
+        return Combination(groups=Whole(), basis=Codes(), operation=LatinHypercube(), **self._released)
 
 
 class TableSynthesis(_Synthesis):
@@ -62,7 +70,7 @@ class TableSynthesis(_Synthesis):
 
     def combination(self) -> Combination:
         operation = TableSample(margins=self.margins, bins=self.bins)
-        return Combination(groups=Whole(), basis=Codes(), operation=operation, columns=self.columns)
+        return Combination(groups=Whole(), basis=Codes(), operation=operation, **self._released)
 
 
 class MaximumEntropySynthesis(_Synthesis):
@@ -74,7 +82,7 @@ class MaximumEntropySynthesis(_Synthesis):
     degree: int = Field(default=2, ge=2, le=4, description="highest power of a column whose mean is kept")
 
     def combination(self) -> Combination:
-        return Combination(groups=Whole(), operation=LargestEntropy(degree=self.degree), columns=self.columns)
+        return Combination(groups=Whole(), operation=LargestEntropy(degree=self.degree), **self._released)
 
 
 class ClusteredSynthesis(_Synthesis):
@@ -88,7 +96,7 @@ class ClusteredSynthesis(_Synthesis):
 
     def combination(self) -> Combination:
         groups = KMember(k=self.k, block=self.block)
-        return Combination(groups=groups, basis=Svd(per_group=True), operation=Condense(), columns=self.columns)
+        return Combination(groups=groups, basis=Svd(per_group=True), operation=Condense(), **self._released)
 
 
 class SequentialSynthesis(_Synthesis):
@@ -115,8 +123,8 @@ class SequentialSynthesis(_Synthesis):
     @model_validator(mode="after")
     def _applies(self) -> Self:
         """Refuse copies of models that would not vary as they should."""
-        if self.proper and self.even and self.model != "parametric":
-            raise ValueError("even: values drawn equally often vary less than copies should; proper wants even = false")
+        if (self.proper or self.copies > 1) and self.even and self.model != "parametric":
+            raise ValueError("even: values drawn equally often vary less than copies should; give even = false")
         return self
 
     def combination(self) -> Combination:
@@ -124,4 +132,4 @@ class SequentialSynthesis(_Synthesis):
         operation: Sequential | PartlySynthetic = Sequential(**settings)
         if self.given or self.below is not None:
             operation = PartlySynthetic(**settings, below=self.below)
-        return Combination(groups=Whole(), basis=Codes(), operation=operation, columns=self.columns, by=self.given)
+        return Combination(groups=Whole(), basis=Codes(), operation=operation, by=self.given, **self._released)

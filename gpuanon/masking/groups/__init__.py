@@ -8,6 +8,7 @@ from pydantic import Field
 
 from gpuanon.masking.groups.blocks import Blocks
 from gpuanon.masking.groups.classes import Classes
+from gpuanon.masking.groups.constrained_kmeans import ConstrainedKMeans
 from gpuanon.masking.groups.first_axis import FirstAxis
 from gpuanon.masking.groups.fuzzy import Fuzzy
 from gpuanon.masking.groups.kmember import KMember
@@ -16,6 +17,7 @@ from gpuanon.masking.groups.median_cuts import MedianCuts
 from gpuanon.masking.groups.spanning_tree import SpanningTree
 from gpuanon.masking.groups.spectral import Spectral
 from gpuanon.masking.groups.univariate import OptimalUnivariate, Univariate
+from gpuanon.masking.groups.v_mdav import VMdav
 from gpuanon.masking.groups.whole import Whole
 
 AnyGroups: TypeAlias = Annotated[
@@ -23,6 +25,8 @@ AnyGroups: TypeAlias = Annotated[
     | Blocks
     | KMember
     | Mdav
+    | VMdav
+    | ConstrainedKMeans
     | MedianCuts
     | Spectral
     | SpanningTree
@@ -42,6 +46,8 @@ __all__ = [
     "Classes",
     "KMember",
     "Mdav",
+    "VMdav",
+    "ConstrainedKMeans",
     "MedianCuts",
     "Spectral",
     "SpanningTree",

@@ -67,6 +67,10 @@ class Copula(Method):
 
     method: Literal["copula"] = "copula"
     columns: ColumnChoice = Field(default="all", description='"quasi", "all" or a list of names')
+    copies: int = Field(
+        default=1, ge=1, le=1000, description="of the release, in one table with a column 'copy': multiple imputation"
+    )
 
     def combination(self) -> Combination:
-        return Combination(groups=Whole(), basis=NormalScores(), operation=Sample(), columns=self.columns)
+        chosen = {"columns": self.columns, "copies": self.copies}
+        return Combination(groups=Whole(), basis=NormalScores(), operation=Sample(), **chosen)

@@ -6,11 +6,23 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from gpuanon.masking.groups import FirstAxis, Fuzzy, KMember, Mdav, OptimalUnivariate, SpanningTree, Univariate
+from gpuanon.masking.groups import (
+    ConstrainedKMeans,
+    FirstAxis,
+    Fuzzy,
+    KMember,
+    Mdav,
+    OptimalUnivariate,
+    SpanningTree,
+    Univariate,
+    VMdav,
+)
 from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K
-from gpuanon.masking.operations import Centroid
+from gpuanon.masking.operations import Centroid, Interval
 
-MicroGroups: TypeAlias = type[Mdav | KMember | Univariate | OptimalUnivariate | FirstAxis | Fuzzy | SpanningTree]
+MicroGroups: TypeAlias = type[
+    Mdav | KMember | Univariate | OptimalUnivariate | FirstAxis | Fuzzy | SpanningTree | VMdav | ConstrainedKMeans
+]
 MICRO_GROUPS: dict[str, MicroGroups] = {
     "mdav": Mdav,
     "k-member": KMember,
@@ -19,6 +31,8 @@ MICRO_GROUPS: dict[str, MicroGroups] = {
     "first-axis": FirstAxis,
     "fuzzy": Fuzzy,
     "spanning-tree": SpanningTree,
+    "v-mdav": VMdav,
+    "constrained-k-means": ConstrainedKMeans,
 }
 """The groupings of `Microaggregation`."""
 
@@ -30,12 +44,20 @@ class Microaggregation(ConstrainedMethod):
 
     method: Literal["microaggregation"] = "microaggregation"
     k: K
-    groups: Literal["mdav", "k-member", "univariate", "optimal-univariate", "first-axis", "fuzzy", "spanning-tree"] = (
-        Field(
-            default="mdav",
-            description="how similar records are found",
-            json_schema_extra={"values": {name: (m.__doc__ or "").split("\n")[0] for name, m in MICRO_GROUPS.items()}},
-        )
+    groups: Literal[
+        "mdav",
+        "k-member",
+        "univariate",
+        "optimal-univariate",
+        "first-axis",
+        "fuzzy",
+        "spanning-tree",
+        "v-mdav",
+        "constrained-k-means",
+    ] = Field(
+        default="mdav",
+        description="how similar records are found",
+        json_schema_extra={"values": {name: (m.__doc__ or "").split("\n")[0] for name, m in MICRO_GROUPS.items()}},
     )
     refine: bool | None = Field(
         default=None,
@@ -50,6 +72,12 @@ class Microaggregation(ConstrainedMethod):
     )
     centre: Literal["mean", "median"] = Field(default="mean", description="of numbers; categories have their mode")
     metric: Literal["euclidean", "gower"] = "euclidean"
+    by: tuple[str, ...] = Field(
+        default=(), description="columns by which records are grouped: one, or some; none: all masked columns"
+    )
+    release: Literal["centre", "interval"] = Field(
+        default="centre", description="interval: the range of the group, columns NAME_low and NAME_high"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -67,6 +95,8 @@ class Microaggregation(ConstrainedMethod):
         for name, value in self.bounds.items():
             if value is not None and name not in MICRO_GROUPS[self.groups].model_fields:
                 raise ValueError(f"{name}: does not apply to {self.groups} groups, those of each column by itself")
+        if self.release == "interval" and self.centre != "mean":
+            raise ValueError("centre: does not apply to a release of intervals")
         return self
 
     @field_validator("refine", "block", "metric")
@@ -87,6 +117,5 @@ class Microaggregation(ConstrainedMethod):
     def combination(self) -> Combination:
         given = {"refine": self.refine, "block": self.block, **self.bounds}
         groups = MICRO_GROUPS[self.groups](k=self.k, **{n: v for n, v in given.items() if v is not None})
-        return Combination(
-            groups=groups, operation=Centroid(centre=self.centre), columns=self.columns, metric=self.metric
-        )
+        operation = Interval() if self.release == "interval" else Centroid(centre=self.centre)
+        return Combination(groups=groups, operation=operation, columns=self.columns, metric=self.metric, by=self.by)

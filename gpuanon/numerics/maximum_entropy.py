@@ -63,7 +63,7 @@ class MomentSums:
 def functions(X: Array, degree: int) -> Array:
     """(n, p) the columns, their products in pairs, and from the third to the `degree`-th power of each."""
     xp = namespace(X)
-    first, second = np.triu_indices(X.shape[1])
+    first, second = (xp.asarray(at) for at in np.triu_indices(X.shape[1]))
     return xp.concatenate([X, X[:, first] * X[:, second], *(X**power for power in range(3, degree + 1))], axis=1)
 
 

@@ -41,6 +41,22 @@ TRANSFERS = {
     "synthetic-rows": (6, 1),  # codes, and the values of columns that have more than a few: four tables of ancestors
     "recode": (4, 1),  # codes and two hierarchies
     "mondrian interval": (7, 1),  # points and codes, and four tables of ancestors
+    "noise normal-scores": (7, 2),  # codes, ancestors, and the root of the correlations, which are found on the host
+    "rank-swap": (6, 1),  # codes, and four tables of ancestors
+    "column-swap": (6, 1),
+    "core-swap": (6, 1),  # and the codes of the core
+    "cluster-swap": (7, 1),  # points, codes, and four tables of ancestors
+    "microaggregation interval": (7, 1),
+    "microaggregation one column": (3, 1),  # and the column that is grouped by
+    "maximum-entropy": (4, 2),  # to learn and again to draw; moments, and the new points
+    "clustered-synthesis": (5, 5),  # sizes of parts, and the new points
+    "targeted-swap": (4, 1),
+    "data-shuffle": (12, 2),
+    "data-shuffle given": (7, 2),
+    "univariate-synthesis": (5, 5),  # as the copula
+    "latin-hypercube": (12, 3),
+    "latin-hypercube copies": (24, 6),  # twice
+    "table-synthesis": (4, 2),
     "copula": (5, 5),  # numbers and points to learn and again to sample, and the factor; sums, and the new points
 }
 

@@ -46,16 +46,13 @@ TRANSFERS = {
     "column-swap": (6, 1),
     "core-swap": (6, 1),  # and the codes of the core
     "cluster-swap": (7, 1),  # points, codes, and four tables of ancestors
-    "microaggregation interval": (7, 1),
     "microaggregation one column": (3, 1),  # and the column that is grouped by
     "maximum-entropy": (4, 2),  # to learn and again to draw; moments, and the new points
     "clustered-synthesis": (5, 5),  # sizes of parts, and the new points
     "targeted-swap": (4, 1),
-    "data-shuffle": (12, 2),
-    "data-shuffle given": (7, 2),
+    "data-shuffle": (7, 2),
     "univariate-synthesis": (5, 5),  # as the copula
-    "latin-hypercube": (12, 3),
-    "latin-hypercube copies": (24, 6),  # twice
+    "latin-hypercube": (24, 6),  # twice
     "table-synthesis": (4, 2),
     "copula": (5, 5),  # numbers and points to learn and again to sample, and the factor; sums, and the new points
 }

@@ -32,8 +32,13 @@ MASKS: dict[str, dict[str, Any]] = {
     "microaggregation optimal-univariate": {"method": "microaggregation", "k": 4, "groups": "optimal-univariate"},
     "microaggregation first-axis": {"method": "microaggregation", "k": 4, "groups": "first-axis"},
     "microaggregation one column": {"method": "microaggregation", "k": 4, "groups": "first-axis", "by": ["age"]},
-    "microaggregation interval": {"method": "microaggregation", "k": 4, "release": "interval"},
-    "microaggregation v-mdav": {"method": "microaggregation", "k": 4, "groups": "v-mdav", "block": 64},
+    "microaggregation v-mdav": {
+        "method": "microaggregation",
+        "k": 4,
+        "groups": "v-mdav",
+        "block": 64,
+        "release": "interval",
+    },
     "microaggregation constrained-k-means": {"method": "microaggregation", "k": 10, "groups": "constrained-k-means"},
     "microaggregation fuzzy": {"method": "microaggregation", "k": 4, "groups": "fuzzy", "block": 64},
     "microaggregation spanning-tree": {"method": "microaggregation", "k": 4, "groups": "spanning-tree", "block": 64},
@@ -53,7 +58,6 @@ MASKS: dict[str, dict[str, Any]] = {
     "noise resampled": {"method": "noise", "kind": "corrected", "resample": True, "exact": True},
     "noise normal-scores": {"method": "noise", "kind": "normal-scores"},
     "noise mixture": {"method": "noise", "kind": "mixture"},
-    "noise coloured-mixture": {"method": "noise", "kind": "coloured-mixture"},
     "noise data-dependent": {"method": "noise", "kind": "data-dependent", "b": 1.0},
     "suppress": {"method": "suppress", "k": 3, "columns": ["sex", "education", "smoker"]},
     "synthetic-rows": {"method": "synthetic-rows", "k": 4},
@@ -65,14 +69,13 @@ MASKS: dict[str, dict[str, Any]] = {
     "core-swap": {"method": "core-swap", "core": ["sex", "smoker"], "columns": ["age", "education", "income"]},
     "cluster-swap": {"method": "cluster-swap", "k": 6, "block": 64},
     "targeted-swap": {"method": "targeted-swap", "columns": ["education"], "match": ["sex", "smoker"], "below": 40},
-    "data-shuffle": {"method": "data-shuffle"},
-    "data-shuffle given": {
+    "data-shuffle": {
         "method": "data-shuffle",
         "columns": ["age", "education", "income"],
         "given": ["cost", "diagnosis"],
     },
     "univariate-synthesis": {"method": "univariate-synthesis"},
-    "latin-hypercube": {"method": "latin-hypercube"},
+    "latin-hypercube": {"method": "latin-hypercube", "copies": 2},
     "table-synthesis": {
         "method": "table-synthesis",
         "columns": ["age", "sex", "education", "smoker"],
@@ -81,29 +84,14 @@ MASKS: dict[str, dict[str, Any]] = {
     "maximum-entropy": {"method": "maximum-entropy", "columns": ["age", "education", "income"]},
     "clustered-synthesis": {"method": "clustered-synthesis", "k": 8, "block": 64},
     "sequential-synthesis": {"method": "sequential-synthesis"},
-    "sequential-synthesis parametric": {
-        "method": "sequential-synthesis",
-        "model": "parametric",
-        "columns": ["age", "sex", "income"],
-    },
-    "sequential-synthesis mixture": {
-        "method": "sequential-synthesis",
-        "model": "mixture",
-        "columns": ["sex", "education"],
-    },
-    "sequential-synthesis copies": {
-        "method": "sequential-synthesis",
-        "columns": ["education", "income"],
-        "given": ["sex"],
-        "copies": 3,
-        "even": False,
-    },
-    "latin-hypercube copies": {"method": "latin-hypercube", "copies": 2},
     "sequential-synthesis partly": {
         "method": "sequential-synthesis",
+        "model": "mixture",
+        "even": False,
         "columns": ["education", "income"],
         "given": ["sex", "smoker"],
         "below": 40,
+        "copies": 2,
     },
 }
 

@@ -89,7 +89,7 @@ def test_every_method_runs_on_the_device_in_parts(name: str, tmp_path: Path) -> 
 
 def test_these_run_on_the_cpu_only() -> None:
     parts = {MASKS[name].get("groups", MASKS[name]["method"]) for name in ON_THE_CPU_ONLY}
-    assert parts == {"fuzzy", "spanning-tree", "v-mdav", "constrained-k-means", "sequential-synthesis"}
+    assert parts == {"fuzzy", "spanning-tree", "v-mdav", "k-ward", "constrained-k-means", "sequential-synthesis"}
 
 
 @pytest.mark.parametrize("name", sorted(ON_THE_CPU_ONLY))

@@ -39,6 +39,7 @@ MASKS: dict[str, dict[str, Any]] = {
         "block": 64,
         "release": "interval",
     },
+    "microaggregation k-ward": {"method": "microaggregation", "k": 4, "groups": "k-ward", "block": 64},
     "microaggregation constrained-k-means": {"method": "microaggregation", "k": 10, "groups": "constrained-k-means"},
     "microaggregation fuzzy": {"method": "microaggregation", "k": 4, "groups": "fuzzy", "block": 64},
     "microaggregation spanning-tree": {"method": "microaggregation", "k": 4, "groups": "spanning-tree", "block": 64},

@@ -11,6 +11,7 @@ from gpuanon.masking.groups.classes import Classes
 from gpuanon.masking.groups.constrained_kmeans import ConstrainedKMeans
 from gpuanon.masking.groups.first_axis import FirstAxis
 from gpuanon.masking.groups.fuzzy import Fuzzy
+from gpuanon.masking.groups.k_ward import KWard
 from gpuanon.masking.groups.kmember import KMember
 from gpuanon.masking.groups.mdav import Mdav
 from gpuanon.masking.groups.median_cuts import MedianCuts
@@ -26,6 +27,7 @@ AnyGroups: TypeAlias = Annotated[
     | KMember
     | Mdav
     | VMdav
+    | KWard
     | ConstrainedKMeans
     | MedianCuts
     | Spectral
@@ -47,6 +49,7 @@ __all__ = [
     "KMember",
     "Mdav",
     "VMdav",
+    "KWard",
     "ConstrainedKMeans",
     "MedianCuts",
     "Spectral",

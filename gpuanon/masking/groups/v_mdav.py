@@ -67,7 +67,7 @@ def _groups(Z: Host, valid: Host, k: int, gamma: float) -> Host:
         taken = np.zeros_like(free)
         taken[here[:, None], order] = True
         taken &= active[:, None]
-        near = np.where(taken[:, None, :], D, np.inf).min(axis=2)
+        near = D[here[:, None], order].min(axis=1)
         labels[taken] = number
         free &= ~taken
         growing = active & free.any(axis=1)

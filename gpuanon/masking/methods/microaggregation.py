@@ -11,6 +11,7 @@ from gpuanon.masking.groups import (
     FirstAxis,
     Fuzzy,
     KMember,
+    KWard,
     Mdav,
     OptimalUnivariate,
     SpanningTree,
@@ -21,7 +22,16 @@ from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, 
 from gpuanon.masking.operations import Centroid, Interval
 
 MicroGroups: TypeAlias = type[
-    Mdav | KMember | Univariate | OptimalUnivariate | FirstAxis | Fuzzy | SpanningTree | VMdav | ConstrainedKMeans
+    Mdav
+    | KMember
+    | Univariate
+    | OptimalUnivariate
+    | FirstAxis
+    | Fuzzy
+    | SpanningTree
+    | VMdav
+    | KWard
+    | ConstrainedKMeans
 ]
 MICRO_GROUPS: dict[str, MicroGroups] = {
     "mdav": Mdav,
@@ -32,6 +42,7 @@ MICRO_GROUPS: dict[str, MicroGroups] = {
     "fuzzy": Fuzzy,
     "spanning-tree": SpanningTree,
     "v-mdav": VMdav,
+    "k-ward": KWard,
     "constrained-k-means": ConstrainedKMeans,
 }
 """The groupings of `Microaggregation`."""
@@ -53,6 +64,7 @@ class Microaggregation(ConstrainedMethod):
         "fuzzy",
         "spanning-tree",
         "v-mdav",
+        "k-ward",
         "constrained-k-means",
     ] = Field(
         default="mdav",

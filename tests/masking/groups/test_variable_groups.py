@@ -12,6 +12,7 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
 from gpuanon.masking.groups.constrained_kmeans import ConstrainedKMeans, constrained_kmeans, optimal_assignment
+from gpuanon.masking.groups.k_ward import k_ward
 from gpuanon.masking.groups.v_mdav import v_mdav
 
 KEY = Key(b"a key for the tests of groups")
@@ -58,6 +59,54 @@ def test_v_mdav_keeps_clumps_together():
     X = np.repeat(centres, 4, axis=0) + 0.1 * rng.normal(size=(80, 2))
     found = v_mdav(X, Partition.whole(80), 3, gamma=0.5).labels()
     assert all(len(set(found[4 * at : 4 * at + 4])) == 1 for at in range(20))
+
+
+def naive_k_ward(X, k):
+    """One union after another, as the definition has it."""
+
+    def error(rows):
+        return ((X[rows] - X[rows].mean(axis=0)) ** 2).sum()
+
+    def divided(rows):
+        if len(rows) < 2 * k:
+            return [rows]
+        free = list(rows)
+        mean = X[rows].mean(axis=0)
+        groups = []
+        seed = max(free, key=lambda i: (((X[i] - mean) ** 2).sum(), -i))
+        for _ in range(2):
+            apart = {i: ((X[i] - X[seed]) ** 2).sum() for i in rows}
+            members = sorted(free, key=lambda i: (apart[i], i))[:k]
+            groups.append(members)
+            free = [i for i in free if i not in members]
+            seed = max(free, key=lambda i: (apart[i], -i)) if free else seed
+        groups += [[i] for i in free]
+        while any(len(group) < k for group in groups):
+            pairs = [
+                (error(a + b) - error(a) - error(b), x, y)
+                for x, a in enumerate(groups)
+                for y, b in enumerate(groups)
+                if x < y and (len(a) < k or len(b) < k)
+            ]
+            _, x, y = min(pairs)
+            groups[x] = groups[x] + groups[y]
+            del groups[y]
+        return [part for group in groups for part in divided(sorted(group))]
+
+    labels = np.empty(len(X), dtype=int)
+    for number, rows in enumerate(divided(list(range(len(X))))):
+        labels[rows] = number
+    return labels
+
+
+@given(st.integers(2, 4), st.integers(4, 26), st.integers(0, 5))
+@example(2, 4, 0)
+@example(3, 25, 1)
+def test_k_ward_is_what_the_definition_says(k, n, seed):
+    X = np.random.default_rng(seed).normal(size=(n, 2))
+    found, expected = k_ward(X, Partition.whole(n), k), naive_k_ward(X, k)
+    assert len({*zip(found.labels().tolist(), expected.tolist(), strict=True)}) == found.parts == expected.max() + 1
+    assert k <= found.sizes.min() <= found.sizes.max() < 2 * k
 
 
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 6), st.integers(0, 9))

@@ -287,9 +287,11 @@ def _side_by_side(outcomes: list[Outcome]) -> Changed:
 
 def check_backend(combination: Combination, backend: Backend) -> None:
     """Refuse parts that are written for the CPU where a device was chosen: nothing falls back in silence."""
-    for what, part in (("groups", combination.groups), ("operation", combination.operation)):
-        if part.host_only and backend.name != "numpy":
+    groups, operation = combination.groups, combination.operation
+    parts = (("groups", groups.use, groups.host_only), ("operation", operation.use, operation.host_only))
+    for what, use, host_only in parts:
+        if host_only and backend.name != "numpy":
             raise BackendError(
-                f"{what}: {part.use!r} runs on the CPU only, and the backend is {backend.name}",
+                f"{what}: {use!r} runs on the CPU only, and the backend is {backend.name}",
                 hint="--backend numpy",
             )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from gpuanon.numerics.conditional_trees import Coded
 from gpuanon.numerics.random_ranks import mid_scores
@@ -49,7 +49,8 @@ def _design(column: Coded, new: Host) -> tuple[Host, Host]:
         levels = np.unique(column.codes)
         place = np.full(column.count + 1, 0)
         place[levels + 1] = np.arange(len(levels))
-        return tuple(np.eye(len(levels))[place[codes + 1]][:, 1:] for codes in (column.codes, new))  # type: ignore[return-value]
+        records, rows = (np.eye(len(levels))[place[codes + 1]][:, 1:] for codes in (column.codes, new))
+        return records, rows
     scores = np.zeros(column.count + 1)
     known = column.codes >= 0
     if known.any():
@@ -65,8 +66,6 @@ def _draw_rank(codes: Host, X: Host, Y: Host, u: Host) -> Host:
     z = mid_scores(codes[:, None])[:, 0]
     beta = np.linalg.lstsq(X, z, rcond=None)[0]
     error = float(np.sqrt(np.mean((z - X @ beta) ** 2)))
-    from scipy.special import ndtri
-
     drawn = ndtr(Y @ beta + error * ndtri(u))
     ordered = np.sort(codes)
     return np.asarray(ordered[np.minimum((drawn * len(ordered)).astype(np.int64), len(ordered) - 1)])

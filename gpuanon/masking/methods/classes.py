@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -72,5 +72,5 @@ class Copula(Method):
     )
 
     def combination(self) -> Combination:
-        chosen = {"columns": self.columns, "copies": self.copies}
+        chosen: dict[str, Any] = {"columns": self.columns, "copies": self.copies}
         return Combination(groups=Whole(), basis=NormalScores(), operation=Sample(), **chosen)

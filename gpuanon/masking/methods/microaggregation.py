@@ -129,5 +129,7 @@ class Microaggregation(ConstrainedMethod):
     def combination(self) -> Combination:
         given = {"refine": self.refine, "block": self.block, **self.bounds}
         groups = MICRO_GROUPS[self.groups](k=self.k, **{n: v for n, v in given.items() if v is not None})
-        operation = Interval() if self.release == "interval" else Centroid(centre=self.centre)
+        operation: Interval | Centroid = Centroid(centre=self.centre)
+        if self.release == "interval":
+            operation = Interval()
         return Combination(groups=groups, operation=operation, columns=self.columns, metric=self.metric, by=self.by)

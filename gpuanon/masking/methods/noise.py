@@ -67,12 +67,8 @@ class AdditiveNoise(Method):
             return Combination(groups=Whole(), basis=Codes(), operation=RankNoise(b=self.b), columns=self.columns)
         if self.kind == "data-dependent":
             return Combination(groups=Blocks(size=BLOCK), operation=LocalNoise(b=self.b), columns=self.columns)
-        shapes = {"mixture": "mixture", "coloured-mixture": "coloured-mixture"}
-        operation = Noise(
-            b=self.b,
-            kind="correlated" if self.kind in shapes else self.kind,
-            shape=shapes.get(self.kind, "normal"),
-            least=LEAST if self.resample else 0.0,
-            exact=self.exact,
-        )
+        mixed = self.kind in ("mixture", "coloured-mixture")
+        settings = {"kind": "correlated", "shape": self.kind} if mixed else {"kind": self.kind}
+        least = LEAST if self.resample else 0.0
+        operation = Noise.model_validate({"b": self.b, "least": least, "exact": self.exact, **settings})
         return Combination(groups=Whole(), operation=operation, columns=self.columns)

@@ -128,7 +128,7 @@ class SequentialSynthesis(_Synthesis):
         return self
 
     def combination(self) -> Combination:
-        settings = {"model": self.model, "leaf": self.leaf, "proper": self.proper, "even": self.even}
+        settings: dict[str, Any] = {"model": self.model, "leaf": self.leaf, "proper": self.proper, "even": self.even}
         operation: Sequential | PartlySynthetic = Sequential(**settings)
         if self.given or self.below is not None:
             operation = PartlySynthetic(**settings, below=self.below)

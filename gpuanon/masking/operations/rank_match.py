@@ -30,10 +30,10 @@ class _Guided(Operation):
     def apply(self, T: Array, groups: Partition, records: Records) -> Recoded:
         if groups.parts > 1:
             raise ParameterError(
-                f"{self.use}: one group of all rows is allowed, got {groups.parts}", hint='groups = { use = "whole" }'
+                f"ranks: one group of all rows is allowed, got {groups.parts}", hint='groups = { use = "whole" }'
             )
         if records.classes is None:
-            raise ParameterError(f"{self.use}: the rows must be seen as classes", hint='basis = { use = "codes" }')
+            raise ParameterError("ranks: the rows must be seen as classes", hint='basis = { use = "codes" }')
         xp = namespace(T)
         given = xp.empty((len(T), 0), dtype=np.int64) if records.given is None else records.given.codes
         flags = () if records.given is None else records.given.classes.ordered

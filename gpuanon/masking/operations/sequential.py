@@ -36,10 +36,10 @@ class _Sequential(Operation):
         """(n, columns) codes of new rows."""
         if groups.parts > 1:
             raise ParameterError(
-                f"{self.use}: one group of all rows is allowed, got {groups.parts}", hint='groups = { use = "whole" }'
+                f"sequential: one group of all rows is allowed, got {groups.parts}", hint='groups = { use = "whole" }'
             )
         if records.classes is None:
-            raise ParameterError(f"{self.use}: the rows must be seen as classes", hint='basis = { use = "codes" }')
+            raise ParameterError("sequential: the rows must be seen as classes", hint='basis = { use = "codes" }')
         given = records.given
         columns = [] if given is None else list(zip(given.codes.T, given.classes.ordered, strict=True))
         return synthesise(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -26,7 +28,7 @@ def test_groups_by_one_column_are_neighbours_in_it():
     released = release.data.to_pandas()
     groups = original["age"].groupby([released["age"], released["income"].fillna(-1)], observed=True)
     spans = sorted(zip(groups.min(), groups.max(), strict=True))
-    assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:], strict=False))
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))
     assert groups.size().min() >= 5
 
 

@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint types bench fuzz hpc clean
+.PHONY: demo test test-slow screenshots lint types bench fuzz hpc clean
 demo: .venv/installed
 	$(BIN)/gpuanon demo
 
@@ -12,6 +12,10 @@ test: .venv/installed-test
 # Real clusters, kills, statistical confirmations, every method in every way, most random cases.
 test-slow: .venv/installed-test
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m slow
+
+# The pages as a browser shows them, for the README.
+screenshots: .venv/installed-test
+	GPUANON_SCREENSHOTS=docs/screenshots $(BIN)/python -m pytest -q tests/faces/test_browser.py
 
 lint: .venv/installed-test
 	$(BIN)/ruff check .

@@ -32,7 +32,7 @@ from distributed import Client, LocalCluster
 import gpuanon
 from gpuanon.arrays.rng import Key
 from gpuanon.recipe import Recipe
-from gpuanon.running.pipeline import CELL_ROWS
+from gpuanon.running.cells import CELL_ROWS
 from gpuanon.running.protect import protect_in_parts, work_path
 from gpuanon.running.run import in_turn
 from gpuanon.running.workers import LOOPBACK, OnWorkers, worker_environment, worker_settings

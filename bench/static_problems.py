@@ -23,6 +23,7 @@ from gpuanon.masking.groups.annealing import Schedule, anneal
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
 from gpuanon.masking.groups.neighbours import neighbours
+from gpuanon.masking.groups.univariate import first_of_group
 from gpuanon.numerics import affinity, distance, empirical, kernel_pca, rosenblatt
 from tests.cuda.support.fake_cupy import fake_cupy
 
@@ -98,6 +99,11 @@ def _refinement(put: Put) -> None:
     anneal(rows, None, members, sizes, near, cell, k, schedule)
 
 
+def _univariate(put: Put) -> None:
+    column = np.sort(np.random.default_rng(4).integers(0, 1 << 27, (BLOCK, 1)), axis=0).astype(np.int32)
+    first_of_group(put(column), 5, 2)
+
+
 def _inverse(put: Put) -> None:
     table = np.random.default_rng(1).integers(0, 8, (BLOCK, 4)).astype(np.float64)
     empirical.conditional_inverse(put(np.random.default_rng(2).random((BLOCK, 4))), put(table), _one_part(put, BLOCK))
@@ -163,6 +169,13 @@ PROBLEMS = (
         lambda put: mdav(put(_rows(BLOCK, 10)), _one_part(put, BLOCK), 5),
         MILLION / BLOCK,
         lambda size: MILLION * (10 * size + 8),
+    ),
+    Problem(
+        ("chunk_paths", "chunk_entries", "chunk_cuts"),
+        "one column of 1 M values, k = 5, chunks of 512",
+        _univariate,
+        MILLION / BLOCK,
+        lambda size: MILLION * 32,
     ),
     Problem(
         ("neighbours", "anneal"),

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, field_validator
 
+from gpuanon.assessing.formulas import Analysis
 from gpuanon.errors import RecipeError
 from gpuanon.masking.contract import Part
 from gpuanon.masking.methods.catalogue import AnyMask
@@ -38,6 +39,9 @@ class Recipe(Part):
     )
     measures: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="measure → its options ('gpuanon measures' lists them)"
+    )
+    analysis: tuple[Analysis, ...] = Field(
+        default=(), description="models that analysts will fit: their coefficients are compared by assess"
     )
     csv: CsvOptions = Field(default=CsvOptions(), description="how CSV files are read")
 
@@ -101,6 +105,12 @@ class Recipe(Part):
         return released
 
     @property
+    def options(self) -> dict[str, dict[str, Any]]:
+        """Options by measure, the models of ``[[analysis]]`` among them."""
+        models = [model.model_dump(mode="json") for model in self.analysis]
+        return {**self.measures, **({"analysis": {"models": models}} if models else {})}
+
+    @property
     def least(self) -> int:
         """The largest k of the masks; 1 when none has one."""
         return max([1, *(k for mask in self.mask if (k := mask.combination().k) is not None)])
@@ -132,7 +142,7 @@ class Recipe(Part):
                 f"recipe: a Recipe, a mapping or the path of a recipe file is allowed, got {type(source).__name__}"
             )
         path = Path(source)
-        return cls._validated(_with_paths(parse(path), path.absolute().parent), path.name)
+        return cls._validated(with_paths(parse(path), path.absolute().parent), path.name)
 
     @classmethod
     def _validated(cls, data: Any, name: str) -> Recipe:
@@ -145,7 +155,7 @@ class Recipe(Part):
             ) from None
 
 
-def _with_paths(data: Any, folder: Path) -> Any:
+def with_paths(data: Any, folder: Path) -> Any:
     """The structure with the paths of hierarchies, which are relative to the recipe's folder, as they are found."""
     columns = data.get("columns") if isinstance(data, Mapping) else None
     if not isinstance(columns, Mapping):

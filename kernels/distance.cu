@@ -58,10 +58,13 @@ struct Furthest {
 };
 
 // The k smallest values in order; ties: lowest rows first.  The list of a thread is a column of shared memory.
+// Values up to `least` do not count, nor does `least` itself in rows up to `last`: they were found by an earlier launch.
 struct Smallest {
     int k, held = 0;
     real* values;
     long long* rows;
+    real least;
+    long long last;
     __device__ __forceinline__ void stage(long long, long long) {}
     __device__ __forceinline__ void take(long long y, int count, const real (&fresh)[STEP])
     {
@@ -72,6 +75,7 @@ struct Smallest {
     __device__ __forceinline__ void insert(real value, long long row)
     {
         if (held == k && !(value < values[(k - 1) * LIST_ROWS])) return;
+        if (value < least || (value == least && row <= last)) return;
         int slot = held < k ? held++ : k - 1;
         for (; slot > 0 && values[(slot - 1) * LIST_ROWS] > value; --slot) {
             values[slot * LIST_ROWS] = values[(slot - 1) * LIST_ROWS];
@@ -108,10 +112,10 @@ struct Store {
     }
 };
 
-// Write the lists of the thread block row by row, so that consecutive threads write consecutive words.  A run shorter than
-// k leaves infinity and row -1 in the last places.
+// Write the lists of the thread block row by row, so that consecutive threads write consecutive words.  A list of fewer than
+// k rows has infinity and row -1 in the last places.
 __device__ __forceinline__ void write_lists(const real* values, const long long* rows, long long first, long long n,
-                                            int k, long long offset, long long held, real* __restrict__ distance,
+                                            int k, long long offset, real* __restrict__ distance,
                                             long long* __restrict__ index)
 {
     __syncthreads();
@@ -119,8 +123,8 @@ __device__ __forceinline__ void write_lists(const real* values, const long long*
         const int r = t / k, slot = t % k;
         if (first + r >= n) return;
         const long long place = (offset + first + r) * k + slot;
-        distance[place] = slot < held ? values[slot * LIST_ROWS + r] : real(__int_as_float(0x7f800000));
-        index[place] = slot < held ? rows[slot * LIST_ROWS + r] : -1;
+        distance[place] = values[slot * LIST_ROWS + r];
+        index[place] = rows[slot * LIST_ROWS + r];
     }
 }
 
@@ -199,18 +203,25 @@ furthest(const real* __restrict__ X, const real* __restrict__ Y, const real* __r
     index[blockIdx.y * n + row] = found.index;
 }
 
+// least, last : (n) the last neighbour of each row that is known already; null for none
 extern "C" __global__ void __launch_bounds__(LIST_ROWS, BLOCKS)
 k_nearest(const real* __restrict__ X, const real* __restrict__ Y, const real* __restrict__ weights, long long n,
-          long long m, int d, long long stretch, int k, real* __restrict__ distance, long long* __restrict__ index)
+          long long m, int d, long long stretch, int k, const real* __restrict__ least,
+          const long long* __restrict__ last, real* __restrict__ distance, long long* __restrict__ index)
 {
     TILES(LIST_ROWS);
     DYN_SHARED(long long, lists);
     real* values = reinterpret_cast<real*>(lists + k * LIST_ROWS);
-    const long long first = (long long)blockIdx.x * LIST_ROWS;
+    const long long first = (long long)blockIdx.x * LIST_ROWS, row = first + threadIdx.x;
     const Stretch rows(m, stretch);
-    Smallest found{k, 0, values + threadIdx.x, lists + threadIdx.x};
+    for (int slot = 0; slot < k; ++slot) {
+        values[slot * LIST_ROWS + threadIdx.x] = real(__int_as_float(0x7f800000));
+        lists[slot * LIST_ROWS + threadIdx.x] = -1;
+    }
+    const bool known = least && row < n;
+    Smallest found{k, 0, values + threadIdx.x, lists + threadIdx.x, known ? least[row] : real(-1), known ? last[row] : -1};
     sweep<LIST_ROWS>(X, first, n, Y, rows.begin, rows.end, d, xs, ys, DISTANCE, found);
-    write_lists(values, lists, first, n, k, blockIdx.y * n, rows.end - rows.begin, distance, index);
+    write_lists(values, lists, first, n, k, blockIdx.y * n, distance, index);
 }
 
 extern "C" __global__ void __launch_bounds__(ROWS, BLOCKS)

@@ -34,6 +34,13 @@ def free_bytes() -> int:
     return min(available, max(0, limit - int(pool.used_bytes()))) if limit else available
 
 
+def total_bytes() -> int:
+    """All memory of the current device, within the limit of CuPy's pool: the same in every run on such a device."""
+    cupy = importlib.import_module("cupy")
+    total, limit = int(cupy.cuda.Device().mem_info[1]), int(cupy.get_default_memory_pool().get_limit())
+    return min(total, limit) if limit else total
+
+
 def _free_in_rmm() -> int:
     """Unused bytes of RMM's pool, where it keeps statistics; else 0."""
     rmm = sys.modules.get("rmm")

@@ -1,4 +1,4 @@
-"""k-means, nearest neighbours and forests by the library for the array's device: cuML or scikit-learn.
+"""k-means and forests by the library for the array's device: cuML or scikit-learn.
 
 cuML imports without a GPU and does not fall back by itself, so it is used only after it has solved a small test
 problem.  A device array is never copied to the host: without cuML these functions raise.
@@ -56,17 +56,6 @@ def kmeans(X: Array, centres: Array, iterations: int = 300) -> tuple[Array, Arra
     fitted = cluster.KMeans(n_clusters=len(centres), init=centres, n_init=1, max_iter=iterations, **options).fit(X)
     xp = namespace(X)
     return xp.asarray(fitted.labels_, dtype=np.int64), xp.asarray(fitted.cluster_centers_, dtype=X.dtype)
-
-
-def neighbours(X: Array, Y: Array, k: int) -> Array:
-    """(n, k) rows of `Y` nearest to each row of `X` by Euclidean distance, nearest first; ties in any order.
-
-    Both libraries round during the search: recompute the distances where a tie or an exact copy matters.
-    """
-    neighbors = _library("nearest neighbours", "neighbors", X)
-    options: dict[str, Any] = {"output_type": "cupy"} if on_device(X) else {}
-    found = neighbors.NearestNeighbors(n_neighbors=k, algorithm="brute", **options).fit(Y)
-    return namespace(X).asarray(found.kneighbors(X, return_distance=False), dtype=np.int64)
 
 
 def forest(X: Array, y: Array, new: Array, trees: int = 100, smallest: int = 10, depth: int = 16) -> Array:

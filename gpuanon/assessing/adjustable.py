@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from gpuanon.assessing.comparison import Comparison
+from pydantic import Field, TypeAdapter
+
+from gpuanon.assessing.comparison import Comparison, MissingEvidence
 from gpuanon.assessing.figures import Measured
-from gpuanon.assessing.options import LEVEL, PERMUTATIONS, WAYS, WHOLE
-from gpuanon.assessing.utility import cdf, mmd, model_efficacy, propensity
+from gpuanon.assessing.formulas import Analysis
+from gpuanon.assessing.groupings import OPTIONS, grouped, grouping_sensitivity
+from gpuanon.assessing.options import LEVEL, PERMUTATIONS, WHOLE
+from gpuanon.assessing.utility import (
+    analysis,
+    cdf,
+    confidence,
+    distribution_fit,
+    kernel_pca,
+    ks,
+    mmd,
+    model_efficacy,
+    paired_means,
+    propensity,
+    propensity_forest,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -28,18 +44,91 @@ class Adjustable:
 
 
 def tables(measure: Callable[..., Measured]) -> Adjustable:
-    """A measure of contingency tables of all compared columns."""
+    """A measure of contingency tables: of all compared columns, or as a recipe groups them."""
+
+    def computed(c: Comparison, ways: Any = 2, **grouping: Any) -> Measured:
+        before, after, names = grouped(c, **grouping)
+        return measure(before, after, ways=ways, names=names)
+
+    return Adjustable(computed, OPTIONS)
+
+
+def scores(measure: Callable[..., Measured]) -> Adjustable:
+    """A measure of propensity scores; its null permutes labels, within pairs where the link is known."""
+
+    def computed(c: Comparison, permutations: int = 0) -> Measured:
+        before, after = c.values
+        link = c.link_or_none if permutations else None
+        return measure(before, after, categorical=c.categorical, permutations=permutations, link=link)
+
+    return Adjustable(computed, PERMUTATIONS)
+
+
+def _ks(c: Comparison, permutations: int | None = None) -> Measured:
+    """Of every column; the null where the link is known, the reference's distances where there is one."""
+    link = c.link_or_none
+    rounds = (0 if link is None else KS_EXCHANGES) if permutations is None else permutations
+    if rounds and link is None:
+        raise MissingEvidence("permutations need the private link between release and original (--link)")
+    before, after = c.encoded
+    return ks.ks(before, after, reference=c.encoded_reference, link=link, permutations=rounds, names=c.features)
+
+
+def _paired_means(c: Comparison, **options: Any) -> Measured:
+    """Of every column of a released record and its original."""
+    before, after = c.encoded
+    return paired_means.paired_means(before, after, link=c.link, names=c.features, **options)
+
+
+def _distribution_fit(c: Comparison, **options: Any) -> Measured:
+    """Of the columns of numbers."""
+    chosen = [at for at, name in enumerate(c.columns) if c.schema[name].kind == "numeric"]
+    before, after = (side[:, chosen] for side in c.values)
+    return distribution_fit.distribution_fit(before, after, names=[c.columns[at] for at in chosen], **options)
+
+
+def _kernel_pca(c: Comparison, components: int = 20, **options: Any) -> Measured:
+    """Of all compared columns, beside the reference where there is one."""
+    before, after = c.encoded
+    return kernel_pca.kernel_pca(before, after, reference=c.encoded_reference, most=components, **options)
+
+
+def _confidence_overlap(c: Comparison, **options: Any) -> Measured:
+    """Of every column."""
+    before, after = c.encoded
+    return confidence.confidence_overlap(before, after, names=c.features, **options)
+
+
+def _model_of_scores(measure: Callable[..., Measured]) -> Adjustable:
+    """A measure of the propensity scores of a model that a recipe may choose."""
 
     def computed(c: Comparison, **options: Any) -> Measured:
-        return measure(*c.binned, names=c.columns, **options)
+        before, after = c.values
+        return measure(before, after, categorical=c.categorical, **options)
 
-    return Adjustable(computed, WAYS)
+    return Adjustable(computed, {"model": propensity.Model})
 
 
-def _pmse_cart(c: Comparison, **options: Any) -> Measured:
-    """Of the propensity scores of a tree."""
-    before, after = c.values
-    return propensity.pmse_cart(before, after, categorical=c.categorical, **options)
+def _analysis(c: Comparison, models: Sequence[Mapping[str, Any]] = ()) -> Measured:
+    """Of the columns that the formulas name; numbers and dates as numbers, everything else as text."""
+    import pandas as pd
+
+    parsed = TypeAdapter(list[Analysis]).validate_python(list(models))
+    if not parsed:
+        raise MissingEvidence("needs models of analysts in the recipe ([[analysis]])")
+    named = list(dict.fromkeys(name for model in parsed for name in model.columns))
+    unknown = [name for name in named if name not in c.columns]
+    if unknown:
+        raise MissingEvidence(f"analysis: {', '.join(map(repr, unknown))}: there is no such column that is compared")
+    frames = []
+    for side, table in zip(c.values, (c.original, c.points), strict=True):
+        columns = {}
+        for name in named:
+            number = c.schema[name].kind in ("numeric", "date")
+            text = table.arrow(name).to_pandas().astype("object")
+            columns[name] = side[:, c.columns.index(name)] if number else text.to_numpy()
+        frames.append(pd.DataFrame(columns))
+    return analysis.analysis(frames[0], frames[1], parsed, weights=c.weights_or_none)
 
 
 def _mmd(c: Comparison, **options: Any) -> Measured:
@@ -65,7 +154,24 @@ def _model_efficacy(c: Comparison, target: str | None = None) -> Measured:
     )
 
 
-PMSE_CART = Adjustable(_pmse_cart, PERMUTATIONS)
+DEGREE = Annotated[int, Field(strict=True, ge=1, le=10)]
+KS_EXCHANGES = 99
+PMSE_LOGIT, PMSE_CART = scores(propensity.pmse_logit), scores(propensity.pmse_cart)
+PMSE_FOREST = scores(propensity_forest.pmse_forest)
+KS = Adjustable(_ks, PERMUTATIONS)
 MMD = Adjustable(_mmd, {**PERMUTATIONS, "features": WHOLE})
+PAIRED_MEANS = Adjustable(_paired_means, {"permutations": WHOLE})
 CDF_POINTS = Adjustable(_cdf_points, {**LEVEL, "at": dict[str, list[float]]})
+DISTRIBUTION_FIT = Adjustable(
+    _distribution_fit, {"distribution": distribution_fit.Family, "parameters": dict[str, list[float]]}
+)
+KERNEL_PCA = Adjustable(
+    _kernel_pca,
+    {"kernel": Literal["polynomial", "rbf"], "degree": DEGREE, "components": WHOLE, "share": LEVEL["level"]},
+)
+CONFIDENCE_OVERLAP = Adjustable(_confidence_overlap, LEVEL)
+PROPENSITY_KS = _model_of_scores(propensity.propensity_ks)
+PROPENSITY_WILCOXON = _model_of_scores(propensity.propensity_wilcoxon)
+GROUPING_SENSITIVITY = Adjustable(grouping_sensitivity, {"ways": WHOLE, "columns": list[str]})
 MODEL_EFFICACY = Adjustable(_model_efficacy, {"target": str})
+ANALYSIS = Adjustable(_analysis, {"models": list[Analysis]})

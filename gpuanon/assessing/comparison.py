@@ -29,10 +29,10 @@ from gpuanon.assessing.risk.k_anonymity import sizes_of
 from gpuanon.assessing.risk.prediction import Prediction, predict, standardised
 from gpuanon.assessing.utility.cells import binned
 from gpuanon.errors import InputError
-from gpuanon.tables.class_counts import row_bits
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.encoding.features import Categories
+from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary
 from gpuanon.tables.table import Table
@@ -76,6 +76,8 @@ def placed(make: Callable[[Comparison], T]) -> cached_property[T]:
             return make(self)
         found: Any = getattr(self.host, name)
         upload = self.backend.upload
+        if found is None:
+            return found  # type: ignore[return-value]
         return tuple(upload(array) for array in found) if isinstance(found, tuple) else upload(found)  # type: ignore[return-value]
 
     get.__doc__ = make.__doc__
@@ -249,6 +251,14 @@ class Comparison:
             raise MissingEvidence("needs a column of role weight")
         return floats(self.release.arrow(self.schema.weight))
 
+    @property
+    def weights_or_none(self) -> tuple[Floats, Floats] | None:
+        """People that each record of original and release stands for; None unless both have the column."""
+        name = self.schema.weight
+        if name is None or name not in self.release.names or name not in self.original.names:
+            return None
+        return floats(self.original.arrow(name)), floats(self.points.arrow(name))
+
     @cached_property
     def categorical(self) -> list[bool]:
         """For each compared column whether its values are categories."""
@@ -281,6 +291,12 @@ class Comparison:
     def encoded(self) -> tuple[Array, Array]:
         """Every compared column, encoded and standardised alike."""
         return self._encoding.encode(self.original), self._encoding.encode(self.points)
+
+    @placed
+    def encoded_reference(self) -> Array | None:
+        """Every compared column of the reference sample, encoded alike; None where there is none."""
+        known = self.known_reference
+        return None if known is None else self._encoding.encode(known)
 
     @cached_property
     def features(self) -> tuple[str, ...]:

@@ -12,6 +12,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from gpuanon.assessing.bins import number_cuts
+
 Figure: TypeAlias = "float | int | bool | str | list[Figure] | dict[str, Figure] | None"
 """Anything that JSON can hold."""
 
@@ -120,7 +122,94 @@ class Distribution:
         return {"distribution": {"of": self.of, "count": self.count, "mean": self.mean, **self.quantiles}}
 
 
-Part: TypeAlias = By | ByPair | Distribution
+@dataclass(frozen=True)
+class Counts:
+    """How many records fall between edges, by side: propensity scores, distances under a release and a reference.
+
+    of         : what lies along the edges
+    edges      : ascending, one more than each side has counts; the outermost may be infinite
+    sides      : counts by name: "original", "release", "reference" …
+    cumulative : to be read as shares up to each edge
+    """
+
+    of: str
+    edges: tuple[float, ...]
+    sides: Mapping[str, tuple[int, ...]]
+    cumulative: bool = False
+
+    @classmethod
+    def over(cls, of: str, sides: Mapping[str, np.ndarray[Any, Any]], *, cumulative: bool = False) -> Counts:
+        """Of the values of each side, in bins of equal width between round numbers; both ends are open."""
+        pooled = np.concatenate([np.asarray(values, dtype=np.float64) for values in sides.values()])
+        low, high = np.quantile(pooled, [0.01, 0.99])
+        cuts = number_cuts(float(low), float(high), whole=False)[0]
+        if not len(cuts):
+            cuts = np.array([float(f"{np.median(pooled):.2g}")])
+        found = {
+            name: tuple(np.bincount(np.searchsorted(cuts, values, side="left"), minlength=len(cuts) + 1).tolist())
+            for name, values in sides.items()
+        }
+        return cls(of, (-math.inf, *cuts.tolist(), math.inf), found, cumulative)
+
+    @property
+    def worst(self) -> tuple[str, float] | None:
+        """Counts have no worst name."""
+        return None
+
+    def coarse(self, least: int) -> Counts:
+        """Neighbouring bins merged until each side that has a count in a bin has `least` or more in it."""
+        bins: list[list[int]] = []
+        edges = [self.edges[0]]
+        waiting = [0] * len(self.sides)
+        for at, counts in enumerate(zip(*self.sides.values(), strict=True), 1):
+            waiting = [held + count for held, count in zip(waiting, counts, strict=True)]
+            if all(held == 0 or held >= least for held in waiting) and any(waiting):
+                bins.append(waiting)
+                edges.append(self.edges[at])
+                waiting = [0] * len(self.sides)
+        while any(waiting) and bins:  # what is left joins the bins before it, until it is enough
+            waiting = [held + count for held, count in zip(bins.pop(), waiting, strict=True)]
+            edges.pop()
+            if all(held == 0 or held >= least for held in waiting):
+                bins.append(waiting)
+                edges.append(self.edges[-1])
+                break
+        merged = dict(zip(self.sides, zip(*bins, strict=True), strict=True)) if bins else {}
+        return Counts(self.of, (*edges[:-1], self.edges[-1]), merged, self.cumulative)
+
+    def to_json(self) -> dict[str, Any]:
+        """``counts``, with ``of``, the shares by side, and the edges by name: open ends are None."""
+        names = [f"{_edge(low)} to {_edge(high)}" for low, high in zip(self.edges, self.edges[1:], strict=False)]
+        shares = {
+            side: dict(zip(names, (round(count / max(sum(counts), 1), 4) for count in counts), strict=True))
+            for side, counts in self.sides.items()
+        }
+        return {"shares": {"of": self.of, **shares}}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Figures of the original beside those of the release: coefficients of a model, shares up to a point.
+
+    of            : what the names are: "coefficient", "point" …
+    before, after : by name, figures under their own names; None where one is not defined
+    """
+
+    of: str
+    before: Mapping[str, Mapping[str, float | None]]
+    after: Mapping[str, Mapping[str, float | None]]
+
+    @property
+    def worst(self) -> tuple[str, float] | None:
+        """A comparison has no worst name by itself."""
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        """``compared``, with ``of``, ``original`` and ``release``."""
+        return {"compared": {"of": self.of, "original": dict(self.before), "release": dict(self.after)}}
+
+
+Part: TypeAlias = By | ByPair | Distribution | Counts | Compared
 
 
 @dataclass(frozen=True)
@@ -181,6 +270,11 @@ def strict(figure: Any) -> Figure:
 def join(*notes: str | None) -> str | None:
     """The notes that there are, one after the other; None without any."""
     return "; ".join(note for note in notes if note) or None
+
+
+def _edge(edge: float) -> str:
+    """An edge as text; an infinite one is an open end."""
+    return f"{edge:g}" if math.isfinite(edge) else "…"
 
 
 def _worst(values: Mapping[Any, float | None], worst_is: Worst) -> tuple[Any, float] | None:

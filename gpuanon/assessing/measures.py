@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
-from gpuanon.assessing import people
-from gpuanon.assessing.adjustable import CDF_POINTS, MMD, MODEL_EFFICACY, PMSE_CART, Adjustable, tables
+from gpuanon.assessing import adjustable as with_options
+from gpuanon.assessing import named, people
+from gpuanon.assessing.adjustable import Adjustable, tables
 from gpuanon.assessing.comparison import Comparison, Source
-from gpuanon.assessing.figures import Measured
+from gpuanon.assessing.figures import Measured, strict
 from gpuanon.assessing.moments import Moments
 from gpuanon.assessing.options import described
+from gpuanon.assessing.ranges import declared
 from gpuanon.assessing.risk import diversity, individual_risk, k_anonymity, match_auc, noise_stripping, prediction
 from gpuanon.assessing.risk import reference_standard as standard
 from gpuanon.assessing.risk import reidentification as attack
@@ -24,11 +26,7 @@ from gpuanon.assessing.utility import (
     histogram_intersection,
     information_loss,
     mutual_information,
-    propensity,
-    propensity_forest,
 )
-from gpuanon.assessing.utility import kernel_pca as components
-from gpuanon.assessing.utility import ks as distances
 
 BENEDETTI = "Benedetti and Franconi 1998; sdcMicro"
 COVER = "Cover and Thomas 2006"
@@ -37,6 +35,7 @@ FRIED = "Fried and Vamvourellis"
 GIOMI = "Giomi et al. 2023; ours"
 GRETTON = "Gretton et al. 2012; Rahimi and Recht 2007"
 HUNDEPOOL = "Hundepool et al. 2012; sdcMicro"
+KARR = "Karr et al. 2006; Duan et al. 1983"
 KULIK = "Kulik, lecture on utility and information loss"
 LASKO = "Lasko 2007"
 LI = "Li, Li and Venkatasubramanian 2007"
@@ -108,6 +107,11 @@ class Measure:
         """The figure, with these options."""
         return self.compute(comparison, **options) if isinstance(self.compute, Adjustable) else self.compute(comparison)
 
+    @property
+    def range(self) -> tuple[float, float]:
+        """The smallest and the largest value that it can take."""
+        return declared(self.name).low, declared(self.name).high
+
     def exceeds(self, value: float, limit: float) -> bool:
         """Whether `value` is worse than `limit`."""
         return value > limit if self.better == "lower" else value < limit
@@ -154,11 +158,6 @@ def _encoded(measure: Callable[..., Measured]) -> Compute:
     return lambda c: measure(*c.encoded, names=c.features)
 
 
-def _propensity(measure: Callable[..., Measured]) -> Compute:
-    """A measure of propensity scores."""
-    return lambda c: measure(*c.values, categorical=c.categorical)
-
-
 def _predicted(measure: Callable[..., Measured]) -> Compute:
     """A measure of how well the release predicts its originals."""
     return lambda c: measure(*c.quasi, prediction=c.prediction)
@@ -199,6 +198,8 @@ MEASURES: tuple[Measure, ...] = (
           people.households, "whole", HOST),
     _risk("match_auc", "lower", LASKO, "how well an attacker tells right matches from wrong ones (0.5: not at all)",
           lambda c: match_auc.match_auc(*c.quasi, c.link), "queries"),
+    _risk("synthetic_rows_auc", "lower", FRIED, "how well added rows are told from records of their class (0.5: not)",
+          people.padding, "whole", HOST),
     _risk("noise_stripping", "lower", LASKO, "share of records matched after noise is stripped by principal components",
           lambda c: noise_stripping.noise_stripping(*c.quasi, c.link), "queries"),
     _loss("records_changed", KULIK, "mean share of records whose value changed, by column",
@@ -214,9 +215,10 @@ MEASURES: tuple[Measure, ...] = (
     _loss("rank_correlations", LASKO, "median change of a rank correlation",
           _encoded(differences.rank_correlations), "sample"),
     _loss("mean_bias", FRIED, "mean absolute shift of a mean, standardised columns",
-          _from_moments(bias.mean_bias_of), "merged"),
+          named.adjusted(named.mean_bias, _from_moments(bias.mean_bias_of), {"columns": list[str]}), "merged"),
     _loss("correlation_bias", FRIED, "mean absolute change of a correlation",
-          _from_moments(bias.correlation_bias_of), "merged"),
+          named.adjusted(named.correlation_bias, _from_moments(bias.correlation_bias_of), {"pair": list[str]}),
+          "merged"),
     _loss("mse", KULIK, "mean squared change of a cell, standardised quasi-identifiers",
           _linked(information_loss.mse), "pairs"),
     _gain("r2", KULIK, "median share of a quasi-identifier's variance that its released values explain",
@@ -225,7 +227,7 @@ MEASURES: tuple[Measure, ...] = (
           _linked(information_loss.il1s), "whole"),
     _loss("information_loss", TORRA, "100 · SSE / SST over the quasi-identifiers",
           _linked(information_loss.information_loss), "pairs"),
-    _loss("ks", KULIK, "largest Kolmogorov–Smirnov distance of a column", _encoded(distances.ks), "sample"),
+    _loss("ks", KULIK, "largest Kolmogorov–Smirnov distance of a column", with_options.KS, "sample"),
     _loss("kl", KULIK, "mean Kullback–Leibler divergence of two-way tables", tables(cells.kl), "sample"),
     _loss("jsd", KULIK, "mean Jensen–Shannon divergence of two-way tables", tables(cells.jsd), "sample"),
     _loss("vw", KULIK, "mean Σ (td − ta)² / ta of two-way tables", tables(cells.vw), "whole"),
@@ -235,36 +237,46 @@ MEASURES: tuple[Measure, ...] = (
           tables(cells.g), "whole"),
     _loss("mutual_information", COVER, "mean change of the mutual information of two columns",
           lambda c: mutual_information.mutual_information(*c.binned, names=c.columns), "sample", HOST),
-    _loss("cdf_points", KULIK, "largest change of the share of values up to a point", CDF_POINTS, "sample", HOST),
+    _loss("cdf_points", KULIK, "largest change of the share of values up to a point",
+          with_options.CDF_POINTS, "sample", HOST),
     _loss("mmd", GRETTON, "distance of all columns together, Gaussian kernel",
-          MMD, "sample", HOST),
+          with_options.MMD, "sample", HOST),
     _loss("model_efficacy", ESTEBAN, "how much worse a model of the release predicts held-out originals",
-          MODEL_EFFICACY, "whole", HOST),
+          with_options.MODEL_EFFICACY, "whole", HOST),
+    _gain("paired_means", KULIK, "p of the largest change of a mean, by flipping the signs of differences",
+          with_options.PAIRED_MEANS, "pairs"),
+    _loss("distribution_fit", KULIK, "largest change of a column's distance from a named distribution",
+          with_options.DISTRIBUTION_FIT, "sample", HOST),
+    _loss("grouping_sensitivity", KULIK, "how far a divergence of tables depends on the number of bins",
+          with_options.GROUPING_SENSITIVITY, "sample", HOST),
+    _loss("analysis", KARR, "one less the overlap of the intervals of coefficients of the recipe's models",
+          with_options.ANALYSIS, "whole", HOST),
     _loss("cell_ks", KULIK, "mean of the largest difference of a cell's share, two-way tables",
           tables(cells.cell_ks), "sample"),
     _gain("histogram_intersection", WEI, "probability that the quasi-identifiers' distributions have in common",
           lambda c: histogram_intersection.histogram_intersection(*c.quasi_codes, names=c.schema.quasi),
           "sample", HOST),
     _gain("confidence_overlap", KULIK, "mean overlap of the confidence intervals of a mean",
-          _encoded(confidence.confidence_overlap), "whole", HOST),
+          with_options.CONFIDENCE_OVERLAP, "whole", HOST),
     _loss("estimator_mse", KULIK, "median ratio of an estimator's error from the release to that from the original",
           _encoded(confidence.estimator_mse), "whole", HOST),
     _loss("pmse_logit", SNOKE, "mean squared propensity score error, main-effects logit",
-          _propensity(propensity.pmse_logit), "sample", HOST),
+          with_options.PMSE_LOGIT, "sample", HOST),
     _loss("pmse_cart", SNOKE, "mean squared propensity score error, classification tree",
-          PMSE_CART, "sample", HOST),
+          with_options.PMSE_CART, "sample", HOST),
     _loss("pmse_forest", SNOKE, "mean squared propensity score error, random forest, on held-out records",
-          _propensity(propensity_forest.pmse_forest), "sample"),
+          with_options.PMSE_FOREST, "sample"),
     _loss("propensity_ks", KULIK, "Kolmogorov–Smirnov distance of the propensity scores",
-          _propensity(propensity.propensity_ks), "sample", HOST),
+          with_options.PROPENSITY_KS, "sample", HOST),
     _loss("propensity_wilcoxon", KULIK, "distance of the propensity scores' rank sums",
-          _propensity(propensity.propensity_wilcoxon), "sample", HOST),
+          with_options.PROPENSITY_WILCOXON, "sample", HOST),
     _loss("cluster_balance", WOO, "mean squared deviation of a cluster's share of original records",
           lambda c: clusters.cluster_balance(*c.encoded), "sample"),
     _loss("kernel_pca", LASKO, "mean Kolmogorov–Smirnov distance along kernel principal components",
-          lambda c: components.kernel_pca(*c.encoded), "sample"),
+          with_options.KERNEL_PCA, "sample"),
     _loss("regression_drift", FRIED, "mean shift of the coefficients that explain the last column by the others",
-          _encoded(bias.regression_drift), "whole", HOST),
+          named.adjusted(named.regression_drift, _encoded(bias.regression_drift),
+                         {"response": str, "predictors": list[str]}), "whole", HOST),
 )
 # fmt: on
 
@@ -278,6 +290,10 @@ def catalogue() -> list[dict[str, Any]]:
     """The measures as ``measures --json`` lists them."""
     fields = ("name", "summary", "source", "family", "better", "scaling", "host_only")
     return [
-        {**{field: getattr(measure, field) for field in fields}, "parameters": described(measure.options)}
+        {
+            **{field: getattr(measure, field) for field in fields},
+            "range": strict(measure.range),
+            "parameters": described(measure.options),
+        }
         for measure in MEASURES
     ]

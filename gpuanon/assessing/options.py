@@ -10,7 +10,6 @@ from pydantic import Field, TypeAdapter, ValidationError
 Options: TypeAlias = Mapping[str, Mapping[str, Any]]
 """Keyword arguments by measure."""
 
-WAYS = {"ways": Annotated[int, Field(strict=True, ge=1, le=6)]}
 WHOLE = Annotated[int, Field(strict=True, ge=1, le=100_000)]
 PERMUTATIONS = {"permutations": Annotated[int, Field(strict=True, ge=0, le=10_000)]}
 LEVEL = {"level": Annotated[float, Field(gt=0, lt=1)]}

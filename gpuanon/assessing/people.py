@@ -14,10 +14,11 @@ from gpuanon.assessing.risk.exact_copies import exact_copies
 from gpuanon.assessing.risk.household_risk import household_risk
 from gpuanon.assessing.risk.prediction import standardised
 from gpuanon.assessing.risk.reidentification import hit_probabilities
-from gpuanon.tables.class_counts import row_bits
+from gpuanon.assessing.risk.synthetic_rows_auc import synthetic_rows_auc
 from gpuanon.tables.codes import level_codes
+from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.table import Table
-from gpuanon.tables.values import floats
+from gpuanon.tables.values import family, floats
 
 Host = np.ndarray[Any, Any]
 
@@ -69,3 +70,20 @@ def households(c: Comparison) -> Measured:
     if name is None:
         raise MissingEvidence("needs a column of role household")
     return household_risk(hit_probabilities(*c.quasi, c.link), row_bits(c.original, [name])[:, 0])
+
+
+def padding(c: Comparison) -> Measured:
+    """`synthetic_rows_auc` of a comparison: every released column, whatever its role."""
+    classes, schema = np.asarray(c.classes), c.schema
+    quasi = [name for name in c.points.names if name in schema.quasi]
+    others = [name for name in c.points.names if name not in schema.quasi and schema[name].kind is not None]
+
+    def numbers(names: list[str]) -> Host:
+        found = level_codes([c.points], names)[0].astype(np.float64)
+        found[found < 0] = np.nan
+        for at, name in enumerate(names):
+            if schema[name].kind in ("numeric", "date") and family(c.points.arrow(name).type) in ("number", "time"):
+                found[:, at] = floats(c.points.arrow(name))
+        return found
+
+    return synthetic_rows_auc(classes, numbers(others), c.link < 0, names=others, quasi=numbers(quasi))

@@ -10,14 +10,18 @@ are rounded to a thousandth: from two pictures nobody can compute a small count.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from gpuanon.assessing.bins import coarse_bins, date_cuts, distinct_per_bin, number_cuts
 from gpuanon.assessing.comparison import Comparison
+from gpuanon.assessing.densities import Components, Contours, components, contours
 from gpuanon.assessing.released import recoded, types_of
+from gpuanon.assessing.utility.kernel_pca import components_of, projected
+from gpuanon.errors import GpuanonError
+from gpuanon.numerics.sampling import sample_rows
 from gpuanon.tables.codes import NULL, distinct, level_codes, lookup
 from gpuanon.tables.values import family, floats, null_mask, plain
 
@@ -31,6 +35,9 @@ LEAST = 5
 """No bin or level holds fewer original records, whatever k is."""
 
 SHOWN_LEVELS = 16
+SHOWN_PAIRS = 6
+SHOWN_COMPONENTS = 4
+COMPONENT_ROWS = 2500
 _STEPS = 40
 OTHER, MISSING = "other levels", "missing"
 
@@ -80,7 +87,15 @@ class Correlations:
     after: tuple[tuple[float | None, ...], ...]
 
 
-Picture: TypeAlias = Bars | Histogram | Quantiles | Correlations
+@dataclass(frozen=True)
+class Missing:
+    """Shares of missing values by column, of those that have any; None where too few are missing to tell."""
+
+    before: dict[str, float | None]
+    after: dict[str, float | None]
+
+
+Picture: TypeAlias = Bars | Histogram | Quantiles | Correlations | Contours | Components | Missing
 
 
 @dataclass(frozen=True)
@@ -88,12 +103,13 @@ class Pictures:
     """All pictures of a comparison.
 
     columns : pictures by column
+    pairs   : pictures of columns together: correlations, contours of pairs, kernel components, missing values
     omitted : why a column has no picture, by name
     least   : original records (or persons) that every bin, level and step holds at least
     """
 
     columns: dict[str, tuple[Picture, ...]]
-    correlations: Correlations | None
+    pairs: tuple[Picture, ...]
     omitted: dict[str, str]
     least: int
     unit: str
@@ -121,7 +137,10 @@ def pictures(comparison: Comparison, least: int = LEAST) -> Pictures:
             omitted[name] = f"too few different values that {least} or more share"
             del found[name]
     unit = "record" if units is None else "person"
-    return Pictures(found, _correlations(numbers, least), omitted, least, unit, c.note)
+    together: list[Picture | None] = [_missing(c, units, least), _correlations(numbers, least)]
+    together += _contours(numbers, c, units, least)
+    together.append(_components(c, units, least))
+    return Pictures(found, tuple(one for one in together if one is not None), omitted, least, unit, c.note)
 
 
 def _units(c: Comparison) -> Floats | None:
@@ -238,6 +257,57 @@ def _correlation(a: Floats, b: Floats, least: int) -> float | None:
     if len(a) < 4 * least or np.ptp(a) == 0 or np.ptp(b) == 0:
         return None
     return round(float(np.corrcoef(a, b)[0, 1]), 2)
+
+
+def _contours(
+    numbers: dict[str, tuple[Floats, Floats]], c: Comparison, units: Floats | None, least: int
+) -> list[Picture | None]:
+    """Contours of the pairs of columns that are correlated most, in the original or in the release."""
+    found = _correlations(numbers, least)
+    if found is None:
+        return []
+    strength = {
+        (found.columns[i], found.columns[j]): max(abs(found.before[i][j] or 0.0), abs(found.after[i][j] or 0.0))
+        for i in range(len(found.columns))
+        for j in range(i)
+    }
+    chosen = sorted(strength, key=lambda pair: -strength[pair])[:SHOWN_PAIRS]
+    drawn: list[Picture | None] = []
+    for pair in chosen:
+        before, after = (np.stack([numbers[name][side] for name in pair], axis=1) for side in (0, 1))
+        one = contours(pair, before, after, units, least)
+        dates = (c.schema[pair[0]].kind == "date", c.schema[pair[1]].kind == "date")
+        drawn.append(None if one is None else replace(one, dates=dates))
+    return drawn
+
+
+def _components(c: Comparison, units: Floats | None, least: int) -> Components | None:
+    """The leading kernel principal components of a sample of the original, and of the release; None without any."""
+    try:
+        rows, released = (sample_rows(len(side), COMPONENT_ROWS, "picture") for side in c.encoded)
+        before, after = c.encoded[0][rows], c.encoded[1][released]
+        found = projected(components_of(before, most=SHOWN_COMPONENTS), after)
+    except GpuanonError:
+        return None  # labels of a hierarchy, or nothing that varies: the measure says so
+    scores = found.components.scores
+    if scores.shape[1] < 2:
+        return None
+    texts = [f"component {number + 1}" for number in range(scores.shape[1])]
+    return components(scores, found.release, texts, None if units is None else units[rows], least)
+
+
+def _missing(c: Comparison, units: Floats | None, least: int) -> Missing | None:
+    """Shares of missing values, of the columns that lack some."""
+    sides: tuple[dict[str, float | None], dict[str, float | None]] = ({}, {})
+    for name in c.columns:
+        before, after = (null_mask(table.arrow(name)) for table in (c.original, c.points))
+        if not before.any() and not after.any():
+            continue
+        people = int(before.sum()) if units is None else len(np.unique(units[before]))
+        few = 0 < people < least
+        sides[0][name] = None if few else _share(float(before.mean()))
+        sides[1][name] = None if few else _share(float(after.mean()))
+    return Missing(*sides) if sides[0] else None
 
 
 def _shares(counts: Sequence[int] | Floats) -> Shares:

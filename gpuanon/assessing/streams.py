@@ -24,8 +24,9 @@ from gpuanon.assessing.released import (
     with_typed_nulls,
 )
 from gpuanon.errors import InputError
-from gpuanon.tables.class_counts import class_sizes, row_bits
+from gpuanon.tables.class_counts import class_sizes
 from gpuanon.tables.encoding import Encoding
+from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary
 from gpuanon.tables.table import Table

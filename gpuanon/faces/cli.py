@@ -21,7 +21,7 @@ from rich.table import Table as RichTable
 
 from gpuanon import __version__
 from gpuanon.arrays import interruption
-from gpuanon.errors import GpuanonError, Remark
+from gpuanon.errors import GpuanonError, ParameterError, Remark
 from gpuanon.tables.files.places import PLACED
 
 if TYPE_CHECKING:
@@ -41,6 +41,10 @@ RecipePath = Annotated[Path, typer.Argument(help="recipe: .toml, .yaml or .json"
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object")]
 Force = Annotated[bool, typer.Option("--force", help="overwrite existing files")]
 Report = Annotated[Path | None, typer.Option("--report", help="write an HTML report (needs gpuanon[report])")]
+Cell = Annotated[
+    int | None,
+    typer.Option(min=1000, help="in parts: rows that are masked together, about (100 000; on a GPU: what it holds)"),
+]
 BackendChoice = Annotated[Literal["auto", "numpy", "cupy"], typer.Option(help="where the arrays live")]
 
 
@@ -56,7 +60,9 @@ def protect(
     cluster: Annotated[
         Literal["none", "local", "cuda", "slurm", "mpi"], typer.Option(help="where the workers are")
     ] = "none",
-    cell: Annotated[int | None, typer.Option(min=1000, help="in parts: rows that are masked together, about")] = None,
+    cell: Annotated[
+        int | None, typer.Option(min=1000, help="in parts: rows masked together (100 000; GPU: what it holds)")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="continue an interrupted run in parts")] = False,
     dask_report: Annotated[Path | None, typer.Option(help="write Dask's performance report (HTML)")] = None,
     key_file: Annotated[Path | None, typer.Option(help="file with the secret key of a reproducible run")] = None,
@@ -130,30 +136,69 @@ def assess(
 @app.command()
 def compare(
     input: Annotated[Path, typer.Argument(help="table")],
-    recipes: Annotated[list[Path], typer.Argument(help="recipes; a list of values for a parameter is a grid")],
+    recipes: Annotated[
+        list[Path] | None, typer.Argument(help="recipes; a list of values for a parameter is a grid")
+    ] = None,
+    suggest: Annotated[
+        bool, typer.Option("--suggest", help="try all methods that suit the columns; a recipe says columns and limits")
+    ] = False,
     measures: Annotated[str | None, typer.Option(help="names, with commas between")] = None,
+    choose: Annotated[
+        str | None, typer.Option(help="measure of utility that decides, or mean-rank; default: the first")
+    ] = None,
+    limit: Annotated[list[str] | None, typer.Option(help="NAME=VALUE: a further limit, for every recipe")] = None,
+    best: Annotated[Path | None, typer.Option(help="write the recipe of the best release: .toml or .json")] = None,
     reference: Annotated[Path | None, typer.Option(help="a second, non-overlapping sample of the population")] = None,
     backend: BackendChoice = "auto",
+    workers: Annotated[int | None, typer.Option(min=1, help="processes; default: as many as there are cores")] = None,
+    journal: Annotated[Path, typer.Option(help="finished trials, for --resume; removed at the end")] = Path(
+        "gpuanon-compare.journal"
+    ),
+    resume: Annotated[bool, typer.Option("--resume", help="continue an interrupted comparison")] = False,
     key_file: Annotated[Path | None, typer.Option(help="file with the secret key of a reproducible run")] = None,
     report: Report = None,
-    force: Annotated[bool, typer.Option("--force", help="overwrite an earlier report")] = False,
+    force: Annotated[bool, typer.Option("--force", help="overwrite an earlier report, journal or best recipe")] = False,
     json_: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Mask and measure a table by several recipes, and name the best that keeps its limits."""
     from gpuanon.faces.progress_bar import shown
-    from gpuanon.running.files import compare_files
+    from gpuanon.running.files import Choosing, compare_files
+    from gpuanon.running.outputs import check_best
 
     names = None if measures is None else tuple(name.strip() for name in measures.split(",") if name.strip())
-    _require(report, (input, *recipes, reference, key_file), force)
+    inputs = (input, *(recipes or ()), reference, key_file)
+    _require(report, inputs, force)
+    for path in (journal, *([] if best is None else [best])):
+        check_best(path, [one for one in inputs if one is not None], force=force or path == journal)
+    how = Choosing(choose, _limits(limit or []), suggest, workers, journal, resume, force)
     with shown(err, quiet=quiet):
-        result = compare_files(input, recipes, names=names, reference=reference, backend=backend, key_file=key_file)
+        result = compare_files(
+            input, recipes or [], names=names, reference=reference, backend=backend, key_file=key_file, how=how
+        )
     if report is not None:
         result.report(report, force=force)
+    if best is not None and result.best is not None:
+        result.write_best(best, force=force)
+    journal.unlink(missing_ok=True)
     if json_:
         _print_json(result.to_json())
     else:
         _print_trials(result)
+        if best is not None and result.best is not None:
+            out.print(f"Next: gpuanon protect {input} {best} -o release.parquet", highlight=False, markup=False)
+
+
+def _limits(texts: Sequence[str]) -> dict[str, float]:
+    """Limits as the command line has them."""
+    found = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        try:
+            found[name.strip()] = float(value)
+        except ValueError:
+            raise ParameterError(f"--limit: NAME=VALUE is allowed, got {text!r}") from None
+    return found
 
 
 @app.command()
@@ -374,18 +419,20 @@ def _print_trials(result: Trials) -> None:
     names = list(dict.fromkeys(name for trial in result.trials for name in trial.measured))
     table = RichTable(show_edge=False)
     table.add_column("recipe")
-    for name in names:
+    for name in ("rows", *names):
         table.add_column(name, justify="right")
     for trial in result.trials:
         figures = [f"{trial.measured[name]:.4g}" if name in trial.measured else "–" for name in names]
         mark = " ← best" if trial is result.best else " (refused)" if trial.refused else ""
-        table.add_row(escape(trial.name + mark), *figures)
+        table.add_row(escape(trial.name + mark), str(trial.rows.get("rows_out", "–")), *figures)
     out.print(table, highlight=False)
     for trial in result.trials:
         if trial.refused:
             out.print(f"{trial.name}: {trial.refused}", highlight=False, markup=False)
         for name, reason in trial.failed.items():
             out.print(f"{trial.name}: {name} was not measured: {reason}", highlight=False, markup=False)
+    if result.best is not None:
+        out.print(f"Best: {result.best.name}, by {result.rule}", highlight=False, markup=False)
     for note in result.notes:
         out.print(f"Note: {note}", highlight=False, markup=False)
 

@@ -20,6 +20,7 @@ from gpuanon.masking.groups.annealing import Schedule, anneal
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
 from gpuanon.masking.groups.neighbours import neighbours
+from gpuanon.masking.groups.univariate import first_of_group
 from gpuanon.numerics import affinity, distance, empirical, kernel_pca, rosenblatt
 
 Host = np.ndarray[Any, Any]
@@ -134,7 +135,7 @@ def _mixed_distances(put: Put) -> Results:
 def _ties(put: Put) -> Results:
     X, Y = put(_rng(7).integers(0, 3, (70, 3)).astype(np.float64)), put(_rng(8).integers(0, 3, (300, 3)).astype(float))
     nearest = (*distance.nearest(X, Y), *distance.nearest_with_ties(X, Y))
-    return (*nearest, *distance.furthest(X, Y), *distance.k_nearest(X, Y, 7))
+    return (*nearest, *distance.furthest(X, Y), *distance.k_nearest(X, Y, 7), *distance.k_nearest(X[:9], Y, 37))
 
 
 def _affinities(put: Put) -> Results:
@@ -177,6 +178,17 @@ def _kmember_leftovers(put: Put) -> Results:
     """Parts with five rows more than their clusters have."""
     X = _rng(25).integers(0, 5, (116, 2)).astype(np.float64)
     return (kmember(put(X), _parts(put, [29, 29, 23, 35]), 6).labels(),)
+
+
+def _univariate(put: Put) -> Results:
+    """A column of whole numbers with ties, and one of four features; in chunks, and without."""
+    rng = _rng(28)
+    column = np.sort(rng.integers(0, 2**27, (120, 1)), axis=0).astype(np.int32)
+    column[40:52] = column[40]
+    levels = np.diag([9, 4, 30, 7]).astype(np.int32)[np.sort(rng.integers(0, 4, 60))]
+    tied = np.sort(rng.integers(0, 30, (150, 1)), axis=0).astype(np.int32)
+    cases = ((column, 3, 6), (levels, 3, 4), (tied, 4, 5), (column, 9, 1))
+    return tuple(first_of_group(put(rows), k, chunks) for rows, k, chunks in cases)
 
 
 def _exchanges(put: Put, mismatch: Host | None) -> Results:
@@ -268,6 +280,8 @@ CHECKS: tuple[Check, ...] = (
     Check("MDAV groups", ("mdav/mdav",), _mdav, (EXACT, EXACT)),
     Check("MDAV groups of tied rows", ("mdav/mdav",), _mdav_ties, (EXACT, EXACT)),
     Check("MDAV groups of mixed rows", ("mdav/mdav",), _mdav_gower, (EXACT, EXACT)),
+    Check("optimal groups of one column",
+          ("univariate/chunk_paths", "univariate/chunk_entries", "univariate/chunk_cuts"), _univariate, (EXACT, EXACT)),
     Check("exchanges between groups", ("refine_neighbours/neighbours", "refine/anneal"), _annealing, (EXACT, EXACT)),
     Check("exchanges of mixed rows", ("refine_neighbours/neighbours", "refine/anneal"), _annealing_gower,
           (EXACT, EXACT)),

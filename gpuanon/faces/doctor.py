@@ -18,6 +18,7 @@ import numpy as np
 
 from gpuanon.arrays import kernels
 from gpuanon.arrays.backend import choose
+from gpuanon.arrays.compiled import describe_compiled
 from gpuanon.arrays.progress import stage
 from gpuanon.arrays.threads import each, thread_count
 
@@ -48,6 +49,7 @@ def examine(architectures: tuple[int, ...] = ARCHITECTURES, full_rows: int | Non
     report: dict[str, Any] = {
         "system": {"python": platform.python_version(), "platform": platform.platform(), "threads": thread_count()},
         "versions": _versions(),
+        "compiled_functions": describe_compiled(),
         "device": None,
         "reason": backend.reason,
     }
@@ -206,6 +208,7 @@ def rendered(report: dict[str, Any]) -> str:
         f"Python {report['system']['python']} on {report['system']['platform']}, {report['system']['threads']} threads"
     ]
     lines += [f"  {name:<14}{version or 'not installed'}" for name, version in report["versions"].items()]
+    lines.append(f"Compiled functions: {report['compiled_functions']}")
     device = report["device"]
     if device is None:
         lines += [
@@ -245,7 +248,7 @@ def _rendered_compilation(compiled: dict[str, Any]) -> list[str]:
 
 def _rendered_cuml(cuml: dict[str, Any]) -> list[str]:
     if cuml["problem"] is not None:
-        return [f"{cuml['problem']}: pmse_forest, cluster_balance and more than 32 neighbours need --backend numpy."]
+        return [f"{cuml['problem']}: pmse_forest and cluster_balance need --backend numpy."]
     lines = []
     for check in cuml["checks"]:
         why = "" if check["error"] is None else f"  {check['error'].splitlines()[0]}"

@@ -18,6 +18,8 @@ from gpuanon.arrays import kernels, progress
 from gpuanon.arrays.backend import to_host
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.sorting import argsort_rows, lexicographic_order, sort_rows
+from gpuanon.masking.groups.device import KMEMBER_WORDS, MDAV_WORDS
+from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
 from gpuanon.numerics.svd import principal_axes
 
@@ -37,9 +39,10 @@ def full_checks(cupy: ModuleType, rows: int = ROWS) -> dict[str, Any]:
             name = f"protect {rows} rows of {d} columns, {kind}"
             checks.append(_attempt(name, lambda d=d, kind=kind: _compared_runs(cupy, rows, d, kind)))  # type: ignore[misc]
     for d in COLUMNS:
-        for size in _border_sizes(d, most=min(rows, 4000)):
-            name = f"MDAV, a part of {size} rows and {d} columns"
-            checks.append(_attempt(name, lambda size=size, d=d: _border(cupy, size, d)))  # type: ignore[misc]
+        for grouping, per_row in ((mdav, MDAV_WORDS), (kmember, KMEMBER_WORDS)):
+            for size in _border_sizes(4 * d + 8 * per_row, most=min(rows, 8000)):
+                name = f"{grouping.__name__}, a part of {size} rows and {d} columns"
+                checks.append(_attempt(name, lambda g=grouping, size=size, d=d: _border(cupy, g, size, d)))  # type: ignore[misc]
     for name, check in LIBRARIES.items():
         checks.append(_attempt(name, lambda check=check: {"passed": check(cupy, min(rows, 100_000))}))  # type: ignore[misc]
     return {"rows": rows, "checks": checks, "healthy": all(c["passed"] for c in checks), "sanitizer": SANITIZER}
@@ -106,19 +109,20 @@ def _equal_share(found: pa.ChunkedArray, expected: pa.ChunkedArray) -> float:
     return float(np.mean(np.isclose(a, b, rtol=1e-9, atol=1e-12))) if a.shape == b.shape else 0.0
 
 
-def _border_sizes(d: int, most: int) -> list[int]:
-    """Part sizes at which d + 1 numbers per row cross 48 KB and the device's maximum, and their neighbours."""
+def _border_sizes(bytes_per_row: int, most: int) -> list[int]:
+    """Part sizes at which the rows cross 48 KB and the device's maximum, with or without static arrays."""
     borders = (48 * 1024, kernels.limits().shared)
-    sizes = {border // ((d + 1) * 8) + beyond for border in borders for beyond in (-150, -100, -16, -1, 0, 1, 100)}
+    sizes = {(border - rest) // bytes_per_row + beyond for border in borders for rest in (0, 512, 1024)
+             for beyond in (-2, -1, 0, 1, 16)}  # fmt: skip
     return sorted(size for size in sizes if 8 <= size <= most)
 
 
-def _border(cupy: ModuleType, size: int, d: int) -> dict[str, Any]:
+def _border(cupy: ModuleType, grouping: Callable[..., Partition], size: int, d: int) -> dict[str, Any]:
     """Groups of one part of whole numbers, on the device and on the host."""
     X = np.random.default_rng(size).integers(0, 64, (size, d)).astype(np.float64)
-    expected = mdav(X, Partition.whole(size), 5).labels()
+    expected = grouping(X, Partition.whole(size), 5).labels()
     x = cupy.asarray(X)
-    return {"passed": bool(np.array_equal(to_host(mdav(x, Partition.whole(size, x), 5).labels()), expected))}
+    return {"passed": bool(np.array_equal(to_host(grouping(x, Partition.whole(size, x), 5).labels()), expected))}
 
 
 def _sorts(cupy: ModuleType, rows: int) -> bool:

@@ -25,12 +25,6 @@ def _clusters(put: Put) -> Array:
     return rapids.kmeans(put(np.repeat(corners, 20, axis=0) + spread), put(corners + 8))[0]
 
 
-def _neighbours(put: Put) -> Array:
-    """Forty of fifty rows on a line, no two of them equally far."""
-    Y = np.cumsum(np.arange(1.0, 51.0))[:, None]
-    return rapids.neighbours(put(Y[:5] - 0.25), put(Y), 40)
-
-
 def _forest(put: Put) -> Array:
     """Two classes that every column tells apart."""
     rng = np.random.default_rng(2)
@@ -41,7 +35,6 @@ def _forest(put: Put) -> Array:
 
 CHECKS: dict[str, Callable[[Put], Array]] = {
     "cuML k-means": _clusters,
-    "cuML nearest neighbours": _neighbours,
     "cuML forest": _forest,
 }
 

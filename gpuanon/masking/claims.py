@@ -16,7 +16,8 @@ import numpy as np
 from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
 from gpuanon.errors import GuaranteeError
 from gpuanon.masking.evidence import Evidence, Trace
-from gpuanon.tables.class_counts import row_bits
+from gpuanon.numerics.sorted_values import all_among, distinct_count, occurs_once
+from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.rows import ADDED, Rows
 from gpuanon.tables.schema import Unit
 
@@ -181,29 +182,32 @@ class _Drawn(Claim):
 
     def check(self, before: Rows, trace: Trace, after: Rows) -> Evidence:
         require(trace.smallest >= self.k, f"a group has {trace.smallest} {self.units}, fewer than k = {self.k}")
-        drawn = trace.smallest_drawn
-        require(drawn >= self.k, f"a group has {drawn} {self.units} of a weight above 0, fewer than k = {self.k}")
+        fewest = trace.smallest_drawn
+        require(fewest >= self.k, f"a group has {fewest} {self.units} of a weight above 0, fewer than k = {self.k}")
         require(trace.torn == 0, f"the records of {trace.torn} persons are in several groups")
         assert trace.labels is not None
         own, new = row_bits(before.table, self.columns), row_bits(after.table, self.columns)
         if trace.source is not None:
             same = bool((own[trace.source] == new).all())
             require(same, "a released record differs from the record that it was drawn from")
-        self._check_values(own, new, trace)
-        before_values, after_values = _in_group(own, trace.labels), _in_group(new, trace.labels[trace.rows])
-        values, place, counts = np.unique(before_values, return_inverse=True, return_counts=True)
-        unique = counts[place] == 1
-        kept = (own[trace.rows] == new).all(axis=1) & unique[trace.rows] & (after.records < ADDED)
+        held, drawn = _in_group(own, trace.labels), np.sort(_in_group(new, trace.labels[trace.rows]))
+        order = np.argsort(held)
+        members = held[order]
+        self._check_values(drawn, members)
+        alone = np.empty(len(held), dtype=bool)
+        alone[order] = occurs_once(members)
+        kept = (own[trace.rows, 0] == new[:, 0]) & (own[trace.rows, 1] == new[:, 1])
+        kept &= alone[trace.rows] & (after.records < ADDED)
         found = super().check(before, trace, after)
         sums = {
             "own_values": int(kept.sum()),
-            "distinct_values": len(values) if trace.weights is None else 0,
-            "distinct_drawn": len(np.unique(after_values)),
+            "distinct_values": distinct_count(members) if trace.weights is None else 0,
+            "distinct_drawn": distinct_count(drawn),
         }
         return Evidence({**found.sums, **sums}, {**found.minima, **trace.minima})
 
-    def _check_values(self, own: Host, new: Host, trace: Trace) -> None:
-        """Check from whom the values may come."""
+    def _check_values(self, drawn: Host, members: Host) -> None:
+        """Check from whom the values may come: those that were drawn, and those of the groups' members, ascending."""
 
     def conclude(self, evidence: Evidence, smallest: Mapping[Counted, int]) -> Guarantee:
         groups, kept = evidence.sums["groups"], evidence.sums["own_values"]
@@ -232,11 +236,8 @@ class DrawnFromGroup(_Drawn):
         names = ", ".join(self.columns)
         return f"the values of {names} in a released record were drawn from at least {self.k} {self.units} of its group"
 
-    def _check_values(self, own: Host, new: Host, trace: Trace) -> None:
-        assert trace.labels is not None
-        members = _in_group(own, trace.labels)
-        drawn = _in_group(new, trace.labels[trace.rows])
-        require(bool(np.isin(drawn, members).all()), "a record received values that no member of its group has")
+    def _check_values(self, drawn: Host, members: Host) -> None:
+        require(all_among(drawn, members), "a record received values that no member of its group has")
 
 
 @dataclass(frozen=True)
@@ -274,11 +275,13 @@ class RowsAccounted:
             kept = kept[kept < ADDED]
         elif self.effect == "added":  # rows that an earlier mask added are kept as well
             kept = kept[(kept < ADDED) | np.isin(kept, before.records)]
-        require(len(np.unique(kept)) == len(kept), "a record was released twice")
+        kept = np.sort(kept)
+        require(distinct_count(kept) == len(kept), "a record was released twice")
         if self.effect == "new":
             require(len(kept) == 0, "a released row stands for a record, and none should")
         else:
-            require(bool(np.isin(kept, before.records).all()), "a released row stands for a record that is not there")
+            there = all_among(kept, np.sort(before.records))
+            require(there, "a released row stands for a record that is not there")
         if self.effect in ("kept", "added"):
             require(len(kept) == len(before), f"{len(before)} rows went in and {len(kept)} of them came out")
         if self.effect == "kept":

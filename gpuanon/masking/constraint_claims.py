@@ -12,7 +12,7 @@ from gpuanon.masking.claims import Claim, ColumnSet, Counted, Guarantee, Host, r
 from gpuanon.masking.constraints import ROUNDING, Constraint
 from gpuanon.masking.evidence import Evidence, Trace
 from gpuanon.numerics.closeness import distinct_values, equal_distance, ordered_distance
-from gpuanon.tables.class_counts import row_bits
+from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.rows import Rows
 from gpuanon.tables.schema import Unit
 from gpuanon.tables.sensitive import SensitiveColumn

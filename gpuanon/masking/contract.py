@@ -53,6 +53,21 @@ new     : no released row stands for a record
 """
 
 
+Facts: TypeAlias = "Mapping[str, int | Facts]"
+"""Counts by name, in groups or not."""
+
+
+def added_facts(one: Facts, other: Facts) -> Facts:
+    """Counts added up, group by group."""
+    found: dict[str, Any] = {**one}
+    for name, value in other.items():
+        if isinstance(value, Mapping):
+            found[name] = added_facts(found.get(name, {}), value)
+        else:
+            found[name] = found.get(name, 0) + value
+    return found
+
+
 class Summary(Protocol):
     """What an operation learns of a cell before it is applied; the summaries of all cells are merged."""
 
@@ -119,15 +134,95 @@ class Outcome:
 
     rows  : (m,) the row that each released row stands for, or from whose class it was made; None for all, in order
     added : number of released rows, the last ones, that stand for no record.  Columns that the mask does not release
-            are filled in them by values of random rows, column by column (the marginal distribution)
-    facts : counts for the manifest (rows added, cells suppressed …); those of several cells are added up
+            are filled in them by `Operation.filled` where it declares `samples`, else by values of random rows, column
+            by column (the marginal distribution)
+    facts : counts for the manifest (rows added, cells suppressed …), by name, in groups or not; those of several cells
+            are added up
     minima : counts for the claims, of which the smallest of all cells stands
     """
 
     rows: Array | None = None
     added: int = 0
-    facts: Mapping[str, int] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
     minima: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """How many rows of the whole table an operation has to know, with all their columns, before it fills added rows.
+
+    records : about so many records, at random
+    added   : about so many of the rows that are going to be added, at random; 0 for none
+    """
+
+    records: int
+    added: int = 0
+
+
+@dataclass(frozen=True, repr=False)
+class ColumnValues:
+    """Columns of some rows as numbers, on the host.
+
+    names  : of the columns
+    values : (n, columns) float64: numbers as they are, levels as codes from 0; NaN is a null, or a level that none of
+             the sampled records has
+    levels : for each column the number of its levels; 0 for numbers
+    """
+
+    names: tuple[str, ...]
+    values: Array
+    levels: tuple[int, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Sampled:
+    """What an operation learns its fill from: random samples of the whole table, on the host.
+
+    records : sampled records: the columns of the mask first, then those that are filled
+    known   : number of columns of the mask
+    added   : sampled rows that are going to be added: the columns of the mask; None where they were not asked for
+    rows    : number of all records, rows_added : of all added rows
+    draws   : of the rows in `added`
+    """
+
+    records: ColumnValues
+    known: int
+    added: ColumnValues | None
+    rows: int
+    rows_added: int
+    draws: Draws
+
+
+@dataclass(frozen=True, repr=False)
+class AddedRows:
+    """Added rows whose other columns are to be filled, on the host.
+
+    known   : the columns of the mask
+    names   : of the columns to be filled
+    parents : (m,) row of the cell beside which each was made
+    codes   : (n, columns) codes of the mask's columns in the rows of the cell
+    cell    : gives the columns to be filled in the rows of the cell
+    draws   : of the added rows
+    """
+
+    known: ColumnValues
+    names: tuple[str, ...]
+    parents: Array
+    codes: Array
+    cell: Callable[[], ColumnValues]
+    draws: Draws
+
+
+@dataclass(frozen=True, repr=False)
+class Filled:
+    """A column of added rows: drawn numbers or codes of levels (NaN is a null), or the values of rows of the cell.
+
+    values : (m,) float64; numbers are put on the lattice of the column: its type, its decimals, its range
+    donors : (m,) rows of the cell
+    """
+
+    values: Array | None = None
+    donors: Array | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -259,6 +354,23 @@ class Operation(Part):
         sets : the released columns that share their groups: one set, or one per column
         """
         return () if self.claim is None or k is None else (self.claim(k, tuple(sets)),)
+
+    @property
+    def samples(self) -> Samples | None:
+        """The rows that it has to know in order to fill added rows; None: it does not fill them."""
+        return None
+
+    def fit(self, sampled: Sampled) -> Any:
+        """The model that `filled` draws from; fitted once for all cells."""
+        raise NotImplementedError
+
+    def filled(self, model: Any, added: AddedRows) -> Sequence[Filled]:
+        """The columns of added rows that the mask does not release, as `AddedRows.names` has them."""
+        raise NotImplementedError
+
+    def report(self, model: Any, names: Sequence[str]) -> Mapping[str, Any]:
+        """What the manifest says of a fitted model: no value of a record; names : of all columns, as in `Sampled`."""
+        return {}
 
     def reading(self, kind: Kind) -> Reading:
         """How a released column of this kind is to be read."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,11 @@ from gpuanon.errors import BackendError
 from gpuanon.masking.claims import Claim, RowsAccounted
 from gpuanon.masking.constraint_claims import constraint_claims
 from gpuanon.masking.constraints import Sensitive
-from gpuanon.masking.contract import Changed, Moved, Outcome, Placement, Recoded, Summary
+from gpuanon.masking.contract import Changed, Facts, Moved, Outcome, Placement, Recoded, Summary, added_facts
 from gpuanon.masking.copies import stacked
 from gpuanon.masking.download import codes_on_host, download
 from gpuanon.masking.evidence import Trace
+from gpuanon.masking.filling import Fill, FillSample
 from gpuanon.masking.mask_columns import constrained_columns, masked_columns, needed_columns, released_schema
 from gpuanon.masking.methods.combination import Combination
 from gpuanon.masking.people import People, persons_per_part
@@ -53,7 +55,7 @@ class Masked:
 
     rows: Rows
     trace: Trace
-    facts: Mapping[str, int] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
 
 
 @dataclass(frozen=True, repr=False)
@@ -165,35 +167,70 @@ class Mask:
         assert self.response is not None
         return np.asarray(self.response.encode(rows.table) * np.sqrt(self.combination.response_weight))
 
+    @property
+    def learns(self) -> bool:
+        """Whether all cells have to be learned from before any is masked."""
+        operation = self.combination.operation
+        return operation.learns or operation.samples is not None
+
     @explain_out_of_memory()
-    def learn(self, rows: Rows, key: Key, stream: str, backend: Backend) -> Summary:
-        """What the operation wants to know of a cell beforehand; summaries of all cells are merged."""
+    def learn(self, rows: Rows, key: Key, stream: str, backend: Backend, total: int | None = None) -> Summary:
+        """What the operation wants to know of a cell beforehand; summaries of all cells are merged.
+
+        total : records of the whole table; None when this is all of it
+        """
         check_backend(self.combination, backend)
+        if self.combination.operation.samples is not None:
+            return self._sample(rows, key, stream, backend, len(rows) if total is None else total)
         view, draws = self._view(rows, backend), key.draws(backend.upload(rows.records), stream)
         (scope,) = view.scopes(draws, self.combination.groups.per_column)
         groups = scope.form(self.combination.groups, view.metric)
         T, _ = scope.coordinates(self.combination, groups)
         return self.combination.operation.learn(T, groups, scope.records(self.combination))
 
+    def _sample(self, rows: Rows, key: Key, stream: str, backend: Backend, total: int) -> FillSample:
+        """Sampled records, and sampled rows that are going to be added, for a fill of added rows."""
+        samples = self.combination.operation.samples
+        assert samples is not None
+        added = rows.take(np.empty(0, np.int64))
+        if samples.added:
+            outcome, _ = self._outcome(self._view(rows, backend), key.draws(backend.upload(rows.records), stream), None)
+            parents = download(outcome, None).rows
+            if parents is not None and outcome.added:
+                added = rows.take(parents[-outcome.added :])
+                added = Rows(added.table, added_records(key, stream, added.records))
+        kept = Rows(rows.table, rows.records)
+        return FillSample.of(kept, Rows(added.table, added.records), samples, total, key, stream)
+
+    def fitted(self, learned: Any, key: Key, stream: str) -> Any:
+        """What `apply` is given: the merged summary of all cells, or a fill that was fitted to it."""
+        if not isinstance(learned, FillSample):
+            return learned
+        return Fill.fit(self.combination.operation, learned, self.columns, self.schema, key, stream)
+
     @explain_out_of_memory()
-    def apply(self, rows: Rows, key: Key, stream: str, backend: Backend, learned: Summary | None = None) -> Masked:
-        """Mask the rows of a cell; every draw is a function of `key`, `stream` and the record number."""
+    def apply(self, rows: Rows, key: Key, stream: str, backend: Backend, learned: Any = None) -> Masked:
+        """Mask the rows of a cell; every draw is a function of `key`, `stream` and the record number.
+
+        learned : what `fitted` gave, or None
+        """
         check_backend(self.combination, backend)
         copies = self.combination.copies
         if copies == 1:
             return self._masked(rows, key, stream, backend, learned)
         made = [self._masked(rows, key, f"{stream}/copy.{at}", backend, learned) for at in range(copies)]
-        facts = {name: sum(one.facts[name] for one in made) for name in made[0].facts}
+        facts = reduce(added_facts, [one.facts for one in made])
         return Masked(stacked([one.rows for one in made], key, stream), made[0].trace, facts)
 
-    def _masked(self, rows: Rows, key: Key, stream: str, backend: Backend, learned: Summary | None) -> Masked:
+    def _masked(self, rows: Rows, key: Key, stream: str, backend: Backend, learned: Any) -> Masked:
         """One copy of the masked rows."""
         draws = key.draws(backend.upload(rows.records), stream)
         with progress.stage("encode"):
             view = self._view(rows, backend)
-        outcome, groups = self._outcome(view, draws, learned)
-        with progress.stage("decode"):
-            return self._released(rows, outcome, groups, view, key, stream)
+        fill = learned if isinstance(learned, Fill) else None
+        outcome, groups = self._outcome(view, draws, None if fill else learned)
+        with progress.stage("fill" if fill else "decode"):
+            return self._released(rows, outcome, groups, view, key, stream, fill)
 
     def _view(self, rows: Rows, backend: Backend) -> View:
         """The rows as points, as classes or as both, on the device."""
@@ -240,7 +277,14 @@ class Mask:
         return (outcomes[0] if len(outcomes) == 1 else _side_by_side(outcomes)), formed
 
     def _released(
-        self, rows: Rows, outcome: Outcome, groups: list[Partition], view: View, key: Key, stream: str
+        self,
+        rows: Rows,
+        outcome: Outcome,
+        groups: list[Partition],
+        view: View,
+        key: Key,
+        stream: str,
+        fill: Fill | None = None,
     ) -> Masked:
         """Download what changed, once, and put it into the table."""
         labels = groups[0].labels() if any(claim.needs_labels for claim in self.claims) else None
@@ -262,8 +306,14 @@ class Mask:
             assert isinstance(outcome, Recoded)
             coded = codes_on_host(outcome.columns)
             columns = released.recoded(rows.table, self.released_schema, self.columns, coded, view.values)
-        fill = key.draws(records[-outcome.added :], f"{stream}/fill") if outcome.added else None
-        table = released.assemble(rows.table, self.columns, columns, got.rows, fill)
+        filled: Draws | released.Series | None = None
+        if outcome.added and fill is not None:
+            codes = np.stack([column.codes for column in view.values], axis=1)
+            last = slice(-outcome.added, None)
+            filled = fill.columns(rows, at[last], records[last], codes, key, stream)
+        elif outcome.added:
+            filled = key.draws(records[-outcome.added :], f"{stream}/fill")
+        table = released.assemble(rows.table, self.columns, columns, got.rows, filled)
         sizes = [persons_per_part(part, None if view.people is None else view.people.index) for part in groups]
         persons = None if rows.persons is None else np.where(records < ADDED, rows.persons[at], records)
         trace = Trace(

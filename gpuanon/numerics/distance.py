@@ -16,12 +16,11 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.arrays.kernels import launch, limits, pieces, require
-from gpuanon.arrays.rapids import neighbours
-from gpuanon.arrays.sorting import argsort_rows, sort_rows
-from gpuanon.errors import BackendError, ParameterError
+from gpuanon.arrays.sorting import argsort_rows
+from gpuanon.errors import ParameterError
 
 MOST_NEIGHBOURS = 32
-"""Most neighbours in the list that a thread keeps in shared memory."""
+"""Most neighbours in the list that a thread keeps in shared memory: more are found by several launches."""
 
 _ROWS, _LIST_ROWS = 128, 64  # rows of X per thread block, as in distance.cu
 _SUM_RUN = 4096  # rows; fixed, because the order of a sum must not depend on the device
@@ -96,8 +95,7 @@ def nearest_with_ties(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> tuple[A
 def k_nearest(X: Array, Y: Array, k: int, metric: Metric = EUCLIDEAN) -> tuple[Array, Array]:
     """(n, k) distances to, and (n, k) indices of, the `k` nearest rows of `Y`, in order.  Ties: lowest index.
 
-    On a device up to 32 neighbours are found by our own kernel.  More than 32, Euclidean only, are found by cuML, where
-    ties with the last neighbour may go to any row.
+    On a device they are found 32 at a time: each launch continues after the last neighbour of the one before.
     """
     X, Y = _checked(X, Y, metric)
     if not 1 <= k <= len(Y):
@@ -105,16 +103,27 @@ def k_nearest(X: Array, Y: Array, k: int, metric: Metric = EUCLIDEAN) -> tuple[A
     if not on_device(X):
         distance, index, _ = _search(X, Y, k, metric)
         return distance.astype(X.dtype, copy=False), index
-    return _k_nearest_cuda(X, Y, k, metric) if k <= MOST_NEIGHBOURS else _many_nearest(X, Y, k, metric)
+    xp, found = namespace(X), list[tuple[Array, Array]]()
+    for first in range(0, k, MOST_NEIGHBOURS):
+        known = (found[-1][0][:, -1].copy(), found[-1][1][:, -1].copy()) if found else (None, None)
+        found.append(_k_nearest_cuda(X, Y, min(MOST_NEIGHBOURS, k - first), metric, known))
+    if len(found) == 1:
+        return found[0]
+    return xp.concatenate([part[0] for part in found], axis=1), xp.concatenate([part[1] for part in found], axis=1)
 
 
-def _k_nearest_cuda(X: Array, Y: Array, k: int, metric: Metric) -> tuple[Array, Array]:
-    """The fused kernel over runs of `Y`, and the merge of their results."""
+def _k_nearest_cuda(
+    X: Array, Y: Array, k: int, metric: Metric, known: tuple[Array | None, Array | None]
+) -> tuple[Array, Array]:
+    """The fused kernel over runs of `Y`, and the merge of their results.
+
+    known : (n,) distance and (n,) row of the last neighbour that was found before, after which the list begins
+    """
     xp = namespace(X)
     n, run = len(X), _run_length(len(X), len(Y), _LIST_ROWS)
     count = -(-len(Y) // run)
     distance, index = xp.empty((count, n, k), dtype=X.dtype), xp.empty((count, n, k), dtype=np.int64)
-    _launch("k_nearest", X, Y, metric, k, distance, index, rows=n, over=len(Y), run=run,
+    _launch("k_nearest", X, Y, metric, k, *known, distance, index, rows=n, over=len(Y), run=run,
             threads=_LIST_ROWS, shared=_LIST_ROWS * k * (8 + X.dtype.itemsize))  # fmt: skip
     if count == 1:
         return distance[0], index[0]
@@ -122,19 +131,6 @@ def _k_nearest_cuda(X: Array, Y: Array, k: int, metric: Metric) -> tuple[Array, 
     distance, index = (a.transpose(1, 0, 2).reshape(n, count * k) for a in (distance, index))
     best = argsort_rows(distance)[:, :k]
     return xp.take_along_axis(distance, best, axis=1), xp.take_along_axis(index, best, axis=1)
-
-
-def _many_nearest(X: Array, Y: Array, k: int, metric: Metric) -> tuple[Array, Array]:
-    """Neighbours found by cuML; their distances are recomputed and sorted here."""
-    xp = namespace(X)
-    if metric.kind != "euclidean":
-        raise BackendError(f"k: at most {MOST_NEIGHBOURS} neighbours by {metric.kind} are found on a device, got {k}")
-    scale = 1 if metric.weights is None else xp.sqrt(_weights(X, metric))
-    index = sort_rows(neighbours(X * scale, Y * scale, k))
-    rows = xp.repeat(xp.arange(len(X), dtype=np.int64), k)
-    distance = paired(X[rows], Y, metric, index=index.reshape(-1)).reshape(index.shape)
-    order = argsort_rows(distance)
-    return xp.take_along_axis(distance, order, axis=1), xp.take_along_axis(index, order, axis=1)
 
 
 def furthest(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> tuple[Array, Array]:

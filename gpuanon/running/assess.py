@@ -64,6 +64,12 @@ class Assessment:
 
         write_report(assessed(self), Path(path), force=force)
 
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: the page of the figures, without pictures, which `report` draws."""
+        from gpuanon.running.reports import Contents, shown_in_notebook
+
+        return shown_in_notebook(Contents("Assessment of a release", self.manifest, self))
+
     def to_json(self) -> dict[str, Any]:
         """The object of ``assess --json``."""
         families: dict[str, dict[str, Any]] = {"risk": {}, "utility": {}}
@@ -108,7 +114,7 @@ def assess(
         reference=None if reference is None else Table.of(reference),
         backend=choose(backend),
         sample_rows=sample_rows,
-        options=loaded.measures,
+        options=loaded.options,
     )
     return replace(found, least=loaded.least)
 

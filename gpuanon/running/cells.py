@@ -8,14 +8,38 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Backend
+from gpuanon.arrays.device_memory import total_bytes
 from gpuanon.arrays.rng import Key
 from gpuanon.masking.mask import Mask
 from gpuanon.numerics.cut_tree import CutTree, grow, unite
 from gpuanon.running.store import Store
-from gpuanon.tables.class_counts import row_bits
+from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.rows import Rows
 
 Host = np.ndarray[Any, Any]
+
+CELL_ROWS = 100_000
+"""Rows of a cell: so many that what is lost at its borders does not show, so few that any worker holds them."""
+
+DEVICE_CELL_ROWS = 32 * CELL_ROWS
+"""Most rows of a cell on a device: starting some ten thousand kernels takes a small part of its time."""
+
+_BYTES_PER_VALUE = 100  # of device memory, at the peak of a method; 10 million rows of 10 columns fit 10 GB
+
+
+def usual_cell_rows(backend: Backend, columns: int) -> int:
+    """Rows of a cell where nobody asks for a number: on a device as many as its memory holds.
+
+    They are `CELL_ROWS` times a power of two, so that the same kind of device gives the same release.
+    """
+    if backend.name == "numpy":
+        return CELL_ROWS
+    room = total_bytes() // (_BYTES_PER_VALUE * max(1, columns))
+    cell = DEVICE_CELL_ROWS
+    while cell > max(room, 1000):
+        cell //= 2
+    return cell
 
 
 @dataclass(frozen=True)

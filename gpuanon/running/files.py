@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +19,17 @@ from gpuanon.errors import InputError
 from gpuanon.masking.mask_columns import masked_columns
 from gpuanon.recipe import Recipe
 from gpuanon.running.assess import IN_MEMORY_ROWS, Assessment, measure
-from gpuanon.running.compare import MEASURES, Trials, compare, grid
+from gpuanon.running.compare import MEASURES, Trials, compare
 from gpuanon.running.digest import digest_of
+from gpuanon.running.grid import grid
+from gpuanon.running.journal import Journal
 from gpuanon.running.outputs import manifest_path, read_manifest
 from gpuanon.running.protect import open_table, read_table
 from gpuanon.tables.checks import code_notes
-from gpuanon.tables.class_counts import ClassCounts, repeat_warnings, row_bits
+from gpuanon.tables.class_counts import ClassCounts, repeat_warnings
 from gpuanon.tables.files import io
 from gpuanon.tables.files.csv_files import CsvOptions
+from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import family
@@ -59,7 +64,7 @@ def assess_files(
     chosen_names = tuple(by_name()) if names is None else names
     found = measure(
         before, after, schema, chosen_names, link=rows, reference=sample, backend=chosen, sample_rows=sample_rows,
-        options=loaded.measures,
+        options=loaded.options,
     )  # fmt: skip
     manifest = None if notes else read_manifest(manifest_path(release))
     return replace(found, notes=(*found.notes, *notes), least=loaded.least, manifest=manifest)
@@ -77,6 +82,24 @@ def _open_release(path: Path, recipe: Recipe, original: Table) -> io.Source:
     return io.open(path, text, csv=CsvOptions(newlines=True, nulls=recipe.csv.nulls), columns=kinds)
 
 
+@dataclass(frozen=True)
+class Choosing:
+    """How the command line compares: see `gpuanon.running.compare.compare`.
+
+    journal : file of finished trials; None for none
+    resume  : take finished trials from it
+    force   : replace the journal of an interrupted comparison
+    """
+
+    choose_by: str | None = None
+    limits: Mapping[str, float] = field(default_factory=dict)
+    suggest: bool = False
+    workers: int | None = None
+    journal: Path | None = None
+    resume: bool = False
+    force: bool = False
+
+
 def compare_files(
     source: Path,
     recipes: list[Path],
@@ -85,14 +108,21 @@ def compare_files(
     reference: Path | None = None,
     backend: BackendName = "auto",
     key_file: Path | None = None,
+    how: Choosing | None = None,
 ) -> Trials:
     """Mask and measure the table in a file by several recipes."""
-    points = [Recipe.load(point) for recipe in recipes for _, _, point in grid(recipe)]
+    how = how or Choosing()
+    points = [] if how.suggest else [Recipe.load(point.data) for recipe in recipes for point in grid(recipe)]
     with progress.stage("read"):
-        table = read_table(source, points[0])
-        sample = None if reference is None else read_table(reference, points[0])
-    key = Key.find(key_file)
-    return compare(table, recipes, measures=names or MEASURES, rng=key, backend=backend, reference=sample)
+        table = read_table(source, points[0]) if points else io.read(source)
+        sample = None if reference is None else read_table(reference, points[0]) if points else io.read(reference)
+    known = key_file is not None or "GPUANON_KEY" in os.environ
+    journal = None if how.journal is None else Journal(how.journal, resume=how.resume, force=how.force)
+    return compare(
+        table, recipes, measures=names or MEASURES, rng=Key.find(key_file) if known else None, backend=backend,
+        reference=sample, choose_by=how.choose_by, limits=how.limits, suggest=how.suggest, workers=how.workers,
+        journal=journal,
+    )  # fmt: skip
 
 
 def read_link(path: Path) -> np.ndarray[Any, Any]:

@@ -23,6 +23,7 @@ def describe(recipe: Recipe, backend: str, done: Done) -> dict[str, Any]:
             "groups_formed": step.result.groups,
             "smallest_group": step.result.smallest,
             **step.result.facts,
+            **step.report,
         }
         for step in done.steps
     ]
@@ -40,7 +41,7 @@ def describe(recipe: Recipe, backend: str, done: Done) -> dict[str, Any]:
         "readings": {column.name: column.reading for column in released.columns if column.reading != "same"},
         "nulls": recipe.nulls,
         "limits": recipe.limits,
-        **({"measures": recipe.measures} if recipe.measures else {}),
+        **({"measures": recipe.options} if recipe.options else {}),
         "mask": masks,
         **conclude(done, done.smallest),
         "warnings": list(done.warnings),

@@ -24,6 +24,11 @@ MANIFEST = ".manifest.json"
 REPORT_MARK = "<!-- a report of gpuanon -->"
 """Stands at the head of every report, so that nothing else is replaced by one."""
 
+FIGURES_MARK = '"kind": "report of gpuanon"'
+"""Stands at the head of the figures beside a report."""
+
+RECIPE_MARK = "# the recipe that gpuanon compare chose"
+JOURNAL_MARK = "journal of gpuanon"
 _DASK_MARK = "<title>Dask Performance Report</title>"
 _HINT = "choose another name"
 
@@ -31,6 +36,11 @@ _HINT = "choose another name"
 def manifest_path(output: Path) -> Path:
     """The manifest lies beside the release."""
     return output.with_name(output.name + MANIFEST)
+
+
+def figures_path(report: Path) -> Path:
+    """The figures of a report lie beside it."""
+    return report.with_suffix(".figures.json")
 
 
 def work_path(output: Path) -> Path:
@@ -73,9 +83,18 @@ def check_outputs(
 
 def check_report(report: Path, inputs: Iterable[Path], *, force: bool) -> None:
     """Refuse a report that cannot be written, or must not, where it is the only output."""
+    inputs = list(inputs)
+    for target in (report, figures_path(report)):
+        for source in inputs:
+            _check_apart(target, source)
+        io.check_output(target, force=force, table=False, guard=Guard())
+
+
+def check_best(path: Path, inputs: Iterable[Path], *, force: bool) -> None:
+    """Refuse a recipe to be written that is an input, or is there already."""
     for source in inputs:
-        _check_apart(report, source)
-    io.check_output(report, force=force, table=False, guard=Guard())
+        _check_apart(path, source)
+    io.check_output(path, force=force, table=False, guard=Guard())
 
 
 def clean(output: Path) -> list[Path]:
@@ -127,7 +146,8 @@ def _is_report(path: Path) -> bool:
     """Whether a file is a report of gpuanon, or of Dask on a run of it."""
     with path.open("rb") as file:
         head = file.read(2000).decode(errors="replace")
-    return REPORT_MARK in head or _DASK_MARK in head
+    marks = (FIGURES_MARK, RECIPE_MARK, JOURNAL_MARK)
+    return REPORT_MARK in head or _DASK_MARK in head or any(mark in head[:100] for mark in marks)
 
 
 def _first_line(path: Path) -> bytes:

@@ -11,10 +11,12 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
+from typing import Any
 
 from gpuanon.errors import GuaranteeError, InputError, RecipeError
 from gpuanon.masking.claims import Counted
 from gpuanon.masking.contract import Summary
+from gpuanon.masking.filling import Fill
 from gpuanon.masking.mask import Mask, check_backend
 from gpuanon.masking.mask_columns import constrained_columns, masked_columns, needed_columns, released_schema
 from gpuanon.masking.methods.catalogue import AnyMask
@@ -31,9 +33,6 @@ from gpuanon.tables.rows import Rows
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary as TableSummary
 from gpuanon.tables.table import Table
-
-CELL_ROWS = 100_000
-"""Rows of a cell: so many that what is lost at its borders does not show, so few that any worker holds them."""
 
 SAMPLED_PER_CELL = 256
 """Rows sampled for each cell, on which the tree of cuts is grown."""
@@ -155,12 +154,13 @@ def _step(run: Run, number: int, state: _State, schema: Schema, reference: Table
     release_parts = _release_parts(run, state) if last else 1
     targets = [f"masked-{number}-{at:05d}" for at in range(len(cells))]
     stands = not _changed_later(run, number, state.schema)
+    learned = _learned(run, number, names, cells, fitted, state.rows)
     work = partial(
         tasks.mask_cell,
         store=run.store,
         names=names,
         mask=fitted,
-        learned=_learned(run, number, names, cells, fitted),
+        learned=None if learned is None else run.store.share(f"learned-{number}", learned),
         key=run.key,
         stream=f"mask.{number}",
         backend=run.backend,
@@ -173,7 +173,7 @@ def _step(run: Run, number: int, state: _State, schema: Schema, reference: Table
     _check_rows(state.rows, result.evidence[0].sums["rows_in"])
     parts = [StoredPart(run.store, name, cell.rows) for name, cell in zip(targets, results, strict=True)]
     after = _State(parts, fitted.released_schema, result.rows, salt, release_parts)
-    return Step(mask, fitted, result, stands), after
+    return Step(mask, fitted, result, stands, learned.report if isinstance(learned, Fill) else {}), after
 
 
 def _planned(
@@ -208,9 +208,9 @@ def _planned(
     return mask, fitted, placing_of(fitted, count, sample)
 
 
-def _learned(run: Run, number: int, names: tuple[str, ...], cells: list[Cell], fitted: Mask) -> Summary | None:
-    """The merged summary of all cells that the operation asks for."""
-    if not fitted.combination.operation.learns:
+def _learned(run: Run, number: int, names: tuple[str, ...], cells: list[Cell], fitted: Mask, rows: int) -> Any:
+    """The merged summary of all cells that the operation asks for, or what is fitted to it."""
+    if not fitted.learns:
         return None
     task = partial(
         tasks.learn,
@@ -220,9 +220,11 @@ def _learned(run: Run, number: int, names: tuple[str, ...], cells: list[Cell], f
         key=run.key,
         stream=f"mask.{number}",
         backend=run.backend,
+        rows=rows,
     )
     found: list[Summary] = run.stage(f"learn-{number}", task, cells)
-    return reduce(lambda one, other: one.merge(other), found)
+    merged = reduce(lambda one, other: one.merge(other), found)
+    return run.store.once(f"fit-{number}", partial(fitted.fitted, merged, run.key, f"mask.{number}"))
 
 
 REPEATS_HELD = 1_000_000

@@ -18,15 +18,17 @@ import numpy as np
 from gpuanon import __version__
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend, BackendName, choose
+from gpuanon.arrays.compiled import describe_compiled
 from gpuanon.arrays.rng import Key, as_key
 from gpuanon.assessing.streams import Pieces
 from gpuanon.errors import GuaranteeError, InputError, OutputError, ParameterError, RecipeError, Remark
 from gpuanon.masking.mask import check_backend
 from gpuanon.recipe import Recipe
+from gpuanon.running.cells import usual_cell_rows
 from gpuanon.running.limits import check_limits
 from gpuanon.running.manifest import describe
-from gpuanon.running.outputs import check_outputs, recipe_inputs, work_path
-from gpuanon.running.pipeline import CELL_ROWS, protect_parts
+from gpuanon.running.outputs import check_outputs, figures_path, recipe_inputs, work_path
+from gpuanon.running.pipeline import protect_parts
 from gpuanon.running.release import Release, write_release
 from gpuanon.running.reports import reporter
 from gpuanon.running.run import Done, Run, Workers, in_turn
@@ -89,7 +91,7 @@ def _limited(
     with progress.stage("limits"):
         found = check_limits(
             original, release, done.schema, run.recipe.limits, link=link, reference=reference, backend=run.backend,
-            options=run.recipe.measures,
+            options=run.recipe.options,
         )  # fmt: skip
     return {"measured": found}
 
@@ -100,7 +102,7 @@ class InParts:
 
     workers : number of workers; None or 0 without a cluster: this process
     cluster : where the workers are
-    cell    : rows that are masked together, about; None for `CELL_ROWS`
+    cell    : rows that are masked together, about; None for the usual number, see `usual_cell_rows`
     resume  : continue an interrupted run
     report  : file for Dask's performance report, or None
     """
@@ -137,10 +139,11 @@ def protect_file(
     if in_parts is not None and in_parts.resume and not kept:
         raise ParameterError("resume: the key of the interrupted run is needed", hint="--key-file, or GPUANON_KEY")
     inputs = [path for path in (source, recipe, key_file, reference) if path is not None] + recipe_inputs(loaded)
-    others = [path for path in (report, None if in_parts is None else in_parts.report) if path is not None]
+    pages = () if report is None else (report, figures_path(report))
+    others = [*pages, *([] if in_parts is None or in_parts.report is None else [in_parts.report])]
     check_outputs(output, inputs, link=link, others=others, force=force)
     chosen = choose(backend)
-    log(f"backend: {chosen.name} ({chosen.reason})")
+    log(f"backend: {chosen.name} ({chosen.reason}); compiled functions: {describe_compiled()}")
     with progress.stage("read"):
         sample = None if reference is None else read_table(reference, loaded)
     if in_parts is None:
@@ -158,7 +161,7 @@ def protect_file(
         with on_cluster(in_parts, log) as workers:
             manifest = protect_in_parts(
                 source, loaded, output, key=key, backend=chosen.name, workers=workers,
-                cell_rows=in_parts.cell or CELL_ROWS, reference=sample, link=link, report=report,
+                cell_rows=in_parts.cell, reference=sample, link=link, report=report,
                 resume=in_parts.resume, resumable=kept, force=force, log=log,
             )  # fmt: skip
     names = ("rows_in", "rows_out", "rows_added", "rows_dropped", "backend", "mask", "guarantee", "quasi", "warnings")
@@ -174,7 +177,7 @@ def protect_in_parts(
     key: Key,
     backend: BackendName = "auto",
     workers: Workers = in_turn,
-    cell_rows: int = CELL_ROWS,
+    cell_rows: int | None = None,
     reference: Table | None = None,
     link: Path | None = None,
     report: Path | None = None,
@@ -190,12 +193,13 @@ def protect_in_parts(
     because nobody has its key.  What the error does not say about a workspace that is left is in its notes.
     """
     began = time.perf_counter()
-    others = () if report is None else (report,)
+    others = () if report is None else (report, figures_path(report))
     check_outputs(output, [source, *recipe_inputs(recipe)], link=link, others=others, force=force)
     opened = open_table(source, recipe)  # a missing or broken input is named before anything is made
     chosen = choose(backend)
     for mask in recipe.mask:
         check_backend(mask.combination(), chosen)
+    cell_rows = cell_rows or usual_cell_rows(chosen, len(opened.schema))
     identity = _identity(source, recipe, key, cell_rows, chosen)
     workspace = Workspace.begin(work_path(output), identity, resume=resume, force=force)
     try:

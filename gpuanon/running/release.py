@@ -16,7 +16,7 @@ from gpuanon.errors import ParameterError
 from gpuanon.running.digest import ALGORITHM, digest_of
 from gpuanon.running.manifest import conclude
 from gpuanon.running.outputs import Guard, manifest_path
-from gpuanon.running.reports import Contents, page_of, reporter
+from gpuanon.running.reports import Contents, put_report, reporter, shown_in_notebook
 from gpuanon.running.run import Done
 from gpuanon.tables.dictionaries import common_levels, with_levels
 from gpuanon.tables.files import io
@@ -71,12 +71,16 @@ class Release:
         The figures are those of the rows in memory; `write` with ``report`` has those of the file.
         """
         with io.Writing(force=force, guard=Guard()) as out:
-            out.text(path, self._page()(self.manifest))
+            put_report(out, Path(path), self._contents()(self.manifest))
 
-    def _page(self) -> Callable[[dict[str, Any]], str]:
-        """From the manifest to the page of this release; for a copy, which has no original, without measures."""
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: what was done and promised; measures and pictures are for `report`."""
+        return shown_in_notebook(Contents("Release", self.manifest))
+
+    def _contents(self) -> Callable[[dict[str, Any]], Contents]:
+        """From the manifest to the report of this release; for a copy, which has no original, without measures."""
         if self.done is None or self.link is None or self.original is None:
-            return lambda manifest: page_of(Contents("Release", manifest))
+            return lambda manifest: Contents("Release", manifest)
         pieces = Pieces.of(self.original), Pieces.of(self.table)
         return reporter(*pieces, self.done.schema, self.link, self.sample)
 
@@ -96,7 +100,7 @@ class Release:
         if self.layouts is not None and format_of(output) in ("parquet", "parts", "arrow"):
             stored = restore_layouts(table.to_native(), self.layouts, run_ends=format_of(output) == "arrow")
             table = Table(nw.from_native(stored, eager_only=True))  # as it is
-        page = None if report is None else (report, self._page())
+        page = None if report is None else (report, self._contents())
         return write_release(
             output, lambda: [table], self.manifest, self.done, link, [self.link], force=force, report=page
         )
@@ -115,7 +119,7 @@ def write_release(
     *,
     force: bool,
     fill: Callable[[Path], None] | None = None,
-    report: tuple[Path, Callable[[dict[str, Any]], str]] | None = None,
+    report: tuple[Path, Callable[[dict[str, Any]], Contents]] | None = None,
 ) -> dict[str, Any]:
     """Write a release piece by piece, check it as it is written, then its manifest; all or nothing.
 
@@ -142,7 +146,7 @@ def write_release(
         manifest = {**manifest, **conclude(done, done.on_file(smallest)), "release": release}
         out.text(manifest_path(output), json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
         if report is not None:
-            out.text(report[0], report[1](manifest))
+            put_report(out, report[0], report[1](manifest))
         if link is not None:
             lines = ["row", *(str(row) for origin in origins for row in origin.tolist()), ""]
             out.text(link, "\n".join(lines), private=True)

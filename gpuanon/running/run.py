@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
@@ -46,12 +46,14 @@ class Step:
     fitted : to the table
     result : what all cells report
     stands : whether no later mask changes its columns
+    report : what was learned of the table, for the manifest
     """
 
     mask: AnyMask
     fitted: Mask
     result: CellResult
     stands: bool
+    report: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def claims(self) -> tuple[Claim, ...]:

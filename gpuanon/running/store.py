@@ -6,8 +6,10 @@ whoever collects a destination gets its rows from every name.  The pipeline does
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -56,6 +58,9 @@ class Store(Protocol):
 
     def get(self, names: Sequence[str], destinations: Iterable[int], keep: Keep | None = None) -> Rows:
         """The rows that were put under these names for these destinations."""
+
+    def share(self, name: str, value: Result) -> Callable[[], Result]:
+        """A small function that gives `value` to any task, however large it is."""
 
     def forget(self, names: Iterable[str]) -> None:
         """Remove rows that no later task needs."""
@@ -155,6 +160,9 @@ class MemoryStore:
         rows = Rows.concatenated(found)
         return rows if keep is None else rows.take(np.flatnonzero(keep(rows.records)))
 
+    def share(self, name: str, value: Result) -> Callable[[], Result]:
+        return lambda: value
+
     def forget(self, names: Iterable[str]) -> None:
         for name in names:
             self.held.pop(name, None)
@@ -202,6 +210,11 @@ class FolderStore:
         persons = np.asarray(table[PERSON].to_numpy()) if PERSON in table.column_names else None
         beside = [RECORD] if persons is None else [RECORD, PERSON]
         return Rows(Table.of(table.drop_columns(beside)), _records(table), persons)
+
+    def share(self, name: str, value: Result) -> Callable[[], Result]:
+        with whole_file(self.workspace.path(f"{name}.pickle")) as hidden, hidden.open("wb") as file:
+            pickle.dump(value, file, protocol=pickle.HIGHEST_PROTOCOL)
+        return partial(_shared, self.workspace.path(f"{name}.pickle"))
 
     def forget(self, names: Iterable[str]) -> None:
         self.workspace.forget(self._file(name) for name in names)
@@ -253,6 +266,18 @@ class FolderStore:
 
     def _file(self, name: str) -> Path:
         return self.workspace.path(f"{name}.arrow")
+
+
+@lru_cache(maxsize=1)
+def _loaded(path: Path, written: int) -> Any:
+    """What was shared under a path, kept by this process for the tasks that follow."""
+    with path.open("rb") as file:
+        return pickle.load(file)
+
+
+def _shared(path: Path) -> Any:
+    """What was shared under a path: in a private folder of this user, see `Workspace`."""
+    return _loaded(path, path.stat().st_mtime_ns)
 
 
 def _records(table: pa.Table) -> Host:

@@ -13,7 +13,7 @@ record comes from.  A task's result depends on the data, the recipe, the key and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,13 +23,14 @@ from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend
 from gpuanon.arrays.rng import Key
 from gpuanon.masking.claims import Counted
-from gpuanon.masking.contract import Summary
+from gpuanon.masking.contract import Facts, Summary, added_facts
 from gpuanon.masking.evidence import Evidence
 from gpuanon.masking.mask import Mask
 from gpuanon.running.cells import Cell, Placing
 from gpuanon.running.store import Part, Store
-from gpuanon.tables.class_counts import ClassCounts, Counts, PersonCounts, count_classes, row_bits
+from gpuanon.tables.class_counts import ClassCounts, Counts, PersonCounts, count_classes
 from gpuanon.tables.native import text_series
+from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.rows import Rows, pseudonyms
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary as TableSummary
@@ -47,7 +48,7 @@ class CellResult:
     groups: int
     smallest: int
     evidence: tuple[Evidence, ...]
-    facts: Mapping[str, int] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
 
     def merge(self, other: CellResult) -> CellResult:
         """The report of both."""
@@ -56,9 +57,7 @@ class CellResult:
             self.groups + other.groups,
             min(self.smallest, other.smallest),
             tuple(mine.merge(theirs) for mine, theirs in zip(self.evidence, other.evidence, strict=True)),
-            {name: value + other.facts.get(name, 0) for name, value in {**other.facts, **self.facts}.items()}
-            if self.facts or other.facts
-            else {},
+            added_facts(self.facts, other.facts),
         )
 
 
@@ -126,11 +125,13 @@ def content(rows: Rows) -> Content:
 
 
 def learn(
-    cell: Cell, store: Store, names: tuple[str, ...], mask: Mask, key: Key, stream: str, backend: Backend
+    cell: Cell, store: Store, names: tuple[str, ...], mask: Mask, key: Key, stream: str, backend: Backend, rows: int
 ) -> Summary:
-    """What the operation has to know of a cell."""
-    rows = cell.collect(store, names, key, stream)
-    return mask.learn(rows, key, stream, backend)
+    """What the operation has to know of a cell.
+
+    rows : of the whole table
+    """
+    return mask.learn(cell.collect(store, names, key, stream), key, stream, backend, rows)
 
 
 def mask_cell(
@@ -138,7 +139,7 @@ def mask_cell(
     store: Store,
     names: tuple[str, ...],
     mask: Mask,
-    learned: Summary | None,
+    learned: Callable[[], Any] | None,
     key: Key,
     stream: str,
     backend: Backend,
@@ -147,12 +148,13 @@ def mask_cell(
 ) -> CellResult:
     """Collect the rows of a cell, mask and check them, and put them by release part.
 
+    learned : gives what was learned of all cells
     checked : whether the mask's claims stand, because no later mask changes its columns
     release : stream that chooses the release part of a row, and the number of parts
     """
     cell, target = item
     before = cell.collect(store, names, key, stream)
-    masked = mask.apply(before, key, stream, backend, learned)
+    masked = mask.apply(before, key, stream, backend, None if learned is None else learned())
     with progress.stage("verify"):
         evidence = (
             mask.accounting.check(before, masked.trace, masked.rows),

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpuanon.masking.view import sees_classes
 from gpuanon.recipe import Recipe
-from gpuanon.tables.class_counts import column_bits
+from gpuanon.tables.row_bits import bits_of, column_words
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 
@@ -31,7 +31,8 @@ def identifying_columns(table: Table, columns: Sequence[str]) -> tuple[str, ...]
     rows = table.select(columns).take(np.arange(min(table.n_rows, SAMPLE_ROWS)))
     if rows.n_rows < 2:
         return ()
-    bits = {name: found[:, 0] for name, found in column_bits(rows, columns, stored=True).items()}
+    words = column_words(rows, columns, stored=True)
+    bits = {name: bits_of([found], rows.n_rows)[:, 0] for name, found in words.items()}
     alone = {name: _unique_share(found) for name, found in bits.items()}
     about = "of the rows" if rows.n_rows == table.n_rows else f"of a random sample of {rows.n_rows} rows"
     warnings = [

@@ -23,7 +23,6 @@ from gpuanon.arrays.rng import as_key
 from gpuanon.errors import BackendError, ParameterError
 from gpuanon.recipe import Recipe
 from gpuanon.running.clusters import cluster
-from gpuanon.running.pipeline import CELL_ROWS
 from gpuanon.running.protect import ClusterKind, InParts, protect_in_parts
 from gpuanon.running.run import Workers, in_turn
 from gpuanon.tables.files.places import PARTIAL, open_locked
@@ -115,7 +114,7 @@ def protect(
     client: Client | None = None,
     rng: Any = None,
     backend: BackendName = "auto",
-    cell: int = CELL_ROWS,
+    cell: int | None = None,
     scratch: str | Path | None = None,
     resume: bool = False,
     force: bool = False,
@@ -128,7 +127,8 @@ def protect(
     recipe, rng, backend : as for `gpuanon.protect`
     output : file or folder to write; None gives a dask.dataframe, which needs `scratch`
     client : the cluster; None for the current one
-    cell : rows that are masked together, about; the same data, recipe, key and cell give the same release
+    cell : rows that are masked together, about; None for 100 000, on a GPU for as many as its memory holds.  The same
+        data, recipe, key and cell give the same release
     scratch : folder that all workers reach, for personal data on the way; by default beside `output`
     resume : continue an interrupted run of the same path, recipe, `rng` and cell
 

@@ -1,13 +1,12 @@
 """Equivalence classes of rows that are equal on some columns, counted piece by piece.
 
 Each row is reduced to 128 bits, and equal bits are counted.  Different rows share their bits with probability below
-n² / 2^129 for n classes: 10⁻²¹ for a billion.  Classes of a release count as its values are stored: −0.0 and 0.0
+n² / 2^126 for n classes: 10⁻²⁰ for a billion.  Classes of a release count as its values are stored: −0.0 and 0.0
 differ, and so do NaN and null.  Where rows are compared as a mask sees them (`row_bits`) they do not.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -15,14 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from gpuanon.arrays.hashing import mix_bits
-from gpuanon.arrays.threads import each
 from gpuanon.numerics.compatible import compatible_counts
-from gpuanon.tables.codes import distinct, level_codes, lookup
-from gpuanon.tables.native import without_nan
+from gpuanon.tables.codes import level_codes
+from gpuanon.tables.row_bits import bits_of, column_words, row_bits
 from gpuanon.tables.table import Table
-from gpuanon.tables.text_bits import text_bits
-from gpuanon.tables.values import family, plain, ticks
+from gpuanon.tables.values import plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,13 +55,15 @@ class ClassCounts:
         """Add up the sizes of equal bits."""
         if len(bits) == 0:
             return cls(bits, sizes)
-        order = np.argsort(bits[:, 0], kind="stable")
-        first = bits[order, 0]
-        if bool(((first[1:] == first[:-1]) & (bits[order[1:], 1] != bits[order[:-1], 1])).any()):
-            order = np.lexsort((bits[:, 1], bits[:, 0]))  # two classes share their first 64 bits
-        bits = bits[order]
-        starts = np.flatnonzero(np.concatenate([[True], (bits[1:] != bits[:-1]).any(axis=1)]))
-        return cls(bits[starts], np.add.reduceat(sizes[order], starts))
+        order = np.argsort(bits[:, 0])
+        first, second = bits[order, 0], bits[order, 1]
+        new = first[1:] != first[:-1]
+        if bool((~new & (second[1:] != second[:-1])).any()):  # two classes share their first 64 bits
+            order = np.lexsort((bits[:, 1], bits[:, 0]))
+            first, second = bits[order, 0], bits[order, 1]
+            new = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
+        starts = np.concatenate([[0], np.flatnonzero(new) + 1])
+        return cls(bits[order[starts]], np.add.reduceat(sizes[order], starts))
 
     def merge(self, other: ClassCounts) -> ClassCounts:
         """The counts of the rows of both."""
@@ -191,12 +189,11 @@ def count_classes(
     wanted : sets of columns, each with whether a null matches every value
     share  : see `ClassCounts.of`; patterns are always counted whole
     """
-    bits = column_bits(table, [name for columns, wildcard in wanted for name in columns if not wildcard], stored=True)
-    nothing = np.zeros((table.n_rows, 2), np.uint64)
+    words = column_words(table, [name for columns, wildcard in wanted for name in columns if not wildcard], stored=True)
     return tuple(
         PatternCounts.of(table, columns)
         if wildcard
-        else ClassCounts.of(sum((bits[name] for name in columns), nothing), share)
+        else ClassCounts.of(bits_of([words[name] for name in columns], table.n_rows), share)
         for columns, wildcard in wanted
     )
 
@@ -223,80 +220,3 @@ def _round(pieces: Iterable[Table], columns: Sequence[str], share: tuple[int, in
         if sum(len(counts.sizes) for counts in waiting) > max(_PENDING, len(total.sizes)):
             total, waiting = ClassCounts.merged([total, *waiting]), []
     return ClassCounts.merged([total, *waiting]).sizes
-
-
-def row_bits(table: Table, columns: Sequence[str], *, stored: bool = False) -> Host:
-    """(n, 2) uint64: equal for rows that are equal on `columns`, in whatever piece of the table they lie."""
-    bits = column_bits(table, columns, stored=stored)
-    return sum((bits[name] for name in columns), np.zeros((table.n_rows, 2), np.uint64))
-
-
-def column_bits(table: Table, columns: Sequence[str], *, stored: bool) -> dict[str, Host]:
-    """For each column (n, 2) uint64, equal for equal values; the bits of rows are the sums over their columns.
-
-    stored : whether floats count by their bits; otherwise −0.0 is 0.0, and NaN is null
-    """
-
-    def one(name: str) -> Host:
-        seed = np.frombuffer(hashlib.blake2b(name.encode(), digest_size=16).digest(), dtype=np.uint64)
-        column = table.arrow(name)
-        words, missing = _words(column if stored else without_nan(column))
-        out = np.empty((table.n_rows, 2), np.uint64)
-        for half in (0, 1):
-            out[:, half] = mix_bits(words[:, half] ^ seed[half])
-            if missing is not None:
-                out[missing, half] = mix_bits(~seed[half : half + 1])
-        return out
-
-    names = list(dict.fromkeys(columns))
-    return dict(zip(names, each(one, names), strict=True))
-
-
-def _words(column: pa.ChunkedArray) -> tuple[Host, Host | None]:
-    """(n, 2) words that are equal for equal values, and (n,) whether a value is null (None: nowhere)."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    missing = np.asarray(column.is_null().to_numpy()) if column.null_count else None
-    kind = family(column.type)
-    if kind == "time" or pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
-        whole = ticks(plain(column)) if kind == "time" else column
-        wide = pa.uint64() if pa.types.is_uint64(column.type) else pa.int64()
-        numbers = pc.fill_null(whole.cast(wide), 0).to_numpy().view(np.uint64)
-    elif pa.types.is_floating(column.type):
-        numbers = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy().view(np.uint64)
-    elif kind == "text":
-        return _text_words(column)
-    elif kind == "other":  # lists, structures: no distinct values to look up
-        return _digests(column.to_pylist()), missing
-    else:
-        levels = distinct([column])
-        known = _digests(levels.to_pylist() or [None])
-        found = lookup(column, levels)
-        nowhere = found < 0  # null, also behind a dictionary
-        return known[np.maximum(found, 0)], nowhere if bool(nowhere.any()) else None
-    return np.broadcast_to(numbers[:, None], (len(numbers), 2)), missing
-
-
-def _text_words(column: pa.ChunkedArray) -> tuple[Host, Host | None]:
-    """`_words` of text, with or without a dictionary."""
-    import pyarrow as pa
-
-    words, missing = [np.empty((0, 2), np.uint64)], [np.empty(0, bool)]
-    for chunk in column.chunks:
-        if pa.types.is_dictionary(column.type):
-            codes = chunk.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-            levels, empty = text_bits(chunk.dictionary), chunk.dictionary.is_null().to_numpy(zero_copy_only=False)
-            words.append(np.concatenate([levels, np.zeros((1, 2), np.uint64)])[codes])  # the code of a null is the last
-            missing.append(np.append(empty, True)[codes])
-        else:
-            words.append(text_bits(chunk))
-            missing.append(chunk.is_null().to_numpy(zero_copy_only=False))
-    nowhere = np.concatenate(missing)
-    return np.concatenate(words), nowhere if bool(nowhere.any()) else None
-
-
-def _digests(values: Sequence[Any]) -> Host:
-    """(n, 2) words of each value's text."""
-    digests = [hashlib.blake2b(str(value).encode(), digest_size=16).digest() for value in values]
-    return np.frombuffer(b"".join(digests), dtype=np.uint64).reshape(-1, 2)

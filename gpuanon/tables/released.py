@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Host = np.ndarray[Any, Any]
 Columns = dict[str, dict[str, nw.Series[Any]]]
 """For each masked column, the released columns that take its place."""
+Series = dict[str, nw.Series[Any]]
+"""Columns by name."""
 
 
 class CodedColumn(Protocol):
@@ -81,18 +83,23 @@ def _sets(members: Host, labels: pa.Array) -> pa.Array:
 
 
 def assemble(
-    table: Table, columns: Sequence[str], made: Columns, rows: Host | None, fill: Draws | None = None
+    table: Table, columns: Sequence[str], made: Columns, rows: Host | None, fill: Draws | Series | None = None
 ) -> Table:
     """The released rows: masked columns replaced in their places, the others as they are in `rows` (m,), None for all.
 
     Masked columns have one zero and one null (see `one_zero`), so that equal values are equal as they are stored.
 
-    fill : draws of the last rows, which stand for no record: in each column that is not masked they receive the value
-        of a random row.  Each column is drawn by itself: its marginal distribution is kept, what links columns is not
+    fill : what the last rows, which stand for no record, receive in the columns that are not masked: the values in
+        these columns; or, given draws, the value of a random row.  Each column is then drawn by itself: its marginal
+        distribution is kept, what links columns is not
     """
     base = table if rows is None else table.take(rows)
     series = {place: one_zero(column) for found in made.values() for place, column in found.items()}
-    if fill is not None and rows is not None and len(fill.records):
+    if isinstance(fill, dict):
+        for name, column in fill.items():
+            kept = base.select([name]).take(np.arange(base.n_rows - len(column)))
+            series[name] = Table.concatenated([kept, Table.of(column.to_frame())]).series(name)
+    elif fill is not None and rows is not None and len(fill.records):
         others = [name for name in table.names if name not in columns]
         picks = (fill.uniform(len(others)) * table.n_rows).astype(np.int64)
         for at, name in enumerate(others):

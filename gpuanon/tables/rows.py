@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
 from gpuanon.arrays.rng import Key
-from gpuanon.tables.class_counts import row_bits
+from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.table import Table
 
 if TYPE_CHECKING:

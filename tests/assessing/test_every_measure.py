@@ -12,6 +12,7 @@ import pytest
 import gpuanon
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.measures import MEASURES, by_name
+from gpuanon.assessing.ranges import declared
 from gpuanon.errors import GpuanonError
 from gpuanon.recipe import Recipe
 from gpuanon.running.assess import compute
@@ -30,6 +31,7 @@ ON_A_COPY = {
     "prediction_distance": 0.0,
     "prediction_ambiguity": 0.0,
     "noise_stripping": 1.0,
+    "synthetic_rows_auc": 0.5,
     "uniqueness": 1.0,
     "exact_copies": 1.0,
     "household_risk": 1.0,
@@ -68,30 +70,15 @@ ON_A_COPY = {
     "cdf_points": 0.0,
     "mmd": 0.0,
     "model_efficacy": 0.0,
+    "paired_means": 1.0,
+    "distribution_fit": 0.0,
+    "grouping_sensitivity": 0.0,
+    "analysis": 0.0,
 }
-# Everything in one class, far from where it was: nobody is found, everything is lost.
-WORSE_AFTER_SHUFFLING = {
-    "records_changed",
-    "correlations",
-    "rank_correlations",
-    "correlation_bias",
-    "mse",
-    "il1s",
-    "information_loss",
-    "kl",
-    "jsd",
-    "vw",
-    "cell_ks",
-    "kernel_pca",
-    "pmse_forest",
-    "cluster_balance",
-    "regression_drift",
-    "covariances",
-    "ft",
-    "g",
-    "mutual_information",
-    "mmd",
-}
+OPTIONS = {"analysis": {"models": [{"formula": "cost ~ age + C(sex)"}, {"formula": "income ~ age"}]}}
+# By declaration: what looks at columns together, or at records, is bad when columns are permuted independently.
+WORSE_AFTER_SHUFFLING = {name for name in NAMES if declared(name).sees in ("together", "records")}
+KEPT_BY_SHUFFLING = {name for name in NAMES if declared(name).sees == "columns"}
 
 
 def weighted(table):
@@ -109,7 +96,7 @@ def comparison(release=None, **known):
 @pytest.fixture(scope="module")
 def copy():
     reference = Table.of(weighted(registry(2 * ROWS))).take(np.arange(ROWS, 2 * ROWS))
-    return compute(comparison(known_link=np.arange(ROWS), known_reference=reference), tuple(NAMES))
+    return compute(comparison(known_link=np.arange(ROWS), known_reference=reference), tuple(NAMES), OPTIONS)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +105,7 @@ def shuffled():
     rng = np.random.default_rng(3)
     table = weighted(registry(ROWS))
     columns = {name: table[name].take(pa.array(rng.permutation(ROWS))) for name in table.column_names}
-    return compute(comparison(pa.table(columns), known_link=np.arange(ROWS)), tuple(NAMES))
+    return compute(comparison(pa.table(columns), known_link=np.arange(ROWS)), tuple(NAMES), OPTIONS)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("match_auc",)])
@@ -145,9 +132,45 @@ def test_shuffled_columns_are_worse_than_a_copy(copy, shuffled, name):
     assert by_name()[name].exceeds(shuffled.measured[name].value, copy.measured[name].value)
 
 
-@pytest.mark.parametrize("name", ["means", "variances", "mean_bias", "ks", "cdf_points"])
-def test_shuffled_columns_keep_what_each_column_has_alone(shuffled, name):
-    assert shuffled.measured[name].value == pytest.approx(0.0, abs=1e-9)
+@pytest.mark.parametrize("name", sorted(KEPT_BY_SHUFFLING))
+def test_shuffled_columns_keep_what_each_column_has_alone(copy, shuffled, name):
+    assert shuffled.measured[name].value == pytest.approx(copy.measured[name].value, abs=1e-9)
+
+
+@pytest.mark.parametrize("side", ["copy", "shuffled"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_value_lies_in_the_declared_range(request, side, name):
+    found = request.getfixturevalue(side).measured.get(name)
+    if found is None:
+        assert (side, name) in (("copy", "match_auc"), ("shuffled", "reference_standard"))
+        return
+    low, high = by_name()[name].range
+    assert low <= found.value <= high
+
+
+@pytest.mark.parametrize("damage", ["constant", "times a billion", "rare levels dropped"])
+def test_damage_is_seen_by_a_measure_of_utility_with_a_large_figure(copy, damage):
+    """Large: on its own scale at least a third of the way to the worst, or a shift of a standard deviation."""
+    table = weighted(registry(ROWS))
+    age = table["age"].to_numpy()
+    if damage == "rare levels dropped":
+        regions = table["region"].to_pylist()
+        common = max(set(regions), key=regions.count)
+        kept = table.filter(pa.array([region == common for region in regions]))
+        release, link = kept, np.flatnonzero([region == common for region in regions])
+    else:
+        new = np.full(ROWS, int(np.mean(age))) if damage == "constant" else age * 10**9
+        release, link = table.set_column(table.column_names.index("age"), "age", pa.array(new)), np.arange(ROWS)
+    names = [name for name in NAMES if by_name()[name].family == "utility"]
+    found = compute(comparison(release, known_link=link), names, OPTIONS).measured
+    seen = []
+    for name, figure in found.items():
+        low, high = by_name()[name].range
+        worst = [figure.value, *([figure.worst[1]] if figure.worst is not None else [])]
+        far = (high - low) / 3 if np.isfinite([low, high]).all() else 1.0
+        best = copy.measured[name].value
+        seen += [name] if any(abs(value - best) >= far for value in worst) else []
+    assert len(seen) >= 2, seen
 
 
 def test_shuffled_columns_hide_the_records(copy, shuffled):

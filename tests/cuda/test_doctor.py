@@ -11,8 +11,12 @@ import numpy as np
 import pytest
 
 from gpuanon.arrays import kernels, rapids
+from gpuanon.arrays.partition import Partition
 from gpuanon.faces import device_checks, doctor, full_checks, library_checks
 from gpuanon.faces.device_checks import Check
+from gpuanon.masking.groups.device import KMEMBER_WORDS, MDAV_WORDS
+from gpuanon.masking.groups.kmember import kmember
+from gpuanon.masking.groups.mdav import mdav
 from tests.cuda.fixtures import device_problem
 from tests.cuda.support.fake_cupy import fake_cupy
 
@@ -119,10 +123,10 @@ def test_a_cuml_that_answers_is_checked_against_scikit_learn(monkeypatch: pytest
         "healthy": True,
     }
     assert "ok     cuML forest" in doctor.rendered(report)
-    true = rapids.neighbours
-    monkeypatch.setattr(rapids, "neighbours", lambda X, Y, k: true(X, Y, k) + (not isinstance(X, np.ndarray)))
+    true = rapids.forest
+    monkeypatch.setattr(rapids, "forest", lambda X, *a, **b: true(X, *a, **b) + (not isinstance(X, np.ndarray)))
     sick = doctor.examine()
-    assert [check["passed"] for check in sick["cuml"]["checks"]] == [True, False, True]
+    assert [check["passed"] for check in sick["cuml"]["checks"]] == [True, False]
     assert not sick["healthy"]
 
 
@@ -136,7 +140,7 @@ def test_a_missing_cuml_is_healthy_and_a_failing_one_is_not(monkeypatch: pytest.
         report = doctor.examine()
     assert report["cuml"]["problem"] == "cuML is not installed"
     assert report["healthy"] is not installed
-    assert "cuML is not installed: pmse_forest, cluster_balance" in doctor.rendered(report)
+    assert "cuML is not installed: pmse_forest and cluster_balance" in doctor.rendered(report)
 
 
 @pytest.mark.usefixtures("few")
@@ -155,9 +159,17 @@ def test_the_full_check_runs_from_end_to_end(monkeypatch: pytest.MonkeyPatch) ->
     assert "compute-sanitizer" in doctor.rendered(report)
 
 
-def test_part_sizes_lie_on_either_side_of_the_borders() -> None:
-    with fake_cupy(shared_per_block_optin=64 * 1024):
-        sizes = np.array(full_checks._border_sizes(5, 4000))
+@pytest.mark.parametrize("grouping", [mdav, kmember])
+@pytest.mark.parametrize("d", [4, 5, 10])
+def test_part_sizes_of_the_full_check_cross_the_borders(grouping: Any, d: int) -> None:
+    words = {mdav: MDAV_WORDS, kmember: KMEMBER_WORDS}[grouping]
+    with fake_cupy(execute=False, shared_per_block_optin=64 * 1024) as cp:
+        sizes = full_checks._border_sizes(4 * d + 8 * words, 8000)
+        for size in sizes:
+            grouping(cp.asarray(np.zeros((size, d))), Partition.whole(size, cp.zeros(1)), 5)
+        needed = np.array([dynamic + static for _, dynamic, static in cp.hardware.shared_memory])
     for border in (48 * 1024, 64 * 1024):
-        assert (sizes * 48 < border).any()
-        assert (sizes * 48 > border).any()
+        near = np.abs(needed - border) < 1024
+        assert (needed[near] <= border).any()
+    assert (needed[np.abs(needed - 48 * 1024) < 1024] > 48 * 1024).any()
+    assert max(sizes) * (4 * d + 8 * words) > 64 * 1024  # in global memory

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuanon.errors import BackendError, ParameterError
+from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance import (
     EUCLIDEAN,
     Metric,
@@ -104,12 +104,15 @@ def test_as_many_neighbours_as_rows_and_as_the_list_holds(cp: Any) -> None:
         assert np.array_equal(index.get(), k_nearest(X, Y[:rows], k)[1])
 
 
-def test_more_neighbours_than_the_list_holds_need_cuml(cp: Any) -> None:
-    X = cp.asarray(np.ones((40, 2), dtype=np.float32))
-    with pytest.raises(BackendError, match=r"nearest neighbours on a device: cuML is not installed"):
-        k_nearest(X, X, 33)
-    with pytest.raises(BackendError, match="at most 32 neighbours by gower"):
-        k_nearest(X, X, 33, Metric("gower"))
+@pytest.mark.parametrize("metric", [Metric(), Metric(weights=(0.5, 3.0)), Metric("gower")])
+@pytest.mark.parametrize("k", [33, 64, 90])
+def test_more_neighbours_than_the_list_holds_keep_the_tie_rule(cp: Any, metric: Metric, k: int) -> None:
+    rng = np.random.default_rng(k)
+    X, Y = (rng.integers(0, 4, (rows, 2)).astype(np.float64) for rows in (5, 90))  # ties across every list
+    distance, index = k_nearest(cp.asarray(X), cp.asarray(Y), k, metric)
+    expected = k_nearest(X, Y, k, metric)
+    assert np.array_equal(index.get(), expected[1])
+    np.testing.assert_allclose(distance.get(), expected[0], rtol=1e-14)
 
 
 def test_arrays_of_two_devices_are_refused(cp: Any) -> None:

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import gpuanon
+from gpuanon.arrays.backend import choose
 from gpuanon.errors import BackendError
+from gpuanon.running.cells import usual_cell_rows
 from tests.cuda.fixtures import real_device
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.support.every import MASKS, ON_THE_CPU_ONLY, ON_THE_DEVICE, recipe, registry
@@ -38,7 +40,9 @@ USUAL = (2, 1)
 TRANSFERS = {
     "microaggregation first-axis": (2, 2),  # and the covariances of the columns, whose axis is found on the host
     "suppress": (3, 1),  # codes in place of points, and one hierarchy
-    "synthetic-rows": (6, 1),  # codes, and the values of columns that have more than a few: four tables of ancestors
+    "synthetic-rows": (6, 2),  # codes, and the values of columns that have more than a few: four tables of ancestors;
+    "synthetic-rows joint": (6, 2),  # how many rows each class wants, and the rows
+    "synthetic-rows calibrated": (6, 2),  # the same, of few columns, to learn and again to add
     "recode": (4, 1),  # codes and two hierarchies
     "mondrian interval": (7, 1),  # points and codes, and four tables of ancestors
     "noise normal-scores": (7, 2),  # codes, ancestors, and the root of the correlations, which are found on the host
@@ -70,6 +74,7 @@ def test_every_method_runs_on_the_device_with_few_transfers(name: str) -> None:
     assert_same_release(found.data, expected.data)
     assert np.array_equal(found.link, expected.link)
     assert (len(uploads), len(downloads)) == TRANSFERS.get(name, USUAL), (uploads, downloads)
+    assert not cp.memory.slow_sorts
 
 
 @pytest.mark.usefixtures("brief_refinement")
@@ -85,6 +90,25 @@ def test_every_method_runs_on_the_device_in_parts(name: str, tmp_path: Path) -> 
     assert manifest["backend"] == "cupy"
     assert_same_release(found, expected)
     assert np.array_equal(its_link, link)
+
+
+@pytest.mark.parametrize(("gigabytes", "columns", "rows"), [(40, 10, 3_200_000), (8, 10, 3_200_000), (2, 10, 1_600_000),
+                                                            (2, 200, 100_000), (1, 2000, 3125)])  # fmt: skip
+def test_cells_are_as_large_as_the_memory_allows(gigabytes: int, columns: int, rows: int) -> None:
+    assert usual_cell_rows(choose("numpy"), columns) == 100_000
+    with fake_cupy(total_memory=gigabytes << 30, free_memory=1 << 20):  # not by what happens to be free
+        assert usual_cell_rows(choose("cupy"), columns) == rows
+    with fake_cupy(total_memory=40 << 30, pool_limit=gigabytes << 30):
+        assert usual_cell_rows(choose("cupy"), columns) == rows
+
+
+@pytest.mark.usefixtures("brief_refinement")
+def test_a_run_in_parts_takes_the_cells_of_its_device(tmp_path: Path) -> None:
+    with fake_cupy(total_memory=40 << 30):
+        _, _, manifest = in_parts(tmp_path, registry(160), "noise", name="device", cell_rows=None, backend="cupy")
+    assert manifest["cell_rows"] == 3_200_000
+    _, _, manifest = in_parts(tmp_path, registry(160), "noise", name="host", cell_rows=None)
+    assert manifest["cell_rows"] == 100_000
 
 
 def test_these_run_on_the_cpu_only() -> None:

@@ -15,7 +15,6 @@ from gpuanon.arrays import rapids
 from gpuanon.assessing.utility.clusters import cluster_balance
 from gpuanon.assessing.utility.propensity_forest import pmse_forest
 from gpuanon.errors import BackendError
-from gpuanon.numerics.distance import Metric, k_nearest
 from tests.cuda.support.fake_cuml import KMeans
 
 
@@ -35,8 +34,6 @@ def test_host_arrays_go_to_scikit_learn() -> None:
     labels, centres = rapids.kmeans(X, start)
     assert np.array_equal(labels, np.repeat(np.arange(3), 20))
     np.testing.assert_allclose(centres, X.reshape(3, 20, 2).mean(axis=1))
-    D = ((X[:, None] - X) ** 2).sum(axis=2)
-    assert np.array_equal(rapids.neighbours(X, X, 4), np.argsort(D, axis=1)[:, :4])
 
 
 def test_device_arrays_go_to_cuml_and_stay_on_the_device(cp: Any, cuml: ModuleType) -> None:
@@ -47,8 +44,6 @@ def test_device_arrays_go_to_cuml_and_stay_on_the_device(cp: Any, cuml: ModuleTy
     assert labels.dtype == np.int64
     assert np.array_equal(labels.get(), rapids.kmeans(X, start)[0])
     np.testing.assert_allclose(centres.get(), rapids.kmeans(X, start)[1])
-    found = rapids.neighbours(cp.asarray(X), cp.asarray(X), 4)
-    assert np.array_equal(found.get(), rapids.neighbours(X, X, 4))
 
 
 @pytest.mark.usefixtures("cuml")
@@ -82,24 +77,12 @@ def test_measures_without_cuml_are_refused_not_moved(cp: Any) -> None:
             measure(X, Y)
 
 
-@pytest.mark.parametrize("metric", [Metric(), Metric(weights=(0.5, 3.0))])
-@pytest.mark.usefixtures("cuml")
-def test_more_neighbours_than_our_kernel_keeps_come_from_cuml_and_are_measured_by_us(cp: Any, metric: Metric) -> None:
-    X, _ = blobs()
-    distance, index = k_nearest(cp.asarray(X[:5]), cp.asarray(X), 40, metric)
-    expected = k_nearest(X[:5], X, 40, metric)
-    assert np.array_equal(index.get(), expected[1])
-    np.testing.assert_allclose(distance.get(), expected[0], rtol=1e-14)
-
-
 def test_without_cuml_a_device_array_is_refused_not_moved(cp: Any) -> None:
     X, start = blobs()
     assert rapids.cuml_problem() == "cuML is not installed"
     downloads = len(cp.transfers.downloads)
     with pytest.raises(BackendError, match="k-means on a device: cuML is not installed"):
         rapids.kmeans(cp.asarray(X), cp.asarray(start))
-    with pytest.raises(BackendError, match="nearest neighbours on a device"):
-        rapids.neighbours(cp.asarray(X), cp.asarray(X), 3)
     with pytest.raises(BackendError, match="forests on a device"):
         rapids.forest(cp.asarray(X), cp.arange(60) % 2, cp.asarray(X))
     assert len(cp.transfers.downloads) == downloads

@@ -56,6 +56,11 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
+def figures_in(page):
+    """The figures that a page carries."""
+    return json.loads(re.search(r'<script type="application/json" id="figures">(.*?)</script>', page, re.S).group(1))
+
+
 @pytest.fixture(scope="module")
 def release():
     return gpuanon.protect(registry(400), RECIPE, rng=b"a key of sixteen bytes or more")
@@ -70,7 +75,7 @@ def page(release, tmp_path_factory):
 
 def test_the_page_stands_alone(page):
     found = Page(page)
-    assert "script" not in found.tags
+    assert found.tags.count("script") == 2  # the figures, and the page's own script
     assert "link" not in found.tags
     assert all(address.startswith("#") for address in found.addresses)
     assert "http:" not in page
@@ -90,10 +95,11 @@ def test_the_page_says_what_was_promised_measured_and_done(page, release):
     assert "reidentification" in text
     assert "95 % interval" in text
     assert "by column, the worst first" in text
+    assert page.index('id="verdict"') < page.index('id="risk"') < page.index('id="utility"') < page.index('id="done"')
     assert "numpy" in text
     for warning in manifest["warnings"]:
         assert warning in text
-    assert page.index("Warning:") < page.index("What is promised")
+    assert page.index("<strong>Warning") < page.index("What is promised")
 
 
 def test_a_written_release_has_its_digest_in_the_report(release, tmp_path):
@@ -112,6 +118,100 @@ def test_no_value_that_one_record_has_is_on_the_page(page):
             assert not {str(value), repr(float(value)), f"{value:.2f}", f"{value:.1f}"} & numbers, name
 
 
+SMALL = 6
+
+
+def _spellings(value):
+    """How a page might show a value."""
+    if isinstance(value, float):
+        return {repr(value), f"{value:.2f}", f"{value:.1f}", f"{value:.0f}", f"{value:,.2f}", f"{value:,.0f}"}
+    return {str(value)}
+
+
+def test_no_value_that_is_unique_in_its_column_is_in_page_or_figures(tmp_path):
+    """All kinds of columns, all measures: numbers, dates, rare labels, and a person's few records."""
+    rng = np.random.default_rng(11)
+    n = 500
+    table = pa.table(
+        {
+            "income": np.round(rng.uniform(100_000, 999_999, n), 2),
+            "cost": np.round(rng.lognormal(11, 1, n), 2) + 100_000,
+            "age": rng.integers(18, 90, n),
+            "day": pa.array(rng.permutation(9000)[:n].astype(np.int32)).cast(pa.date32()),
+            "ward": pa.array([*(f"secret ward {i}" for i in range(30)), *rng.choice(["east", "west"], n - 30)]),
+            "someone": pa.array(np.arange(n) // 2),
+        }
+    )
+    columns = {name: {"role": "quasi"} for name in ("income", "age", "day", "ward")}
+    columns |= {"cost": {"role": "sensitive"}, "someone": {"role": "person"}}
+    models = [{"formula": "cost ~ age + C(ward)"}]
+    rules = {"columns": columns, "mask": [{"method": "microaggregation", "k": SMALL}], "analysis": models}
+    found = gpuanon.protect(table, rules, rng=b"a key of sixteen bytes or more")
+    gpuanon.assess(table, found.data, rules, link=found.link).report(tmp_path / "all.html")
+    found.report(tmp_path / "release.html")
+    texts = [path.read_text() for path in sorted(tmp_path.iterdir())]
+    assert len(texts) == 4
+    written = set().union(*(re.findall(r"\d[\d,.-]*\d", text) for text in texts))
+    for name in ("income", "cost", "day"):
+        values, counts = np.unique(np.array(table[name].to_pylist()), return_counts=True)
+        unique = [value.item() if hasattr(value, "item") else value for value in values[counts == 1]]
+        assert len(unique) > 100
+        shown = {text for value in unique for text in _spellings(value)} & written
+        assert not shown, name
+    assert not any("secret ward" in text for text in texts)
+    released = set(found.data["income"].to_pylist())
+    assert released  # a centroid of six people is no value of one
+
+
+def test_a_notebook_shows_a_frame_of_its_own(release):
+    found = gpuanon.assess(registry(400), release.data, RECIPE, measures=("ks", "k_anonymity"))
+    for shown in (found._repr_html_(), release._repr_html_()):
+        assert shown.startswith("<iframe srcdoc=")
+        assert "&lt;script&gt;" in shown
+        assert "<script" not in shown
+    assert "What is promised" in release._repr_html_()
+
+
+def test_the_verdict_names_what_is_not_met(release, tmp_path):
+    from dataclasses import replace as changed
+
+    manifest = copy.deepcopy(release.manifest)
+    manifest["measured"]["information_loss"] = 95.0
+    found = gpuanon.assess(registry(400), release.data, RECIPE, measures=("means",))
+    changed(found, manifest=manifest).report(tmp_path / "a.html")
+    text = Page((tmp_path / "a.html").read_text()).text
+    assert "Not met: limit on information_loss" in text
+    changed(found, manifest=None).report(tmp_path / "b.html")
+    assert "Measured, not verified" in Page((tmp_path / "b.html").read_text()).text
+
+
+def test_small_bins_are_merged_and_ends_left_out():
+    from gpuanon.assessing.figures import Counts
+
+    counts = Counts("x", (-np.inf, 1.0, 2.0, 3.0, np.inf), {"original": (3, 9, 0, 2), "release": (7, 0, 8, 4)})
+    coarse = counts.coarse(5)
+    assert all(count == 0 or count >= 5 for side in coarse.sides.values() for count in side)
+    assert sum(coarse.sides["original"]) == 14
+    assert sum(coarse.sides["release"]) == 19
+    assert len(coarse.edges) == len(coarse.sides["release"]) + 1
+    assert Counts("x", (-np.inf, 1.0, np.inf), {"original": (1, 2)}).coarse(5).sides == {}
+
+
+def test_a_contour_goes_round_many_people_only():
+    from scipy.ndimage import label
+
+    from gpuanon.assessing.densities import contours
+
+    rng = np.random.default_rng(0)
+    crowd, few = rng.normal(0, 1, size=(400, 2)), rng.normal(6, 0.01, size=(12, 2))
+    found = contours(("a", "b"), np.concatenate([crowd, few]), crowd, None, 15, (0.99,), ends=0.0)
+    free = contours(("a", "b"), np.concatenate([crowd, few]), crowd, None, 5, (0.99,), ends=0.0)
+    corner = tuple(slice(np.searchsorted(edge, 4.5), None) for edge in found.edges)
+    assert (free.before.grid[corner] >= free.before.levels[0]).any()
+    assert not (found.before.grid[corner] >= found.before.levels[0]).any()
+    assert label(found.before.grid >= found.before.levels[0])[1] == 1
+
+
 def test_a_copy_of_a_release_reports_without_its_original(release, tmp_path):
     again = copy.deepcopy(release)
     assert again.original is None
@@ -120,24 +220,22 @@ def test_a_copy_of_a_release_reports_without_its_original(release, tmp_path):
     assert "Columns before and after" not in (tmp_path / "report.html").read_text()
 
 
-@pytest.mark.parametrize("label", ["<script>alert(1)</script>", "$\\frac{", "</svg><b>", "名前", 'a"onload="x'])
-def test_labels_are_data(label, tmp_path):
+LABELS = ("<script>alert(1)</script>", "$\\frac{", "</svg><b>", "名前", 'a"onload="x')
+
+
+def test_labels_are_data(tmp_path):
     rng = np.random.default_rng(0)
-    table = pa.table(
-        {
-            f"{label} x": rng.normal(size=200),
-            f"{label} y": rng.normal(size=200),
-            "group": pa.array([label, "b"] * 100),
-        }
-    )
+    table = pa.table({f"{label} x": rng.normal(size=200) for label in LABELS})
+    table = table.append_column("group", pa.array([*LABELS, "b", "c", "d", "e", "f"] * 20))
     columns = {name: {"role": "quasi"} for name in table.column_names}
     recipe = {"columns": columns, "mask": [{"method": "microaggregation", "k": 5}]}
     path = tmp_path / "report.html"
     gpuanon.protect(table, recipe).report(path)
     found = Page(path.read_text())
-    assert "script" not in found.tags
+    assert found.tags.count("script") == 2
     assert "b" not in found.tags
-    assert label in found.text
+    assert all(label in found.text for label in LABELS)
+    assert json.loads((tmp_path / "report.figures.json").read_text()) == figures_in(path.read_text())
 
 
 def test_an_assessment_and_a_comparison_have_reports(tmp_path, release):
@@ -150,9 +248,14 @@ def test_an_assessment_and_a_comparison_have_reports(tmp_path, release):
     trials = gpuanon.compare(table, [RECIPE | {"mask": [RECIPE["mask"][0] | {"k": [4, 8, 500]}]}], rng=b"x" * 16)
     trials.report(tmp_path / "compare.html")
     text = Page((tmp_path / "compare.html").read_text()).text
-    assert "The best release recipe: k = 4" in text
+    assert "The best release ★ recipe: k = 4" in text
+    assert "the one with the lowest information_loss" in text
     assert "Refused recipe: k = 500" in text
-    assert (tmp_path / "compare.html").read_text().count("<svg") == 1
+    assert "k = 4" in text[text.index("The recipe of the best release") :]
+    page = (tmp_path / "compare.html").read_text()
+    assert page.count("<svg") == 1
+    assert "<title>1. recipe: k = 4: reidentification" in page
+    assert figures_in(page)["best"] == "recipe: k = 4"
 
 
 def test_a_pickled_assessment_does_not_hold_the_tables(release):

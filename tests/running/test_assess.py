@@ -17,7 +17,8 @@ from gpuanon.errors import BackendError, InputError, ParameterError
 from gpuanon.recipe import Recipe
 from gpuanon.running.assess import assess, measure
 from gpuanon.running.files import assess_files
-from gpuanon.tables.class_counts import class_sizes, column_bits, row_bits
+from gpuanon.tables.class_counts import class_sizes
+from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 from tests.support.every import QUASI, recipe, registry
@@ -171,10 +172,16 @@ def test_bits_tell_values_apart_and_equal_ones_together():
     table = pa.table({"a": [0.0, -0.0, None, np.nan, 1.0], "b": ["x", "x", "x", "x", None]})
     bits = row_bits(Table.of(table), ["a", "b"])
     assert len(np.unique(bits, axis=0)) == 3  # as masks see them: one zero, and NaN is a null
-    stored = column_bits(Table.of(table), ["a"], stored=True)["a"]
+    stored = row_bits(Table.of(table), ["a"], stored=True)
     assert len(np.unique(stored, axis=0)) == 5  # as they are written
     again = row_bits(Table.of(pa.concat_tables([table.slice(3), table.slice(0, 3)])), ["a", "b"])
     assert np.array_equal(np.roll(again, 3, axis=0), bits)
+    for type_ in (pa.int64(), pa.uint64(), pa.date32(), pa.float64()):
+        words = [0, 1, 2**64 - 1, 2**63] if type_ == pa.uint64() else [0, 1, -1, -2]
+        whole = pa.table(
+            {"a": pa.array([None, *words], pa.uint64() if type_ == pa.uint64() else pa.int32()).cast(type_)}
+        )
+        assert len(np.unique(row_bits(Table.of(whole), ["a"]), axis=0)) == 5  # a null is no number
     large = pa.table({"a": pa.array([2**53, 2**53 + 1], pa.int64())})
     assert len(np.unique(row_bits(Table.of(large), ["a"]), axis=0)) == 2
     swapped = pa.table({"a": [1, 2], "b": [2, 1]})

@@ -8,8 +8,11 @@ import pyarrow as pa
 import pytest
 
 import gpuanon
-from gpuanon.errors import RecipeError
-from gpuanon.running.compare import grid
+from gpuanon.errors import OutputError, ParameterError, RecipeError
+from gpuanon.recipe import Recipe
+from gpuanon.running.compare import Trial, Trials, compare
+from gpuanon.running.grid import grid
+from gpuanon.running.journal import Journal
 from tests.support.every import COLUMNS, QUASI, recipe, registry
 
 KEY = b"a key for tests, of sixteen bytes or more"
@@ -19,9 +22,9 @@ MEASURES = ("reidentification", "information_loss")
 def test_a_grid_has_every_combination_and_leaves_lists_that_are_values():
     mask = {"method": "microaggregation", "k": [3, 5], "groups": ["mdav", "k-member"], "columns": ["age", "income"]}
     points = list(grid(recipe(mask)))
-    assert [chosen for _, chosen, _ in points] == [{"k": k, "groups": g} for k in (3, 5) for g in ("mdav", "k-member")]
-    assert all(point["mask"][0]["columns"] == ["age", "income"] for _, _, point in points)
-    assert points[0][0] == "recipe: k = 3, groups = mdav"
+    assert [p.chosen for p in points] == [{"k": k, "groups": g} for k in (3, 5) for g in ("mdav", "k-member")]
+    assert all(point.data["mask"][0]["columns"] == ["age", "income"] for point in points)
+    assert points[0].name == "recipe: k = 3, groups = mdav"
 
 
 def test_a_larger_k_loses_more_and_finds_fewer():
@@ -88,3 +91,134 @@ def test_limits_that_no_release_keeps_leave_no_best():
     trials = gpuanon.compare(registry(60), [rules], measures=MEASURES, rng=KEY)
     assert all("limits.k_anonymity" in trial.refused for trial in trials.trials)
     assert trials.best is None
+
+
+def test_the_best_by_another_measure_and_by_mean_rank():
+    rules = [recipe({"method": "microaggregation", "k": [3, 10]}), recipe({"method": "svd-swap"})]
+    names = (*MEASURES, "correlations", "histogram_intersection")
+    first = gpuanon.compare(registry(150), rules, measures=names, rng=KEY)
+    assert first.rule == "the lowest information_loss"
+    other = gpuanon.compare(registry(150), rules, measures=names, rng=KEY, choose_by="histogram_intersection")
+    values = [trial.measured["histogram_intersection"] for trial in other.trials]
+    assert other.best.measured["histogram_intersection"] == max(values)
+    assert "highest histogram_intersection" in other.rule
+    ranked = gpuanon.compare(registry(150), rules, measures=names, rng=KEY, choose_by="mean-rank")
+    assert ranked.best is ranked.trials[_best_mean_rank(ranked)]
+    with pytest.raises(ParameterError, match="'ks' is not among"):
+        gpuanon.compare(registry(60), rules, measures=names, rng=KEY, choose_by="ks")
+
+
+def _best_mean_rank(trials):
+    ranks = []
+    for name, sign in (("information_loss", 1), ("correlations", 1), ("histogram_intersection", -1)):
+        values = [sign * trial.measured[name] for trial in trials.trials]
+        ranks.append([sum(other < value for other in values) for value in values])
+    totals = [sum(column) for column in zip(*ranks, strict=True)]
+    return totals.index(min(totals))
+
+
+def test_the_front_holds_what_no_other_beats_in_both():
+    points = [(0.1, 5.0), (0.2, 3.0), (0.3, 4.0), (0.4, 1.0), (0.1, 6.0)]
+    trials = tuple(
+        Trial(str(n), {}, {"reidentification": risk, "information_loss": loss}) for n, (risk, loss) in enumerate(points)
+    )
+    found = Trials(trials, None, decides="information_loss", against="reidentification")
+    assert found.front == (0, 1, 3)
+    assert found.to_json()["front"] == ["0", "1", "3"]
+
+
+def test_further_limits_hold_for_every_recipe():
+    rules = recipe({"method": "microaggregation", "k": [3, 20]})
+    trials = gpuanon.compare(registry(200), [rules], measures=MEASURES, rng=KEY, limits={"k_anonymity": 10})
+    assert "limits.k_anonymity" in trials.trials[0].refused
+    assert trials.best.recipe["limits"] == {"k_anonymity": 10}
+
+
+@pytest.mark.parametrize("name", ["best.toml", "best.json"])
+def test_the_recipe_of_the_best_can_be_run(tmp_path, name):
+    rules = recipe({"method": "microaggregation", "k": [3, 20]}, limits={"k_anonymity": 10})
+    trials = gpuanon.compare(registry(200), [rules], measures=MEASURES, rng=KEY)
+    trials.write_best(tmp_path / name)
+    assert Recipe.load(tmp_path / name) == Recipe.load(trials.best.recipe)
+    release = gpuanon.protect(registry(200), tmp_path / name, rng=KEY)
+    assert release.manifest["quasi"]["smallest_class"] >= 20
+    with pytest.raises(OutputError, match="exists"):
+        trials.write_best(tmp_path / name)
+    (tmp_path / name).write_text("somebody's own")
+    with pytest.raises(OutputError, match="not written by gpuanon"):
+        trials.write_best(tmp_path / name, force=True)
+
+
+def test_a_recipe_as_text_is_read_as_it_was(tmp_path):
+    from gpuanon.running.recipe_text import recipe_text
+
+    columns = {'odd "name" \\ = [x]': {"role": "quasi"}, "ü b": {"role": "quasi"}, "w": {"role": "weight"}}
+    data = {"nulls": "category", "columns": columns, "mask": [{"method": "microaggregation", "k": 3}],
+            "limits": {"reidentification": 0.1, "k_anonymity": 3},
+            "measures": {"vw": {"cuts": {"ü b": [1.5, 2]}, "ways": "all"}},
+            "analysis": [{"formula": "w ~ `ü b`", "family": "gamma"}]}  # fmt: skip
+    (tmp_path / "r.toml").write_text(recipe_text(data, tmp_path / "r.toml"), encoding="utf-8")
+    assert Recipe.load(tmp_path / "r.toml") == Recipe.load(data)
+
+
+def test_a_suggested_grid_has_methods_that_suit_the_table():
+    columns = {name: {"role": "quasi"} for name in ("age", "income", "sex")}
+    start = {"columns": columns, "others": "drop", "limits": {"k_anonymity": 4}}
+    trials = gpuanon.compare(registry(200), [{**start, "mask": []}], measures=MEASURES, rng=KEY, suggest=True)
+    methods = {trial.recipe["mask"][0]["method"] for trial in trials.trials}
+    assert {"microaggregation", "mondrian", "svd-swap"} <= methods
+    assert "suppress" not in methods  # nearly every record is alone in its class
+    assert trials.best is not None
+    assert all(trial.recipe["limits"] == {"k_anonymity": 4} for trial in trials.trials)
+    few = registry(300).select(["sex", "region"])
+    alone = gpuanon.compare(few, [], measures=("k_anonymity", "records_changed"), rng=KEY, suggest=True)
+    assert "suppress" in {trial.recipe["mask"][0]["method"] for trial in alone.trials}
+
+
+class Stopped(Exception):
+    """Stands for a kill."""
+
+
+def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path, monkeypatch):
+    from gpuanon.running import trial_pool
+
+    rules = [recipe({"method": "microaggregation", "k": [3, 5, 10, 20]})]
+    whole = gpuanon.compare(registry(120), rules, measures=MEASURES, rng=KEY)
+    path, run, calls = tmp_path / "journal", trial_pool.run_trial, []
+
+    def stops_at_the_third(setting, point):
+        calls.append(point)
+        if len(calls) == 3:
+            raise Stopped
+        return run(setting, point)
+
+    monkeypatch.setattr(trial_pool, "run_trial", stops_at_the_third)
+    with pytest.raises(Stopped):
+        compare(registry(120), rules, measures=MEASURES, rng=KEY, journal=Journal(path))
+    with path.open("a") as file:
+        file.write('{"job": "torn')  # a line that a kill left unfinished
+    with pytest.raises(OutputError, match="--resume continues it"):
+        Journal(path)
+    again = compare(registry(120), rules, measures=MEASURES, rng=KEY, journal=Journal(path, resume=True))
+    assert len(calls) == 5  # two were done, one was stopped, two were left
+    assert again.to_json() == whole.to_json()
+    # Another key, table or measure is another trial.
+    compare(registry(120), rules, measures=MEASURES, rng=KEY + b"!", journal=Journal(path, resume=True))
+    assert len(calls) == 9
+    text = path.read_text()
+    assert KEY.decode() not in text
+
+
+def test_what_is_no_journal_is_not_replaced(tmp_path):
+    (tmp_path / "notes").write_text("somebody's notes")
+    for how in ({}, {"resume": True}, {"force": True}):
+        with pytest.raises(OutputError, match="no journal"):
+            Journal(tmp_path / "notes", **how)
+
+
+@pytest.mark.slow
+def test_several_processes_find_what_one_finds():
+    rules = [recipe({"method": "microaggregation", "k": [3, 5]}, limits={"k_anonymity": 4})]
+    one = gpuanon.compare(registry(150), rules, measures=MEASURES, rng=KEY)
+    two = gpuanon.compare(registry(150), rules, measures=MEASURES, rng=KEY, workers=2)
+    assert two.to_json() == one.to_json()

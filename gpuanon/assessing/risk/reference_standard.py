@@ -25,9 +25,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gpuanon.arrays.backend import Array, like, namespace
+from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.arrays.rng import Draws
-from gpuanon.assessing.figures import Beside, By, Figure, Measured
+from gpuanon.assessing.figures import Beside, By, Counts, Figure, Measured
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, predict, standardised
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.ks import ks_excess
@@ -131,8 +131,10 @@ def reference_standard(
             f"at: each distance is right to ±{2 * under_release.share_error:.4f} (95 %)"
         )
     part = By("measure", dict(result.p), "smallest")
+    sides = {"release": to_host(under_release.distance), "reference": to_host(under_reference.distance)}
+    curves = Counts.over("distance to the nearest record", sides, cumulative=True)
     beside = Beside("level", "passes above", LEVEL)
-    return Measured(min(result.p.values()), details, "; ".join(notes) or None, parts=(part,), beside=(beside,))
+    return Measured(min(result.p.values()), details, "; ".join(notes) or None, parts=(part, curves), beside=(beside,))
 
 
 def split_reference(draws: Draws, share: float = 0.5) -> tuple[Array, Array]:

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
-from gpuanon.assessing.figures import By, Figure, Measured
+from gpuanon.assessing.figures import By, Compared, Figure, Measured
 from gpuanon.errors import InputError, ParameterError
 
 Floats = np.ndarray[Any, Any]
@@ -39,7 +39,8 @@ def cdf_points(
     level : of the interval F(x0) ± z √(F(1 − F) / n) of the original
 
     Beside the value: the share of points whose released F(x0) lies in the original's interval, and the largest z of
-    the two-sample test.  Original and release are dependent, so that z is a distance and no test.
+    the two-sample test; at each point both shares, the interval, z, and its p-value for independent samples.  Original
+    and release are dependent, so that z and p are distances and no tests.
     """
     if not 0 < level < 1:
         raise ParameterError(f"level: a number between 0 and 1 is allowed, got {level}")
@@ -49,6 +50,7 @@ def cdf_points(
             f"at: {', '.join(map(repr, unknown))}: there is no such column of numbers that is compared"
         )
     z, found, inside, scores = float(ndtri((1 + level) / 2)), {}, [], []
+    sides: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
     for number, name in enumerate(names):
         before, after = (side[:, number][~np.isnan(side[:, number])] for side in (original, release))
         if (at is not None and name not in at) or not len(before) or not len(after):
@@ -59,7 +61,14 @@ def cdf_points(
         p, q = (np.searchsorted(np.sort(side), points, side="right") / len(side) for side in (before, after))
         found[name] = float(np.abs(p - q).max())
         inside += (np.abs(q - p) <= z * np.sqrt(p * (1 - p) / len(before))).tolist()
-        scores += [_score(a, b, len(before), len(after)) for a, b in zip(p, q, strict=True)]
+        own = [_score(a, b, len(before), len(after)) for a, b in zip(p, q, strict=True)]
+        scores += own
+        # A quantile is the value of a record: it has a name here, and not its value.
+        texts = [f"{round(100 * one)} % quantile" for one in _LEVELS] if at is None else [f"{x:g}" for x in points]
+        for text, a, b, score in zip(texts, p.tolist(), q.tolist(), own, strict=True):
+            reach = z * math.sqrt(a * (1 - a) / len(before))
+            sides[0][f"{name} ≤ {text}"] = {"share": a, "low": max(0.0, a - reach), "high": min(1.0, a + reach)}
+            sides[1][f"{name} ≤ {text}"] = {"share": b, "z": score, "p_if_independent": float(2 * ndtr(-score))}
     if not found:
         raise InputError("cdf_points: needs a column of numbers or dates with known values")
     details: dict[str, Figure] = {
@@ -68,7 +77,8 @@ def cdf_points(
         "largest_z": max(scores),
         "level": level,
     }
-    return Measured(max(found.values()), details, parts=(By("column", dict(found)),))
+    parts = (By("column", dict(found)), Compared("point", sides[0], sides[1]))
+    return Measured(max(found.values()), details, parts=parts)
 
 
 def _score(p: float, q: float, n: int, m: int) -> float:

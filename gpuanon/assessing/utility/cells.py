@@ -5,6 +5,10 @@ ones, and says nothing: each measure goes through the tables of all columns (`wa
 (`ways` = 2) and gives the mean.  These are distances for comparing releases with each other: on one release alone
 they depend on the grouping, and no test belongs to them, because original and release are dependent samples.
 
+Beside each stands its standardised form: the distance over its expectation where the release consists of draws from
+the original's cells, ``df · n / m`` for VW, ``df / 8m`` for JSD, ``df / 2m`` for KL, df for FT and G (df: occupied
+cells less 1; n, m: rows of original and release).  About 1 is as good as a fresh sample.
+
 References
 ----------
 .. [1] R. Kulik (2025), MAT 4376 Foundations of Data Privacy, lectures 7–9.
@@ -16,60 +20,63 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, to_host
 from gpuanon.assessing.columns import Names, column_names
-from gpuanon.assessing.figures import By, ByPair, Figure, Measured, Part
+from gpuanon.assessing.figures import Beside, By, ByPair, Figure, Measured, Part, join
 from gpuanon.assessing.utility.pairs import require_comparable
 from gpuanon.errors import ParameterError
 
 Floats = np.ndarray[Any, Any]
+Ways: TypeAlias = int | Literal["all"]
+Expected: TypeAlias = Callable[[int, float, float], float]
+"""From degrees of freedom and rows of original and release to the distance of draws from the original's cells."""
 
 _DENSE = 1 << 22
 """Tables of up to this many cells are counted in place; larger ones by sorting."""
 
 
-def vw(original: Array, release: Array, *, ways: int = 2, names: Names = None) -> Measured:
+def vw(original: Array, release: Array, *, ways: Ways = 2, names: Names = None) -> Measured:
     """Variance-weighted difference Σ (t_d − t_a)² / t_a over the cells of each table; the value is the mean.
 
     t_a are the release's counts, scaled to as many rows as the original has.  A cell that is empty in the release
     counts as half a record in the denominator.
     """
     rule = "an empty cell of the release counts as half a record in the denominator"
-    return _over_tables(original, release, ways, variance_weighted, rule, names)
+    return _over_tables(original, release, ways, variance_weighted, rule, names, lambda df, n, m: df * n / m)
 
 
-def jsd(original: Array, release: Array, *, ways: int = 2, names: Names = None) -> Measured:
+def jsd(original: Array, release: Array, *, ways: Ways = 2, names: Names = None) -> Measured:
     """Jensen–Shannon divergence, natural logarithm, 0 to ln 2, of the cells of each table; the value is the mean."""
-    measured = _over_tables(original, release, ways, jensen_shannon, None, names)
+    measured = _over_tables(original, release, ways, jensen_shannon, None, names, lambda df, n, m: df / (8 * m))
     return replace(measured, details={**measured.details, "bits": measured.value / math.log(2)})
 
 
-def kl(original: Array, release: Array, *, ways: int = 2, names: Names = None) -> Measured:
+def kl(original: Array, release: Array, *, ways: Ways = 2, names: Names = None) -> Measured:
     """Kullback–Leibler divergence Σ p ln(p / q) of the release (q) from the original (p); the value is the mean."""
     rule = "a cell that is empty in the release, and not in the original, counts as half a record there"
-    return _over_tables(original, release, ways, kullback_leibler, rule, names)
+    return _over_tables(original, release, ways, kullback_leibler, rule, names, lambda df, n, m: df / (2 * m))
 
 
-def ft(original: Array, release: Array, *, ways: int = 2, names: Names = None) -> Measured:
+def ft(original: Array, release: Array, *, ways: Ways = 2, names: Names = None) -> Measured:
     """Freeman–Tukey statistic of each table over its degrees of freedom (S_FT of synthpop); the value is the mean.
 
     A release that is an independent sample of the original's distribution has about 1.  Degrees of freedom: cells that
     original or release fills, less 1.
     """
-    return _over_tables(original, release, ways, freeman_tukey, None, names)
+    return _over_tables(original, release, ways, freeman_tukey, None, names, lambda df, n, m: 1.0)
 
 
-def g(original: Array, release: Array, *, ways: int = 2, names: Names = None) -> Measured:
+def g(original: Array, release: Array, *, ways: Ways = 2, names: Names = None) -> Measured:
     """Likelihood ratio statistic G of each table over its degrees of freedom, as in `ft`; the value is the mean."""
     rule = "a cell that is empty in the original, and not in the release, counts as half a record there"
-    return _over_tables(original, release, ways, likelihood_ratio, rule, names)
+    return _over_tables(original, release, ways, likelihood_ratio, rule, names, lambda df, n, m: 1.0)
 
 
-def cell_ks(original: Array, release: Array, *, ways: int = 2, names: Names = None) -> Measured:
+def cell_ks(original: Array, release: Array, *, ways: Ways = 2, names: Names = None) -> Measured:
     """Largest difference between the shares of a cell, max |p − q|, of each table; the value is the mean."""
     return _over_tables(original, release, ways, largest_difference, None, names)
 
@@ -155,30 +162,38 @@ def _dense(before: Array, after: Array) -> tuple[Array, Array, int]:
 def _over_tables(
     original: Array,
     release: Array,
-    ways: int,
+    ways: Ways,
     distance: Callable[[Floats, Floats], float],
     rule: str | None,
     names: Names,
+    expected: Expected | None = None,
 ) -> Measured:
     """Mean and maximum of a distance, and its value by column, pair of columns or set of columns."""
     require_comparable(original, release)
     if original.shape[1] == 0:
         raise ParameterError("columns: original and release need the same ones, at least one")
-    if ways < 1:
-        raise ParameterError(f"ways: 1 or more are allowed, got {ways}")
-    labels, ways = column_names(names, original.shape[1]), min(ways, original.shape[1])
-    found = {
-        tuple(labels[j] for j in columns): distance(before, after)
-        for columns, before, after in tables(original, release, ways)
-    }
+    of = original.shape[1] if ways == "all" else min(ways, original.shape[1])
+    if of < 1:
+        raise ParameterError(f"ways: 1 or more are allowed, got {of}")
+    labels = column_names(names, original.shape[1])
+    found: dict[tuple[str, ...], float] = {}
+    ratios, cells = [], 0
+    for columns, before, after in tables(original, release, of):
+        value = found[tuple(labels[j] for j in columns)] = distance(before, after)
+        cells = max(cells, len(before))
+        if expected is not None:
+            ratios.append(value / expected(max(len(before) - 1, 1), float(before.sum()), float(after.sum())))
     distances = list(found.values())
-    details: dict[str, Figure] = {"ways": ways, "tables": len(found), "max": max(distances)}
+    details: dict[str, Figure] = {"ways": of, "tables": len(found), "cells": cells, "max": max(distances)}
+    beside = (Beside("standardised", "over that of a fresh sample", float(np.mean(ratios))),) if ratios else ()
+    if cells > len(original) / 2:
+        rule = join(rule, f"sparse: {cells} cells for {len(original)} original rows, so that most say little")
     part: Part
-    if ways == 2:
+    if of == 2:
         part = ByPair({(first, second): value for (first, second), value in found.items()})
     else:
-        part = By("column" if ways == 1 else "columns", {" × ".join(key): value for key, value in found.items()})
-    return Measured(float(np.mean(distances)), details, rule, parts=(part,))
+        part = By("column" if of == 1 else "columns", {" × ".join(key): value for key, value in found.items()})
+    return Measured(float(np.mean(distances)), details, rule, parts=(part,), beside=beside)
 
 
 def _entropy_from(p: Floats, q: Floats) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 from gpuanon.arrays.backend import Array, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.figures import Beside, Figure, Measured
-from gpuanon.assessing.utility.pairs import require_comparable
+from gpuanon.assessing.utility.pairs import require_comparable, sampled_pairs
 from gpuanon.assessing.utility.propensity import permuted
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.sampling import sample_rows
@@ -40,8 +40,9 @@ def mmd(
     features : random frequencies; the squared value has an error of about 1 / √features of the kernel
     permutations : labelings to compare with; 0 for none
 
-    The bandwidth is the median distance of two original rows.  Of tables of more than 20 000 rows the same row numbers
-    are sampled from both.  Cost: O((n + m) · features · (d + permutations)).
+    The bandwidth is the median distance of two original rows.  Of tables of more than 20 000 rows pairs are
+    sampled where every released row has an original, else the same row numbers of both.  Cost:
+    O((n + m) · features · (d + permutations)).
     """
     require_comparable(original, release)
     if features < 1 or permutations < 0:
@@ -49,7 +50,10 @@ def mmd(
     X, Y = to_host(original), to_host(release)
     own = None if link is None else to_host(link)
     note = None
-    if max(len(X), len(Y)) > _ROWS:
+    if max(len(X), len(Y)) > _ROWS and own is not None and (own >= 0).all():
+        X, Y, own = sampled_pairs(X, Y, own, _ROWS)
+        note = f"on a sample of {len(X)} original rows, each with one of its released rows"
+    elif max(len(X), len(Y)) > _ROWS:
         X, Y, own = _sampled(X), _sampled(Y), None
         note = f"on a sample of {len(X)} original and {len(Y)} released rows, labels permuted at random"
     both = _features(np.concatenate([X, Y]), _bandwidth(X), features)

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from gpuanon.arrays.backend import Array
 from gpuanon.errors import ParameterError
+from gpuanon.numerics.sampling import sample_rows
+
+Floats = np.ndarray[Any, Any]
 
 
 def require_comparable(original: Array, release: Array) -> None:
@@ -12,3 +19,13 @@ def require_comparable(original: Array, release: Array) -> None:
         raise ParameterError("columns: original and release need the same ones")
     if len(original) == 0 or len(release) == 0:
         raise ParameterError("rows: original and release need at least one each")
+
+
+def sampled_pairs(original: Floats, release: Floats, link: Floats, rows: int) -> tuple[Floats, Floats, Floats]:
+    """At most `rows` originals, each with one released record of its own, and their link."""
+    known = np.flatnonzero(link >= 0)
+    mates, first = np.unique(link[known], return_index=True)
+    if not len(mates):
+        raise ParameterError("link: no released record has an original")
+    chosen = sample_rows(len(mates), rows, "pairs")
+    return original[mates[chosen]], release[known[first[chosen]]], np.arange(len(chosen), dtype=np.int64)

@@ -13,7 +13,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,8 +21,8 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.arrays.rng import Key
-from gpuanon.assessing.figures import Beside, Figure, Measured, join
-from gpuanon.assessing.utility.pairs import require_comparable
+from gpuanon.assessing.figures import Beside, Counts, Figure, Measured, join
+from gpuanon.assessing.utility.pairs import require_comparable, sampled_pairs
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.class_tree import class_shares
 from gpuanon.numerics.ks import ks_distance
@@ -55,17 +55,30 @@ class Scores:
     note: str | None
 
     @property
+    def overlap(self) -> Counts:
+        """How the scores of original and released records are spread."""
+        sides = {"original": self.scores[self.released == 0], "release": self.scores[self.released > 0]}
+        return Counts.over("propensity score", sides)
+
+    @property
     def pmse(self) -> float:
         """Mean squared difference of the scores from the share of released records."""
         return float(((self.scores - self.released.mean()) ** 2).mean())
 
 
-def pmse_logit(original: Array, release: Array, *, categorical: Sequence[bool] | None = None) -> Measured:
+def pmse_logit(
+    original: Array,
+    release: Array,
+    *,
+    categorical: Sequence[bool] | None = None,
+    permutations: int = 0,
+    link: Array | None = None,
+) -> Measured:
     """Propensity mean squared error by logistic regression: 0 indistinguishable, c(1 − c) perfectly separable.
 
     Beside it its expectation when the release is drawn from the distribution of the original at hand,
     ``df · c · (1 − c)² / N``, and the ratio to that ([1], as in synthpop); an independent sample of the population
-    would have 1 / (1 − c) times as much.
+    would have 1 / (1 − c) times as much.  `permutations` and `link`: see `pmse_cart`.
     """
     found = propensity(original, release, "logit", categorical)
     n, c = len(found.released), float(found.released.mean())
@@ -73,8 +86,12 @@ def pmse_logit(original: Array, release: Array, *, categorical: Sequence[bool] |
     details: dict[str, Figure] = {"df": found.df, "share_released": c}
     if expected > 0:
         details |= {"ratio": found.pmse / expected, "independent_ratio": 1 / (1 - c)}
+    if permutations:
+        X, flags, labels, valid = null_sample(original, release, categorical, link, LOGIT_ROWS)
+        design = _dummies(X, flags)
+        details |= _against_permuted(lambda y: _logit(design, y)[0], labels, valid, permutations)
     beside = Beside("expected", "draws from the original would have", expected), separable(c)
-    return Measured(found.pmse, details, join(DEPENDENT, found.note), beside=beside)
+    return Measured(found.pmse, details, join(DEPENDENT, found.note), parts=(found.overlap,), beside=beside)
 
 
 def separable(c: float) -> Beside:
@@ -114,13 +131,35 @@ def pmse_cart(
     c = float(found.released.mean())
     details: dict[str, Figure] = {"share_released": c}
     if permutations:
-        X, flags, released, _ = stacked(to_host(original), to_host(release), categorical, CART_ROWS)
-        null = [
-            float(((class_shares(X, labels, flags) - labels.mean()) ** 2).mean())
-            for labels in permuted(released, len(original), link, permutations)
-        ]
-        details |= against_chance(found.pmse, null)
-    return Measured(found.pmse, details, join(DEPENDENT, found.note), beside=(separable(c),))
+        X, flags, labels, valid = null_sample(original, release, categorical, link, CART_ROWS)
+        details |= _against_permuted(lambda y: class_shares(X, y, flags), labels, valid, permutations)
+    parts = (found.overlap,)
+    return Measured(found.pmse, details, join(DEPENDENT, found.note), parts=parts, beside=(separable(c),))
+
+
+def null_sample(
+    original: Array, release: Array, categorical: Sequence[bool] | None, link: Array | None, rows: int
+) -> tuple[Floats, tuple[bool, ...], Floats, Array | None]:
+    """The stacked matrix, flags and labels that a null is made of, and the link within them.
+
+    With a link and more than `rows` rows, a sample of pairs; else as `stacked`.
+    """
+    before, after = to_host(original), to_host(release)
+    if link is not None and max(len(before), len(after)) > rows:
+        before, after, link = sampled_pairs(before, after, to_host(link), rows)
+    X, flags, labels, _ = stacked(before, after, categorical, rows)
+    return X, flags, labels, link
+
+
+def _against_permuted(
+    fit: Callable[[Floats], Floats], labels: Floats, link: Array | None, rounds: int
+) -> dict[str, Figure]:
+    """The pMSE of these labels beside those of permuted ones."""
+    errors = [
+        float(((fit(y) - y.mean()) ** 2).mean())
+        for y in (labels, *permuted(labels, int((labels == 0).sum()), link, rounds))
+    ]
+    return {**against_chance(errors[0], errors[1:]), "exchanged_within_pairs": link is not None}
 
 
 def against_chance(value: float, null: Sequence[float]) -> dict[str, Figure]:
@@ -129,7 +168,7 @@ def against_chance(value: float, null: Sequence[float]) -> dict[str, Figure]:
     return {
         "permuted_mean": mean,
         "ratio": value / mean if mean > 0 else None,
-        "permuted_share": (1 + sum(other >= value for other in null)) / (1 + len(null)),
+        "permuted_share": (1 + sum(other >= value * (1 - 1e-9) for other in null)) / (1 + len(null)),
     }
 
 

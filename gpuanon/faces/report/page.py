@@ -6,6 +6,9 @@ its name.
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,16 +16,16 @@ from math import isfinite
 from typing import Any, Literal
 
 from gpuanon import __version__
-from gpuanon.assessing.figures import By, ByPair, Distribution, Measured, Part
+from gpuanon.assessing.figures import By, Measured
 from gpuanon.assessing.measures import MEASURES, Measure, by_name
-from gpuanon.assessing.pictures import Bars, Correlations, Histogram, Picture, Pictures, Quantiles
+from gpuanon.assessing.pictures import Pictures
 from gpuanon.faces.report import require
 from gpuanon.faces.report.drawing import shortened
+from gpuanon.faces.report.figures import Shown, shown_part, shown_picture
+from gpuanon.faces.report.verdict import verdict_of
 from gpuanon.running.outputs import REPORT_MARK
-from gpuanon.running.reports import Contents, least_of
+from gpuanon.running.reports import Contents, shareable
 
-_SHOWN_PARTS = 12
-_TEMPLATES: dict[type[Part], str] = {By: "by.html", ByPair: "by.html", Distribution: "distribution.html"}
 _OF_MASKS = ("method", "columns", "groups_formed", "smallest_group")
 
 
@@ -39,11 +42,11 @@ class Row:
     figure: Measured | None
     failed: str | None
     limit: float | None
-    parts: tuple[tuple[str, dict[str, Any]], ...] = ()
+    parts: tuple[Shown, ...] = ()
 
 
 def report_html(contents: Contents) -> str:
-    """The page: self-contained, without scripts, every label escaped."""
+    """The page: self-contained, every label escaped; its one script is the page's own, named by its digest."""
     require()
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -51,78 +54,92 @@ def report_html(contents: Contents) -> str:
         loader=PackageLoader("gpuanon.faces.report", "templates"),
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"figure": figure_text, "label": shortened, "percent": lambda share: f"{share:.1%}"}
+    environment.filters |= {
+        "figure": figure_text, "label": shortened, "percent": lambda share: f"{share:.1%}", "limits": range_text,
+        "plain": lambda text: text.replace("_", " "), "breaking": _breaking,
+    }  # fmt: skip
+    loader: Any = environment.loader
+    script = loader.get_source(environment, "page.js")[0]
     page = environment.get_template("page.html")
-    return page.render(mark=REPORT_MARK, version=__version__, contents=contents, **_sections(contents))
+    return page.render(
+        mark=REPORT_MARK, version=__version__, contents=contents, script=script, digest=_digest(script),
+        figures=_embedded(contents.to_json()), **_sections(contents),
+    )  # fmt: skip
+
+
+def _breaking(name: str) -> Any:
+    """A name that may be broken after an underscore."""
+    from markupsafe import Markup, escape
+
+    return Markup("_<wbr>").join(escape(part) for part in name.split("_"))
+
+
+def _digest(script: str) -> str:
+    """The script's digest, by which the page's policy allows it and nothing else."""
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _embedded(figures: Mapping[str, Any]) -> str:
+    """JSON that cannot end the element it stands in, whatever its labels are."""
+    text = json.dumps(figures, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _sections(contents: Contents) -> dict[str, Any]:
     """What the templates show."""
-    manifest = contents.manifest
-    assessment, shown = contents.assessment, contents.pictures
+    manifest, shown = contents.manifest, contents.pictures
+    assessment = contents.assessment
     notes = dict.fromkeys((*contents.notes, *(assessment.notes if assessment is not None else ())))
+    rows = {family: _rows(contents, family) for family in _FAMILIES}
     return {
         "manifest": manifest,
+        "verdict": verdict_of(contents),
         "masks": [] if manifest is None else [_mask(mask) for mask in manifest["mask"]],
-        "families": {family: _rows(contents, family) for family in ("risk", "utility")},
-        "limits": [] if manifest is None else _limits(manifest),
+        "families": rows,
+        "by_column": {family: _by_column(rows[family]) for family in _FAMILIES},
         "pictures": shown,
         "drawn": {} if shown is None else _drawn(shown),
-        "correlations": None if shown is None or shown.correlations is None else _draw(shown.correlations, "r"),
+        "together": [] if shown is None else [shown_picture(one, f"t{at}") for at, one in enumerate(shown.pairs)],
         "notes": list(notes),
         **_trials(contents),
     }
 
 
+_FAMILIES: tuple[Literal["risk", "utility"], ...] = ("risk", "utility")
+
+
 def _rows(contents: Contents, family: Literal["risk", "utility"]) -> list[Row]:
     """The measures of a family, in the order of the catalogue."""
-    found = contents.assessment
-    if found is None:
+    if contents.assessment is None:
         return []
+    found = shareable(contents.assessment, contents.least)
     limits = {} if contents.manifest is None else contents.manifest.get("limits", {})
-    least = max(found.least, least_of(contents.manifest))
     rows = []
-    for measure in MEASURES:
+    for number, measure in enumerate(MEASURES):
         figure, failed = found.measured.get(measure.name), found.failed.get(measure.name)
         if measure.family == family and (figure is not None or failed is not None):
-            parts = () if figure is None else tuple(_part(part, least) for part in figure.parts)
-            rows.append(Row(measure, figure, failed, limits.get(measure.name), parts))
+            those = () if figure is None else figure.parts
+            parts = [shown_part(part, f"m{number}{at}") for at, part in enumerate(those)]
+            kept = tuple(part for part in parts if part is not None)
+            rows.append(Row(measure, figure, failed, limits.get(measure.name), kept))
     return rows
 
 
-def _part(part: Part, least: int) -> tuple[str, dict[str, Any]]:
-    """The template of a part, and what it shows: the worst first; quantiles that lie within many records only."""
-    if isinstance(part, Distribution):
-        levels = {name: 50 if name == "median" else int(name[1:]) for name in part.quantiles if name not in _ENDS}
-        kept = {n: part.quantiles[n] for n, at in levels.items() if min(at, 100 - at) * part.count >= 100 * least}
-        return _TEMPLATES[Distribution], {"of": part.of, "count": part.count, "mean": part.mean, "quantiles": kept}
-    values = {key if isinstance(key, str) else " × ".join(key): value for key, value in part.values.items()}
-    known = [(name, value) for name, value in values.items() if value is not None and isfinite(value)]
-    known.sort(key=lambda item: item[1], reverse=part.worst_is == "largest")
-    undefined = [(name, None) for name in values if name not in dict(known)]
-    entries = [*known, *undefined]
-    largest = max((abs(value) for _, value in known), default=0.0) or 1.0
-    of = part.of if isinstance(part, By) else "pair of columns"
-    shown = {"of": of, "entries": entries[:_SHOWN_PARTS], "more": max(0, len(entries) - _SHOWN_PARTS)}
-    return _TEMPLATES[type(part)], {**shown, "largest": largest}
-
-
-_ENDS = ("min", "max")  # the value of a single record or class
-
-
-def _limits(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The limits of the recipe, with what was measured."""
-    measured, known = manifest.get("measured", {}), by_name()
-    return [
-        {
-            "name": name,
-            "way": "at most" if name in known and known[name].better == "lower" else "at least",
-            "limit": limit,
-            "measured": measured.get(name),
-            "met": name in measured and name in known and not known[name].exceeds(measured[name], limit),
-        }
-        for name, limit in manifest.get("limits", {}).items()
+def _by_column(rows: list[Row]) -> dict[str, Any] | None:
+    """What happened to each column: the measures that have a value for it, side by side; None without any."""
+    found = [
+        (row.measure, part)
+        for row in rows
+        for part in (() if row.figure is None else row.figure.parts)
+        if isinstance(part, By) and part.of == "column"
     ]
+    columns = list(dict.fromkeys(name for _, part in found for name in part.values))
+    if not columns or len(found) < 2:
+        return None
+    return {
+        "measures": [measure for measure, _ in found],
+        "rows": [(name, [part.values.get(name) for _, part in found]) for name in columns],
+    }
 
 
 def _mask(mask: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,29 +159,12 @@ def _parameter(value: Any) -> str:
     return figure_text(value)
 
 
-def _drawn(shown: Pictures) -> dict[str, list[tuple[str, Any]]]:
+def _drawn(shown: Pictures) -> dict[str, list[Shown]]:
     """The pictures of each column: name of the template, and what it shows."""
-    found: dict[str, list[tuple[str, Any]]] = {}
+    found: dict[str, list[Shown]] = {}
     for number, (column, those) in enumerate(shown.columns.items()):
-        found[column] = [_draw(one, f"c{number}{place}") for place, one in enumerate(those)]
+        found[column] = [shown_picture(one, f"c{number}{place}") for place, one in enumerate(those)]
     return found
-
-
-def _draw(picture: Picture, name: str) -> tuple[str, Any]:
-    """The template of a picture, and what it shows."""
-    from markupsafe import Markup
-
-    from gpuanon.faces.report import pictures as draw
-
-    if isinstance(picture, Bars):
-        rows = list(zip(picture.labels, picture.before, picture.after, strict=True))
-        return "bars.html", {"rows": rows, "largest": max(*picture.before, *picture.after, 0.001)}
-    if isinstance(picture, Histogram):
-        return "histogram.html", {"svg": Markup(draw.histogram(picture, name)), "missing": picture.missing}
-    if isinstance(picture, Quantiles):
-        return "quantiles.html", {"svg": Markup(draw.quantiles(picture, name))}
-    assert isinstance(picture, Correlations)
-    return "correlations.html", {"svg": Markup(draw.correlations(picture, name))}
 
 
 def _trials(contents: Contents) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def _trials(contents: Contents) -> dict[str, Any]:
 
     known = by_name()
     picture = None
-    if trials.decides is not None and trials.against is not None:
+    if trials.decides is not None and trials.against is not None and trials.decides in known:
         picture = trials_map(trials, known[trials.against], known[trials.decides])
     names = list(dict.fromkeys(name for trial in trials.trials for name in trial.measured))
     return {
@@ -200,3 +200,11 @@ def figure_text(value: Any) -> str:
         short = "0" if abs(value) < 1e-12 else f"{value:.4g}"
         return re.sub("^-", "−", f"{value:,.0f}" if "e+" in short and abs(value) < 1e9 else short)
     return str(value)
+
+
+def range_text(ends: tuple[float, float]) -> str:
+    """The range of a measure: "0 to 1", "from 0 up"."""
+    low, high = (f"{end:.3g}".replace("-", "−") if isfinite(end) else None for end in ends)
+    if low is None:
+        return "any number" if high is None else f"up to {high}"
+    return f"from {low} up" if high is None else f"{low} to {high}"

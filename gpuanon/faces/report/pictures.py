@@ -31,7 +31,7 @@ def histogram(picture: Histogram, name: str) -> str:
         axis.set_yticks([])
         axis.set_ylim(0, None)
         axis.spines["left"].set_visible(False)
-        _scale(axis, picture.dates, "x")
+        scale_axis(axis, picture.dates, "x")
         plain_axis(axis)
 
     return drawn(draw, name, f"Histogram of {picture.column}, original and release", (3.5, 1.9))
@@ -46,8 +46,8 @@ def quantiles(picture: Quantiles, name: str) -> str:
         axis.plot(picture.before, picture.after, "o", color=AFTER, ms=3.5, mew=0)
         axis.set_xlabel("original")
         axis.set_ylabel("release")
-        _scale(axis, picture.dates, "x")
-        _scale(axis, picture.dates, "y")
+        scale_axis(axis, picture.dates, "x")
+        scale_axis(axis, picture.dates, "y")
         plain_axis(axis)
 
     return drawn(draw, name, f"Quantiles of {picture.column}, release over original", (2.2, 1.95))
@@ -88,7 +88,7 @@ def _write_values(axis: Axes, values: np.ndarray[Any, Any]) -> None:
         axis.text(column, row, text, ha="center", va="center", fontsize=7, color="#ffffff" if dark else "#222222")
 
 
-def _scale(axis: Axes, dates: bool, which: str) -> None:
+def scale_axis(axis: Axes, dates: bool, which: str) -> None:
     """A few ticks; days since 1970 as dates."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
     from matplotlib.ticker import EngFormatter, MaxNLocator

@@ -8,15 +8,18 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.arrays.batches import even_batches
+from gpuanon.arrays.compiled import use_compiled
 from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
 from gpuanon.arrays.kernels import launch, limits
 from gpuanon.arrays.partition import Batch, Partition
+from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each
 from gpuanon.masking.groups.batched import Host
 from gpuanon.masking.groups.exchange import EuclideanTable, GowerTable, Table
 
 _WARP = 32
-_BATCH_ROWS = 1 << 15  # rows of a batch in a large table; changes the speed, not the result
+_BATCH_ROWS = 1 << 15  # rows of a batch: fewer make many small calls, which contend; changes the speed, not the result
+_BATCH_CELLS = 16  # cells of a compiled batch
 _NOISE = -np.log((np.arange(1 << 16) + 0.5) / (1 << 16))
 """Quantiles of the exponential distribution: the increase that Metropolis' rule accepts, in temperatures."""
 
@@ -60,7 +63,10 @@ def anneal(
     cells : sets of near groups; rows are exchanged inside a cell only
     k : least rows in a group
     """
-    run = _anneal_cuda if on_device(rows) else _anneal_numpy
+    if on_device(rows):
+        run = _anneal_cuda
+    else:
+        run = _anneal_compiled if use_compiled(len(rows) * schedule.every) else _anneal_numpy
     return run(rows, mismatch, members, sizes, near, cells, k, schedule)
 
 
@@ -94,8 +100,32 @@ def _anneal_numpy(
         return float(table.distortion.sum() - before)
 
     positions = Partition(np.arange(cells.n), cells.starts)
-    batch = min(_BATCH_ROWS, max(_BATCH_ROWS // 4, len(rows) // 8))  # small tables too are split over several threads
-    return np.asarray(sum(each(run, even_batches(positions, elements=max(1, batch // k)))))
+    return np.asarray(sum(each(run, even_batches(positions, elements=max(1, _BATCH_ROWS // k)))))
+
+
+def _anneal_compiled(
+    rows: Host,
+    mismatch: Host | None,
+    members: Host,
+    sizes: Host,
+    near: Host,
+    cells: Partition,
+    k: int,
+    schedule: Schedule,
+) -> Host:
+    """Cell after cell, on all cores; the same exchanges as `_anneal_numpy`."""
+    from gpuanon.masking.groups.compiled_exchange import anneal_cells
+
+    kinds = np.empty(0, dtype=np.int32) if mismatch is None else mismatch
+    words = random_words(np.arange(len(members)), schedule.turn)
+    s = schedule
+    steps = (s.steps, s.first, s.every, s.heat)
+
+    def run(chosen: slice) -> float:
+        table = (rows, kinds, members, sizes, near, words, cells.order, cells.starts)
+        return float(anneal_cells(*table, chosen.start, chosen.stop, k, steps, _NOISE))
+
+    return np.asarray(sum(each(run, ranges(cells.parts, _BATCH_CELLS))))
 
 
 def _anneal_pairs(table: Table, near: Host, word: Host, schedule: Schedule) -> None:

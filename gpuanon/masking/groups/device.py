@@ -21,6 +21,9 @@ _ROWS_PER_THREAD = 4  # as in the kernels
 _MOST_THREADS = 512
 _WARP = 32
 
+KMEMBER_WORDS, MDAV_WORDS = 2, 1
+"""64-bit numbers that the kernels store per row besides its columns, which are 32-bit."""
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -38,12 +41,12 @@ class Layout:
 
 def kmember_cuda(X: Array, within: Partition, k: int, grid: Grid) -> Partition:
     """Greedy k-member clusters of the parts of `within`; every part has at least `k` rows."""
-    return _group("kmember", X, within, k, grid, per_row=2, per_block=0, extra=_pair_sums)
+    return _group("kmember", X, within, k, grid, per_row=KMEMBER_WORDS, per_block=0, extra=_pair_sums)
 
 
 def mdav_cuda(X: Array, within: Partition, k: int, grid: Grid) -> Partition:
     """MDAV groups of the parts of `within`; every part has at least `k` rows."""
-    return _group("mdav", X, within, k, grid, per_row=1, per_block=16 * X.shape[1], extra=_levels)
+    return _group("mdav", X, within, k, grid, per_row=MDAV_WORDS, per_block=16 * X.shape[1], extra=_levels)
 
 
 def _group(

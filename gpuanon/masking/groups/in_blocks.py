@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Partition
@@ -41,6 +42,17 @@ class Refined(Constrained):
 
     k: int = Field(ge=2)
     refine: bool = True
+    effort: Literal["fast", "normal", "best"] = Field(
+        default="normal",
+        description="how long groups are refined: half as long, as usual, or some tens of times as long",
+    )
+
+    @model_validator(mode="after")
+    def _effort_is_used(self) -> Self:
+        """Refuse an effort for groups that are not refined."""
+        if not self.refine and self.effort != "normal":
+            raise ValueError(f"effort: applies to groups that are refined, got {self.effort!r} with refine = false")
+        return self
 
     def _refined(self, X: Array, metric: Metric, groups: Partition) -> Partition:
         """Refine the groups, unless `refine` is off."""
@@ -50,4 +62,4 @@ class Refined(Constrained):
         if not self.refine:
             return groups
         with stage("refinement"):
-            return refine(X, groups, self.k, metric)
+            return refine(X, groups, self.k, metric, effort=self.effort)

@@ -13,6 +13,8 @@ the number of threads and the batch size, and ties are the same on every device.
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 import numpy as np
 
 from gpuanon.arrays import progress
@@ -29,7 +31,7 @@ from gpuanon.numerics.distance import EUCLIDEAN, Metric, weighted
 from gpuanon.numerics.median_blocks import blocks
 
 _HEAT = 0.5
-_NEIGHBOURS = 4
+_NEIGHBOURS = {"fast": 4, "normal": 4, "best": 8}
 _STEPS = 30
 _FEWEST_TURNS, _MOST_TURNS = 10, 50
 _CELL = 256
@@ -40,7 +42,19 @@ _REFLECTIONS = 5
 _BATCH = 1 << 14  # groups of a batch on the host
 
 
-def refine(X: Array, groups: Partition, k: int, metric: Metric = EUCLIDEAN, *, turns: int | None = None) -> Partition:
+Effort: TypeAlias = Literal["fast", "normal", "best"]
+"""How long groups are refined: half as long as usual; as usual; some tens of times as long."""
+
+
+def refine(
+    X: Array,
+    groups: Partition,
+    k: int,
+    metric: Metric = EUCLIDEAN,
+    *,
+    effort: Effort = "normal",
+    turns: int | None = None,
+) -> Partition:
     """Exchange rows between neighbouring groups so that the distortion falls.
 
     The distortion of a group C is ``Σ_{i<j} D(i, j) / |C|``, the sum of squared errors when D is the squared Euclidean
@@ -53,8 +67,9 @@ def refine(X: Array, groups: Partition, k: int, metric: Metric = EUCLIDEAN, *, t
     groups : groups of at least k rows
     k : least rows in a group
     metric : distance between rows
-    turns : how often new cells are cut; more turns cool more slowly and end at a lower distortion.  By default 10 for
-        large tables, up to 50 for small ones
+    effort : chooses the number of turns, and for the best groups more neighbours
+    turns : how often new cells are cut; more turns cool more slowly and end at a lower distortion.  With normal effort
+        10 for large tables, up to 50 for small ones
 
     Notes
     -----
@@ -73,26 +88,32 @@ def refine(X: Array, groups: Partition, k: int, metric: Metric = EUCLIDEAN, *, t
     members, sizes = _table(groups, k)
     rows, mismatch, bits = whole_numbers(X, groups.order, metric, members.shape[1])
     places = places_of(rows, mismatch, metric)
-    turns = turns or _usual_turns(groups.parts)
+    turns = turns or _usual_turns(groups.parts, effort)
+    count = min(_NEIGHBOURS[effort], groups.parts - 1)
     finer = 2.0 ** (exact_bits(places.shape[1]) - bits)
     trees: list[Partition] = []
     changed = 0.0
-    for turn in range(turns):
-        with progress.stage(""), one_blas_thread():  # progress is reported per turn, not per batch
-            centres = _centres(places, members, sizes)
-            cells = _cells(centres, turn, trees)
-            whole = namespace(X).rint(centres * finer).astype(np.int32)
-            near = neighbours(whole, cells, min(_NEIGHBOURS, groups.parts - 1))
-            schedule = Schedule(turn, _STEPS, turn * _STEPS, max(1, (turns - 1) * _STEPS), _HEAT)
-            changed = changed + anneal(rows, mismatch, members, sizes, near, cells, k, schedule)
-        progress.report(0.99 * (turn + 1) / turns)
+    with one_blas_thread():
+        for turn in range(turns):
+            with progress.stage(""):  # progress is reported per turn, not per batch
+                centres = _centres(places, members, sizes)
+                cells = _cells(centres, turn, trees)
+                whole = namespace(X).rint(centres * finer).astype(np.int32)
+                near = neighbours(whole, cells, count)
+                schedule = Schedule(turn, _STEPS, turn * _STEPS, max(1, (turns - 1) * _STEPS), _HEAT)
+                changed = changed + anneal(rows, mismatch, members, sizes, near, cells, k, schedule)
+            progress.report(0.99 * (turn + 1) / turns)
     refined = _partition(groups, members, sizes)
     return refined if _lower(X, groups, refined, metric, float(changed)) else groups
 
 
-def _usual_turns(groups: int) -> int:
-    """Default number of turns: more for small tables, few for tiny ones."""
-    return min(int(np.clip(13 * np.sqrt(20_000 / groups), _FEWEST_TURNS, _MOST_TURNS)), 4 + groups // 3)
+def _usual_turns(groups: int, effort: Effort = "normal") -> int:
+    """Number of turns: more for small tables, few for tiny ones."""
+    slow = 13 * np.sqrt(20_000 / groups)
+    if effort == "best":
+        return min(int(np.clip(40 * slow, 20 * _FEWEST_TURNS, 200 * _MOST_TURNS)), 4 + 30 * groups)
+    usual = min(int(np.clip(slow, _FEWEST_TURNS, _MOST_TURNS)), 4 + groups // 3)
+    return usual if effort == "normal" else max(2, usual // 2)
 
 
 def _table(groups: Partition, k: int) -> tuple[Array, Array]:

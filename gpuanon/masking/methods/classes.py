@@ -9,6 +9,8 @@ from pydantic import Field
 from gpuanon.masking.groups.classes import Classes
 from gpuanon.masking.groups.whole import Whole
 from gpuanon.masking.methods.combination import ColumnChoice, Combination, ConstrainedMethod, K, Method
+from gpuanon.masking.operations.fill_parameters import Calibrate, FillKind, Leaf, SampleRows, Trees
+from gpuanon.masking.operations.fill_parameters import Depth as TreeDepth
 from gpuanon.masking.operations.pad import Pad
 from gpuanon.masking.operations.recode import Recode
 from gpuanon.masking.operations.sample import Sample
@@ -39,10 +41,18 @@ class SyntheticRows(Method):
 
     method: Literal["synthetic-rows"] = "synthetic-rows"
     k: K
-    fill: Literal["marginal"] = Field(default="marginal", description="other columns of an added row")
+    fill: FillKind = "tree"
+    leaf: Leaf = 50
+    depth: TreeDepth = None
+    trees: Trees = 25
+    sample: SampleRows = 500_000
+    calibrate: Calibrate | None = Field(default=None, description="statistics of the whole table that are to stay")
 
     def combination(self) -> Combination:
-        operation = Pad(k=self.k, fill=self.fill)
+        operation = Pad(
+            k=self.k, fill=self.fill, leaf=self.leaf, depth=self.depth, trees=self.trees, sample=self.sample,
+            calibrate=self.calibrate,
+        )  # fmt: skip
         return Combination(groups=Classes(), basis=Codes(), operation=operation, columns=self.columns)
 
 

@@ -67,7 +67,7 @@ class Microaggregation(ConstrainedMethod):
         "k-ward",
         "constrained-k-means",
     ] = Field(
-        default="mdav",
+        default="k-member",
         description="how similar records are found",
         json_schema_extra={"values": {name: (m.__doc__ or "").split("\n")[0] for name, m in MICRO_GROUPS.items()}},
     )
@@ -75,6 +75,11 @@ class Microaggregation(ConstrainedMethod):
         default=None,
         description="exchange records between neighbouring groups while the loss falls; not for fuzzy, univariate",
         json_schema_extra={"default": True},
+    )
+    effort: Literal["fast", "normal", "best"] | None = Field(
+        default=None,
+        description="how long groups are refined: half as long, as usual, or some tens of times as long",
+        json_schema_extra={"default": "normal"},
     )
     block: int | None = Field(
         default=None,
@@ -94,11 +99,15 @@ class Microaggregation(ConstrainedMethod):
     @model_validator(mode="before")
     @classmethod
     def _defaults_of_the_groups(cls, data: Any) -> Any:
-        """`refine` and `block` where the groups have them: a manifest says what was done."""
-        model = MICRO_GROUPS.get(str(data.get("groups", "mdav"))) if isinstance(data, dict) else None
+        """`refine`, `effort` and `block` where the groups have them: a manifest says what was done."""
+        model = MICRO_GROUPS.get(str(data.get("groups", "k-member"))) if isinstance(data, dict) else None
         if model is None:
             return data
-        usual = {name: model.model_fields[name].default for name in ("refine", "block") if name in model.model_fields}
+        usual = {
+            name: model.model_fields[name].default
+            for name in ("refine", "effort", "block")
+            if name in model.model_fields
+        }
         return {**usual, **{name: value for name, value in data.items() if value is not None or name not in usual}}
 
     @model_validator(mode="after")
@@ -111,7 +120,7 @@ class Microaggregation(ConstrainedMethod):
             raise ValueError("centre: does not apply to a release of intervals")
         return self
 
-    @field_validator("refine", "block", "metric")
+    @field_validator("refine", "effort", "block", "metric")
     @classmethod
     def _applies(cls, value: Any, info: ValidationInfo) -> Any:
         """Refuse what the chosen groups have no use for."""
@@ -127,7 +136,7 @@ class Microaggregation(ConstrainedMethod):
         return value
 
     def combination(self) -> Combination:
-        given = {"refine": self.refine, "block": self.block, **self.bounds}
+        given = {"refine": self.refine, "effort": self.effort, "block": self.block, **self.bounds}
         groups = MICRO_GROUPS[self.groups](k=self.k, **{n: v for n, v in given.items() if v is not None})
         operation: Interval | Centroid = Centroid(centre=self.centre)
         if self.release == "interval":

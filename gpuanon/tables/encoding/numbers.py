@@ -129,6 +129,21 @@ class NumberCodec:
         null = matrix[:, 1] > 0 if self.nulls else None
         return from_arrow(self._typed(values, null, type_), like)
 
+    def on_lattice(self, values: Matrix, like: nw.Series[Any]) -> nw.Series[Any]:
+        """Numbers (m,) as a column of the type of `like`: inside the range, with no more decimals than the column has.
+
+        NaN is a null.
+        """
+        import pyarrow as pa
+
+        type_, null = value_type(column_type(like)[0]), np.isnan(values)
+        if self.low is None or self.high is None:
+            return from_arrow(pa.nulls(len(values), type_), like)
+        inside = np.clip(np.where(null, float(self.low), values), float(self.low), float(self.high))
+        if self.decimals is not None:
+            inside = np.round(inside, self.decimals)
+        return from_arrow(self._typed(inside, null, type_), like)
+
     def gower(self, data: pa.ChunkedArray) -> tuple[list[Matrix], list[bool], list[float]]:
         """Scaled to range 1; a null lies in the middle, half a range away from every value."""
         values = floats(data)

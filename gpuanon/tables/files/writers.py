@@ -13,14 +13,25 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROW_GROUP = 1 << 18
-_PARQUET: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
+
+
+def parquet_settings(schema: pa.Schema) -> dict[str, Any]:
+    """Settings of a Parquet file: floats are stored as they are, everything else through dictionaries.
+
+    Of a million rows of 10 columns of floats most values are different: their dictionaries take 70 % of the time of
+    writing and most of that of reading, and make the file larger (microaggregated ones: smaller by a tenth).
+    """
+    import pyarrow as pa
+
+    repeated = [field.name for field in schema if not pa.types.is_floating(field.type)]
+    return {"compression": "zstd", "write_page_checksum": True, "use_dictionary": repeated}
 
 
 def write_parquet(rows: pa.Table, path: Path) -> None:
     """Write one Parquet file."""
     import pyarrow.parquet as pq
 
-    pq.write_table(rows, path, row_group_size=ROW_GROUP, **_PARQUET)
+    pq.write_table(rows, path, row_group_size=ROW_GROUP, **parquet_settings(rows.schema))
 
 
 @contextmanager
@@ -47,7 +58,7 @@ def file_writer(form: Format, file: IO[Any], schema: pa.Schema) -> Iterator[Call
     import pyarrow.parquet as pq
 
     if form == "parquet":
-        with pq.ParquetWriter(file, schema, **_PARQUET) as writer:
+        with pq.ParquetWriter(file, schema, **parquet_settings(schema)) as writer:
             yield lambda rows: writer.write_table(rows, row_group_size=ROW_GROUP)
     elif form == "arrow":
         with pa.ipc.new_file(file, schema) as stream:

@@ -38,30 +38,6 @@ class KMeans:
         return self
 
 
-class NearestNeighbors:
-    """All pairs, with cuML's arguments."""
-
-    def __init__(
-        self, *, n_neighbors: int = 5, radius: float = 1.0, algorithm: str = "auto", metric: str = "euclidean",
-        p: int = 2, algo_params: Any = None, metric_params: Any = None, n_jobs: Any = None, verbose: bool = False,
-        output_type: str | None = None,
-    ) -> None:  # fmt: skip
-        assert output_type == "cupy"
-        assert algorithm == "brute"
-        self.k = n_neighbors
-
-    def fit(self, Y: Any) -> NearestNeighbors:
-        assert isinstance(Y, sys.modules["cupy"].ndarray)
-        self.Y = Y.get()
-        return self
-
-    def kneighbors(self, X: Any, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
-        D = ((X.get()[:, None] - self.Y) ** 2).sum(axis=2)
-        found = np.argsort(D, axis=1, kind="stable")[:, : self.k].astype(np.int64)
-        assert not return_distance
-        return sys.modules["cupy"].asarray(found)
-
-
 class RandomForestClassifier:
     """Scikit-learn's trees with cuML's arguments."""
 
@@ -95,7 +71,7 @@ class RandomForestClassifier:
 
 def modules() -> dict[str, ModuleType]:
     """The modules by name, to be put among the imported ones."""
-    found = {name: ModuleType(name) for name in ("cuml", "cuml.cluster", "cuml.ensemble", "cuml.neighbors")}
-    for name, what in (("cluster", KMeans), ("ensemble", RandomForestClassifier), ("neighbors", NearestNeighbors)):
+    found = {name: ModuleType(name) for name in ("cuml", "cuml.cluster", "cuml.ensemble")}
+    for name, what in (("cluster", KMeans), ("ensemble", RandomForestClassifier)):
         setattr(found[f"cuml.{name}"], what.__name__, what)
     return found

@@ -25,7 +25,7 @@ from gpuanon.masking.groups import (
 )
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
-from tests.support.groups import information_loss
+from tests.support.groups import census, information_loss
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(AnyGroups)
 
@@ -111,3 +111,22 @@ def test_quadratic_memory_is_refused(model: Any) -> None:
     X = np.random.default_rng(6).standard_normal((70_000, 1))
     with pytest.raises(GpuanonError, match=r"block: [\s\S]*allowed[\s\S]*Hint: block = 1024"):
         form(model(k=5, block=0), X)
+
+
+def test_more_effort_gives_better_groups():
+    X = np.random.default_rng(3).standard_normal((1200, 4))
+    fast, normal = (information_loss(X, form(KMember(k=5, effort=effort), X)) for effort in ("fast", "normal"))
+    assert normal < fast < 1.05 * normal
+
+
+@pytest.mark.slow
+@pytest.mark.data
+@pytest.mark.parametrize(("k", "known"), [(3, 4.709), (5, 7.321), (10, 11.481)])
+def test_the_best_groups_of_the_census_are_near_the_best_known(k, known, data_folder):
+    X = census(data_folder)
+    assert information_loss(X, form(KMember(k=k, block=0, effort="best"), X)) < 1.02 * known
+
+
+def test_an_effort_that_would_do_nothing_is_refused():
+    with pytest.raises(ValidationError, match="applies to groups that are refined"):
+        Mdav(k=3, refine=False, effort="best")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy.optimize import LinearConstraint, milp
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
@@ -101,4 +102,36 @@ def test_the_claim_speaks_of_the_own_k():
     assert (operation.sees, operation.rows, operation.learns) == ("classes", "added", False)
     assert operation.claims(None, [("age", "sex")]) == (EqualRecords(4, (("age", "sex"),)),)
     with pytest.raises(ValueError, match="fill"):
-        Pad(k=4, fill="joint")
+        Pad(k=4, fill="mean")
+    with pytest.raises(ValueError, match="another fill is needed"):
+        Pad(k=4, fill="joint", calibrate={"means": ["cost"]})
+    with pytest.raises(ValueError, match="a formula such as"):
+        Pad(k=4, calibrate={"regressions": ["cost"]})
+
+
+def test_the_minimum_is_that_of_an_integer_programme_on_300_random_tables():
+    """Copies of rows that occur, as few as will do, so that k rows have all values of each pattern: by HiGHS."""
+    rng = np.random.default_rng(14)
+    for _ in range(300):
+        codes = rng.integers(-1, 3, (rng.integers(1, 12), rng.integers(1, 4)))
+        k = int(rng.integers(2, 6))
+        patterns = np.unique(codes, axis=0)
+        covers = ((patterns[:, None] == patterns[None]) | (patterns[:, None] < 0)).all(axis=2)
+        needed = np.maximum(k - covering(patterns, codes), 0)
+        found = milp(
+            np.ones(len(patterns)),
+            constraints=LinearConstraint(covers.astype(float), needed, np.inf),
+            integrality=np.ones(len(patterns)),
+        )
+        assert len(pad_maximal(codes, k)) == round(found.fun)
+
+
+def test_the_certificate_counts_and_names_no_value():
+    codes = np.array([[7, 7, -1], [7, 7, 9], [7, 7, 9], [8, -1, -1]])
+    facts = apply(codes, 3).facts
+    assert facts["padded_by"] == {"1": 1, "2": 2}
+    assert facts["rows_where_null"] == {"none": 1, "c": 2, "b, c": 2}
+    assert (facts["classes"], facts["classes_padded"], facts["rows_synthetic"]) == (3, 3, 5)
+    assert facts["classes_below_k_as_values"] == 0
+    wild = apply(codes, 3, wildcard=True).facts
+    assert (wild["rows_synthetic"], wild["classes_below_k_as_values"]) == (3, 1)

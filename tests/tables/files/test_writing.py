@@ -178,7 +178,7 @@ from gpuanon.tables.table import Table
 try:
     with io.Writing() as out:
         out.text(sys.argv[1] + ".manifest.json", "{}")
-        out.table(sys.argv[1], Table.of(make_registry(50_000)))
+        out.table(sys.argv[1], Table.of(make_registry(100_000)))
 except OutputError as error:
     print(error)
     sys.exit(3)

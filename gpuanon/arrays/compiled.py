@@ -1,0 +1,73 @@
+"""Compiled functions: numba's, where it is installed (``pip install 'gpuanon[fast]'``), with the results of NumPy.
+
+A compiled function works on whole numbers, or repeats its NumPy twin operation by operation, so that equality is a
+property of the arithmetic and not of a compiler.  The twin is the definition, and runs where numba is not installed.
+Modules whose functions are compiled have names that begin with ``compiled`` and are imported when first used.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, TypeVar
+
+from gpuanon.errors import ParameterError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+LEAST_WORK = 2_500_000
+"""Rows times passes over them: less is not worth the time that numba takes to be imported."""
+
+
+def use_compiled(work: int) -> bool:
+    """Whether compiled functions are used for so much work (rows × passes); ``GPUANON_COMPILED=0`` turns them off."""
+    return _wanted() and work >= LEAST_WORK and _works()
+
+
+def _wanted() -> bool:
+    setting = os.environ.get("GPUANON_COMPILED", "1")
+    if setting not in ("0", "1"):
+        raise ParameterError(f"GPUANON_COMPILED: 0 or 1 is allowed, got {setting!r}")
+    return setting == "1"
+
+
+@lru_cache(maxsize=1)
+def _works() -> bool:
+    """Whether numba is installed and works with this NumPy."""
+    try:
+        import numba  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def describe_compiled() -> str:
+    """What is used from `LEAST_WORK` on, for the log and for ``doctor``; numba is not imported."""
+    if not _wanted():
+        return "none (turned off by GPUANON_COMPILED)"
+    try:
+        return f"numba {version('numba')}"
+    except PackageNotFoundError:
+        return "none (numba is not installed: pip install 'gpuanon[fast]')"
+
+
+def compiled(function: Function) -> Function:
+    """Compile `function` at its first call, without the interpreter lock; the machine code is kept for later runs."""
+    return _compile(function, fastmath=False)
+
+
+def compiled_exact(function: Function) -> Function:
+    """The same for a function whose sums are exact (whole numbers below 2^53), which may be taken in any order."""
+    return _compile(function, fastmath={"reassoc", "contract"})
+
+
+def _compile(function: Function, **options: Any) -> Function:
+    from numba import njit
+
+    try:
+        found: Function = njit(nogil=True, cache=True, **options)(function)
+    except RuntimeError:  # no folder for machine code can be written: compiled anew in every process
+        found = njit(nogil=True, **options)(function)
+    return found

@@ -1,0 +1,114 @@
+"""Does a named distribution fit the release as well, or as badly, as it fits the original?
+
+References
+----------
+.. [1] R. Kulik (2025), MAT 4376 Foundations of Data Privacy, lectures 7–9: the one-sample Kolmogorov–Smirnov test of
+   both tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from gpuanon.assessing.figures import By, Compared, Figure, Measured
+from gpuanon.errors import InputError, ParameterError
+
+Floats = np.ndarray[Any, Any]
+Family = Literal["normal", "lognormal", "exponential", "uniform"]
+
+_PARAMETERS = {"normal": 2, "lognormal": 2, "exponential": 1, "uniform": 2}
+
+
+def distribution_fit(
+    original: Floats,
+    release: Floats,
+    *,
+    names: Sequence[str],
+    distribution: Family = "normal",
+    parameters: Mapping[str, Sequence[float]] | None = None,
+) -> Measured:
+    """Largest change, over columns, of the one-sample distance ``D = sup |F̂(x) − F(x)|`` from a named distribution.
+
+    Parameters
+    ----------
+    original, release : (n, d) and (m, d) numbers, NaN for a missing value
+    distribution : F: normal (mean, deviation), lognormal (mean and deviation of the logarithm), exponential (mean),
+        uniform (low, high)
+    parameters : those of F for the columns that are to be looked at; None: estimated from the original, all columns
+
+    Each table has its distance, the 5 % critical value of a test with known parameters and, where the parameters are
+    given, the p-value of [1], ``P(K > √n D)`` with K the supremum of the absolute value of a Brownian bridge: that of
+    the original is a test; the release consists of dependent records, and its p-value is a distance.
+    """
+    unknown = [name for name in parameters or {} if name not in names]
+    if unknown:
+        raise ParameterError(f"parameters: {', '.join(map(repr, unknown))}: no such column of numbers is compared")
+    found: dict[str, float | None] = {}
+    tables: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+    for number, name in enumerate(names):
+        if parameters is not None and name not in parameters:
+            continue
+        sides = [side[:, number][~np.isnan(side[:, number])] for side in (original, release)]
+        if min(map(len, sides)) < 2:
+            continue
+        given = None if parameters is None else tuple(parameters[name])
+        cdf = _distribution(distribution, sides[0], given, name)
+        if cdf is None:
+            found[name] = None
+            continue
+        for table, values in zip(tables, sides, strict=True):
+            table[name] = _fit(values, cdf, known=given is not None)
+        found[name] = abs(tables[1][name]["distance"] - tables[0][name]["distance"])
+    changes = [value for value in found.values() if value is not None]
+    if not changes:
+        raise InputError(f"distribution_fit: no column of numbers can be {distribution}")
+    differ = sum(
+        (tables[0][name]["distance"] > tables[0][name]["critical"])
+        != (tables[1][name]["distance"] > tables[1][name]["critical"])
+        for name in tables[0]
+    )
+    details: dict[str, Figure] = {
+        "distribution": distribution,
+        "parameters": "given" if parameters is not None else "estimated from the original",
+        "columns_rejected_on_one_side_only": differ,
+    }
+    parts = (By("column", found), Compared("column", tables[0], tables[1]))
+    return Measured(max(changes), details, None, parts=parts)
+
+
+def _distribution(family: Family, values: Floats, given: tuple[float, ...] | None, name: str) -> Any:
+    """The distribution with parameters that are given, or the original's; None where it has none."""
+    from scipy import stats
+
+    if given is not None and len(given) != _PARAMETERS[family]:
+        raise ParameterError(f"parameters.{name}: {family} has {_PARAMETERS[family]}, got {len(given)}")
+    if family == "exponential":
+        mean = given[0] if given is not None else float(values.mean())
+        return stats.expon(scale=mean) if mean > 0 else None
+    if family == "uniform":
+        low, high = given if given is not None else (float(values.min()), float(values.max()))
+        return stats.uniform(low, high - low) if high > low else None
+    if family == "lognormal":
+        if given is None and values.min() <= 0:
+            return None
+        centre, spread = given if given is not None else (float(np.log(values).mean()), float(np.log(values).std()))
+        return stats.lognorm(s=spread, scale=np.exp(centre)) if spread > 0 else None
+    centre, spread = given if given is not None else (float(values.mean()), float(values.std()))
+    return stats.norm(centre, spread) if spread > 0 else None
+
+
+def _fit(values: Floats, distribution: Any, *, known: bool) -> dict[str, float | None]:
+    """Distance of a sample from a distribution, the critical value, and p where the parameters were known."""
+    from scipy.special import kolmogi, kolmogorov
+
+    ordered = np.sort(values)
+    n = len(ordered)
+    share = distribution.cdf(ordered)
+    above = np.searchsorted(ordered, ordered, side="right") / n
+    below = np.searchsorted(ordered, ordered, side="left") / n
+    distance = float(max((above - share).max(), (share - below).max()))
+    p = float(kolmogorov(np.sqrt(n) * distance)) if known else None
+    return {"distance": distance, "critical": float(kolmogi(0.05) / np.sqrt(n)), "p": p}

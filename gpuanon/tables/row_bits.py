@@ -1,0 +1,153 @@
+"""Rows of a table as 128 bits that are equal for equal rows, in whatever piece of the table they lie.
+
+A value is one 64-bit word (text: two).  With x its mixed bits and odd multipliers a, b for each column, a row is the
+pair of sums ``Σ a x`` and ``Σ b x`` over its columns (multiplicative hashing [1]_), mixed once more.  Different rows
+share their bits with probability of about 2^-126 over the multipliers, which are the same in every run.
+
+References
+----------
+.. [1] M. Dietzfelbinger, T. Hagerup, J. Katajainen, M. Penttonen (1997), A reliable randomized algorithm for the
+   closest-pair problem, J. Algorithms 25(1).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
+from gpuanon.arrays.ranges import ranges
+from gpuanon.arrays.threads import each
+from gpuanon.tables.codes import distinct, lookup
+from gpuanon.tables.native import without_nan
+from gpuanon.tables.table import Table
+from gpuanon.tables.text_bits import text_bits
+from gpuanon.tables.values import family, plain, ticks
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Host = np.ndarray[Any, Any]
+
+_LINES = 1 << 14  # rows whose words stay in a core's cache
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Words:
+    """The values of a column.
+
+    values  : (n, 1) or (n, 2) uint64, equal for equal values
+    missing : (n,) whether a value is null; None if none is
+    factors : (2,) odd multipliers of the column
+    null    : (2,) what a null adds to the sums.  No value adds both, so that a null differs from every value
+    """
+
+    values: Host
+    missing: Host | None
+    factors: Host
+    null: Host
+
+
+def row_bits(table: Table, columns: Sequence[str], *, stored: bool = False) -> Host:
+    """(n, 2) uint64: equal for rows that are equal on `columns`, in whatever piece of the table they lie.
+
+    stored : whether floats count by their bits; otherwise −0.0 is 0.0, and NaN is null
+    """
+    return bits_of(list(column_words(table, columns, stored=stored).values()), table.n_rows)
+
+
+def column_words(table: Table, columns: Sequence[str], *, stored: bool) -> dict[str, Words]:
+    """The values of each of the columns; `stored` as for `row_bits`."""
+
+    def one(name: str) -> Words:
+        digest = hashlib.blake2b(name.encode(), digest_size=32).digest()
+        numbers = np.frombuffer(digest, dtype=np.uint64)
+        column = table.arrow(name)
+        return Words(*_words(column if stored else without_nan(column)), numbers[:2] | np.uint64(1), numbers[2:])
+
+    names = list(dict.fromkeys(columns))
+    return dict(zip(names, each(one, names), strict=True))
+
+
+def bits_of(columns: Sequence[Words], n: int) -> Host:
+    """(n, 2) uint64 of rows with these columns."""
+    out = np.empty((2, n), np.uint64)
+
+    def work(lines: slice) -> None:
+        sums = np.zeros((2, lines.stop - lines.start), np.uint64)
+        for column in columns:
+            _add(column, lines, sums)
+        out[:, lines] = mix_bits(sums)
+
+    each(work, ranges(n, _LINES))
+    return out.T
+
+
+def _add(column: Words, lines: slice, sums: Host) -> None:
+    """Add what the values of some rows contribute to their sums (2, m)."""
+    missing = None if column.missing is None else column.missing[lines]
+    for half in (0, 1):
+        if half < column.values.shape[1]:
+            words = column.values[lines, half]
+            mixed = words >> np.uint64(32)
+            mixed ^= words  # many floats differ in their upper bits alone
+            mixed *= np.uint64(GOLDEN_GAMMA)
+            mixed ^= mixed >> np.uint64(32)
+        terms = mixed * column.factors[half]
+        if missing is not None:
+            terms[missing] = column.null[half]
+        sums[half] += terms
+
+
+def _words(column: pa.ChunkedArray) -> tuple[Host, Host | None]:
+    """(n, 1) or (n, 2) words that are equal for equal values, and (n,) whether a value is null (None: nowhere)."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    missing = np.asarray(column.is_null().to_numpy()) if column.null_count else None
+    kind = family(column.type)
+    if kind == "time" or pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
+        whole = ticks(plain(column)) if kind == "time" else column
+        wide = pa.uint64() if pa.types.is_uint64(column.type) else pa.int64()
+        numbers = pc.fill_null(whole.cast(wide), 0).to_numpy().view(np.uint64)
+    elif pa.types.is_floating(column.type):
+        numbers = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy().view(np.uint64)
+    elif kind == "text":
+        return _text_words(column)
+    elif kind == "other":  # lists, structures: no distinct values to look up
+        return _digests(column.to_pylist()), missing
+    else:
+        levels = distinct([column])
+        known = _digests(levels.to_pylist() or [None])
+        found = lookup(column, levels)
+        nowhere = found < 0  # null, also behind a dictionary
+        return known[np.maximum(found, 0)], nowhere if bool(nowhere.any()) else None
+    return numbers[:, None], missing
+
+
+def _text_words(column: pa.ChunkedArray) -> tuple[Host, Host | None]:
+    """`_words` of text, with or without a dictionary."""
+    import pyarrow as pa
+
+    words, missing = [np.empty((0, 2), np.uint64)], [np.empty(0, bool)]
+    for chunk in column.chunks:
+        if pa.types.is_dictionary(column.type):
+            codes = chunk.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+            levels, empty = text_bits(chunk.dictionary), chunk.dictionary.is_null().to_numpy(zero_copy_only=False)
+            words.append(np.concatenate([levels, np.zeros((1, 2), np.uint64)])[codes])  # the code of a null is the last
+            missing.append(np.append(empty, True)[codes])
+        else:
+            words.append(text_bits(chunk))
+            missing.append(chunk.is_null().to_numpy(zero_copy_only=False))
+    nowhere = np.concatenate(missing)
+    return np.concatenate(words), nowhere if bool(nowhere.any()) else None
+
+
+def _digests(values: Sequence[Any]) -> Host:
+    """(n, 2) words of each value's text."""
+    digests = [hashlib.blake2b(str(value).encode(), digest_size=16).digest() for value in values]
+    return np.frombuffer(b"".join(digests), dtype=np.uint64).reshape(-1, 2)

@@ -1,0 +1,118 @@
+"""Compiled functions give the results of their NumPy twins, to the bit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpuanon.arrays import compiled
+from gpuanon.arrays.partition import Partition
+from gpuanon.errors import ParameterError
+from gpuanon.masking.groups import annealing
+from gpuanon.masking.groups.kmember import kmember
+from gpuanon.masking.groups.mdav import mdav
+from gpuanon.masking.groups.refine import refine
+from gpuanon.numerics.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.median_blocks import blocks
+
+needs_numba = pytest.mark.skipif(not compiled.use_compiled(10**9), reason="numba is not installed or is turned off")
+
+
+def random_table(seed: int) -> tuple[Any, int, Metric]:
+    """Continuous, whole, repeated and mixed rows in turn; k from 2 to 50."""
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(120, 700)), int(rng.integers(1, 8))
+    k = int(rng.integers(2, 12)) if seed % 7 else int(rng.integers(20, 51))
+    X = rng.standard_normal((n, d))
+    if seed % 4 == 1:
+        X = rng.integers(0, 9, (n, d)).astype(float)
+    if seed % 4 == 2:
+        X = np.repeat(X, 4, axis=0)[:n]
+    if seed % 4 != 3:
+        return X, k, EUCLIDEAN
+    categorical = tuple(bool(flag) for flag in rng.random(d) < 0.5)
+    return np.where(categorical, rng.integers(0, 4, (n, d)), X), k, Metric("gower", categorical=categorical)
+
+
+def refined(X: Any, k: int, metric: Metric, start: Any) -> Any:
+    within = blocks(X, Partition.whole(len(X)), max(64, 8 * k), metric, multiple=k)
+    return refine(X, start(X, within, k, metric), k, metric).labels()
+
+
+def check_equal(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "LEAST_WORK", 0)
+    used = []
+    original = annealing._anneal_compiled
+    monkeypatch.setattr(annealing, "_anneal_compiled", lambda *given: used.append(1) or original(*given))
+    for seed in seeds:
+        X, k, metric = random_table(seed)
+        start = kmember if seed % 2 else mdav
+        monkeypatch.setenv("GPUANON_COMPILED", "0")
+        expected = refined(X, k, metric, start)
+        assert not used
+        monkeypatch.setenv("GPUANON_COMPILED", "1")
+        found = refined(X, k, metric, start)
+        assert used, "the compiled function was not called"
+        used.clear()
+        np.testing.assert_array_equal(found, expected, err_msg=f"seed {seed}")
+
+
+@needs_numba
+def test_compiled_exchanges_are_those_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_equal(range(12), monkeypatch)
+
+
+@needs_numba
+@pytest.mark.slow
+def test_compiled_exchanges_are_those_of_numpy_on_many_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_equal(range(12, 112), monkeypatch)
+
+
+@needs_numba
+def test_threads_do_not_change_compiled_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(5).standard_normal((6000, 3))
+    found = []
+    for threads in ("1", "3"):
+        monkeypatch.setenv("GPUANON_THREADS", threads)
+        found.append(refined(X, 3, EUCLIDEAN, mdav))
+    np.testing.assert_array_equal(*found)
+
+
+def test_small_tables_do_not_wait_for_numba() -> None:
+    code = (
+        "import sys, numpy as np, gpuanon; from gpuanon.arrays.partition import Partition;"
+        "from gpuanon.masking.groups.mdav import mdav; from gpuanon.masking.groups.refine import refine;"
+        "X = np.random.default_rng(1).standard_normal((900, 2));"
+        "refine(X, mdav(X, Partition.whole(900), 3), 3); sys.exit('numba' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_they_can_be_turned_off_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUANON_COMPILED", "0")
+    assert not compiled.use_compiled(10**9)
+    assert "none" in compiled.describe_compiled()
+
+
+def test_any_other_setting_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUANON_COMPILED", "yes")
+    with pytest.raises(ParameterError, match="GPUANON_COMPILED: 0 or 1"):
+        compiled.use_compiled(10**9)
+
+
+@needs_numba
+@pytest.mark.slow
+def test_no_folder_for_machine_code_is_no_obstacle(tmp_path: Any) -> None:
+    """numba refuses to cache where neither the package's folder nor the user's can be written."""
+    code = (
+        "import numba.core.caching as c; c.CacheImpl._locator_classes = [];"
+        "from gpuanon.masking.groups.compiled_exchange import _best_tight as f; import numpy as np;"
+        "y, u, s = np.ones((2, 1)), np.zeros(2), np.ones(1); print(f(y, u, y, u, s, s, 2))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ}, check=False)
+    assert done.stdout.strip() == "(0.0, 0, 0)", done.stderr

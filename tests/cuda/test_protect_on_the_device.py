@@ -31,7 +31,7 @@ def brief_refinement(monkeypatch: pytest.MonkeyPatch) -> None:
     """One short turn on either device: the usual ones are too many to interpret."""
     module = import_module("gpuanon.masking.groups.refine")  # its package has a function of that name
     monkeypatch.setattr(module, "_STEPS", 6)
-    monkeypatch.setattr(module, "_usual_turns", lambda groups: 1)
+    monkeypatch.setattr(module, "_usual_turns", lambda *_: 1)
 
 
 USUAL = (2, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import gpuanon
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.workloads import combine, combined_mean, combined_regression
 from gpuanon.errors import ParameterError
@@ -12,6 +13,10 @@ from gpuanon.numerics.conditional_trees import Coded
 from gpuanon.numerics.sequential import synthesise
 
 M = 5
+
+
+def test_the_rules_are_a_public_name():
+    assert gpuanon.workloads.combine is combine
 
 
 def test_the_rules_by_hand():

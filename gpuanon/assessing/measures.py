@@ -194,6 +194,8 @@ MEASURES: tuple[Measure, ...] = (
           people.disclosure, "whole", HOST),
     _risk("exact_copies", "lower", OURS, "share of released records that equal a unique original record",
           people.copies, "whole", HOST),
+    _risk("suppression_reconstruction", "lower", LASKO, "share of blanked cells whose value a minimal pattern tells",
+          people.reconstruction, "whole", HOST),
     _risk("household_risk", "lower", HUNDEPOOL, "expected share of households of which a member is reidentified",
           people.households, "whole", HOST),
     _risk("match_auc", "lower", LASKO, "how well an attacker tells right matches from wrong ones (0.5: not at all)",

@@ -14,6 +14,7 @@ from gpuanon.assessing.risk.exact_copies import exact_copies
 from gpuanon.assessing.risk.household_risk import household_risk
 from gpuanon.assessing.risk.prediction import standardised
 from gpuanon.assessing.risk.reidentification import hit_probabilities
+from gpuanon.assessing.risk.suppression_reconstruction import suppression_reconstruction
 from gpuanon.assessing.risk.synthetic_rows_auc import synthetic_rows_auc
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.row_bits import row_bits
@@ -62,6 +63,11 @@ def copies(c: Comparison) -> Measured:
     if c.known_reference is None:
         return exact_copies(*c.codes)
     return exact_copies(*level_codes([c.original, c.points, c.known_reference], c.columns))
+
+
+def reconstruction(c: Comparison) -> Measured:
+    """`suppression_reconstruction` of a comparison, on the quasi-identifiers."""
+    return suppression_reconstruction(*c.quasi_codes, c.link, names=c.schema.quasi)
 
 
 def households(c: Comparison) -> Measured:

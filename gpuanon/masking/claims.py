@@ -32,12 +32,14 @@ class Counted:
 
     columns  : on which the records of a class are equal
     wildcard : whether a null matches every value, so that a record counts for every class that it is compatible with
+    covered  : with wildcards: a record counts only for those whose values it has, all of them
     unit     : what is counted.  A written file does not say whose its records are: persons are counted in the store
     """
 
     columns: ColumnSet
     wildcard: bool = False
     unit: Unit = "record"
+    covered: bool = False
 
     @property
     def of_records(self) -> Counted:
@@ -162,6 +164,55 @@ class EqualRecords(Claim):
             True,
             {**guarantee.figures, name: min(smallest[classes] for classes in self.counted)},
         )
+
+
+@dataclass(frozen=True)
+class SharedValues(Claim):
+    """The values that are left of each released record are shared, all of them, by at least k released records.
+
+    Stronger than compatibility: a record with a missing value does not count for one that has a value there.
+    """
+
+    @property
+    def statement(self) -> str:
+        names = ", ".join(self.columns)
+        return (
+            f"the values of {names} that a released record has are shared, all together, by at least {self.k} released"
+            f" {self.units}; missing values are shared by all"
+        )
+
+    @property
+    def counted(self) -> tuple[Counted, ...]:
+        return tuple(Counted(columns, True, self.unit, covered=True) for columns in self.sets)
+
+    def conclude(self, evidence: Evidence, smallest: Mapping[Counted, int]) -> Guarantee:
+        fewest = min(smallest[classes] for classes in self.counted)
+        require(
+            fewest >= self.k or fewest == 0,
+            f"the values of a record are shared by {fewest} released {self.units}, fewer than k = {self.k}",
+        )
+        guarantee = super().conclude(evidence, smallest)
+        return Guarantee(guarantee.statement, self.k, True, {**guarantee.figures, "fewest_sharing": fewest})
+
+
+@dataclass(frozen=True)
+class FewDropped(Claim):
+    """At most a share `most` of the records is left out."""
+
+    most: float = 1.0
+
+    @property
+    def statement(self) -> str:
+        return f"at most {self.most:.4g} of all records are left out"
+
+    def check(self, before: Rows, trace: Trace, after: Rows) -> Evidence:
+        found = super().check(before, trace, after)
+        return Evidence({**found.sums, "rows_before": len(before), "rows_after": len(after)}, found.minima)
+
+    def conclude(self, evidence: Evidence, smallest: Mapping[Counted, int]) -> Guarantee:
+        share = 1 - evidence.sums["rows_after"] / max(evidence.sums["rows_before"], 1)
+        require(share <= self.most, f"{share:.2%} of the records would be left out, more than limit = {self.most:g}")
+        return Guarantee(self.statement, self.k, True, {"share_left_out": share})
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from gpuanon.masking.claims import Claim, ColumnSet, Counted, Guarantee, Host, r
 from gpuanon.masking.constraints import ROUNDING, Constraint
 from gpuanon.masking.evidence import Evidence, Trace
 from gpuanon.numerics.closeness import distinct_values, equal_distance, ordered_distance
+from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.rows import Rows
 from gpuanon.tables.schema import Unit
@@ -28,20 +29,28 @@ class _OfGroups(Claim):
     farther from the table, than its groups.
 
     sensitive : the sensitive columns in the whole table
+    united    : rows of several groups may be equal in the release: the claim is on the classes of released records
     """
 
     needs_labels: ClassVar[bool] = True
 
     sensitive: tuple[SensitiveColumn, ...] = field(default=(), compare=False, repr=False)
+    united: bool = False
 
     @property
     def names(self) -> str:
         """The sensitive columns, in words."""
         return ", ".join(column.name for column in self.sensitive)
 
-    @staticmethod
-    def released_groups(trace: Trace) -> Host:
-        """(m,) group of each released row, numbered from 0 without gaps."""
+    @property
+    def group(self) -> str:
+        """What holds the constraint, in words."""
+        return "class" if self.united else "group"
+
+    def released_groups(self, trace: Trace, after: Rows) -> Host:
+        """(m,) group, or class, of each released row, numbered from 0 without gaps."""
+        if self.united:
+            return np.asarray(equal_rows(row_bits(after.table, self.columns).view(np.int64)))
         assert trace.labels is not None
         return np.unique(trace.labels[trace.rows], return_inverse=True)[1].reshape(-1)
 
@@ -54,11 +63,14 @@ class DiverseGroups(_OfGroups):
 
     @property
     def statement(self) -> str:
-        return f"the released records of each group have at least {self.least} different values in each of {self.names}"
+        return (
+            f"the released records of each {self.group} have at least {self.least} different values in each of"
+            f" {self.names}"
+        )
 
     def check(self, before: Rows, trace: Trace, after: Rows) -> Evidence:
         found = super().check(before, trace, after)
-        labels, fewest = self.released_groups(trace), _NO_ROWS
+        labels, fewest = self.released_groups(trace, after), _NO_ROWS
         for column in self.sensitive if len(after) else ():
             values = np.unique(row_bits(after.table, [column.name])[:, 0], return_inverse=True)[1].reshape(-1)
             fewest = min(fewest, int(distinct_values(labels, values).min()))
@@ -82,13 +94,13 @@ class CloseGroups(_OfGroups):
     @property
     def statement(self) -> str:
         return (
-            f"the distribution of each of {self.names} in each group is at most {self.most:g} from that in the whole"
-            " table (earth mover's distance)"
+            f"the distribution of each of {self.names} in each {self.group} is at most {self.most:g} from that in the"
+            " whole table (earth mover's distance)"
         )
 
     def check(self, before: Rows, trace: Trace, after: Rows) -> Evidence:
         found = super().check(before, trace, after)
-        labels, largest = self.released_groups(trace), 0.0
+        labels, largest = self.released_groups(trace, after), 0.0
         for column in self.sensitive if len(after) else ():
             distance = ordered_distance if column.ordered else equal_distance
             largest = max(largest, float(distance(labels, column.codes(after.table), column.counts).max()))
@@ -107,12 +119,17 @@ class CloseGroups(_OfGroups):
 
 
 def constraint_claims(
-    constraint: Constraint, k: int, sets: Sequence[ColumnSet], unit: Unit, sensitive: tuple[SensitiveColumn, ...]
+    constraint: Constraint,
+    k: int,
+    sets: Sequence[ColumnSet],
+    unit: Unit,
+    sensitive: tuple[SensitiveColumn, ...],
+    united: bool = False,
 ) -> tuple[Claim, ...]:
     """The claims that a constraint makes."""
     claims: list[Claim] = []
     if constraint.diversity is not None:
-        claims.append(DiverseGroups(k, tuple(sets), unit, sensitive, constraint.diversity))
+        claims.append(DiverseGroups(k, tuple(sets), unit, sensitive, united, constraint.diversity))
     if constraint.closeness is not None:
-        claims.append(CloseGroups(k, tuple(sets), unit, sensitive, constraint.closeness))
+        claims.append(CloseGroups(k, tuple(sets), unit, sensitive, united, constraint.closeness))
     return tuple(claims)

@@ -60,8 +60,10 @@ class Sensitive:
     ordered: tuple[bool, ...]
 
 
-def failing(groups: Partition, sensitive: Sensitive, constraint: Constraint) -> Array:
+def failing(groups: Partition, sensitive: Sensitive, constraint: Constraint, counts: Array | None = None) -> Array:
     """(g,) whether each group misses the constraint in some column.
+
+    counts : (n,) rows that each row stands for; None: itself
 
     Cost : one sort of n numbers per column.
     """
@@ -73,7 +75,7 @@ def failing(groups: Partition, sensitive: Sensitive, constraint: Constraint) -> 
         if constraint.diversity is not None:
             fails |= distinct_values(labels, values) < constraint.diversity
         if constraint.closeness is not None:
-            distance = (ordered_distance if ordered else equal_distance)(labels, values, table)
+            distance = (ordered_distance if ordered else equal_distance)(labels, values, table, counts)
             fails |= distance > constraint.closeness + ROUNDING
     return fails
 

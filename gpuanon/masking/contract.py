@@ -84,12 +84,15 @@ class ClassInfo:
     ancestors : for each column (values, depth + 1) int64: the code of each value's ancestor at each depth of its
                 hierarchy; depth 0 is the value itself, and a column without a hierarchy has nothing else
     wildcard  : whether a null matches every value
+    shares    : for each column (values, depth + 1) share of its hierarchy's leaves below each ancestor, on the host,
+                for operations that declare `Operation.whole_table`
     """
 
     names: tuple[str, ...]
     ordered: tuple[bool, ...]
     ancestors: tuple[Array, ...]
     wildcard: bool = False
+    shares: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -112,9 +115,10 @@ class Records:
     weights     : (n,) sample weights, or None
     categorical : points: for each coordinate whether it stands for a category (an indicator), or None for none
     classes     : classes: what is known of the columns, or None
-    learned     : the merged summary that `Operation.learn` asked for, or None
+    learned     : what `Operation.conclude` made of the summaries of all cells, or None
     persons     : (n,) int64 whose record each is, numbered from 0; None where each is a person of its own
     sensitive   : their sensitive values, where a part of the mask has a constraint; else None
+    person_numbers : (n,) int64 the same persons by numbers that are the same in all cells, or None
     given       : the columns of the mask's `by`, for an operation on classes that is `conditional`; else None
     """
 
@@ -125,6 +129,7 @@ class Records:
     learned: Any = None
     persons: Array | None = None
     sensitive: Sensitive | None = None
+    person_numbers: Array | None = None
     given: Given | None = None
 
 
@@ -245,13 +250,14 @@ class NewColumn:
 
     column  : position of the column in the view that it is made from
     codes   : (m,) codes of values at `depth`, or rows of `members`
-    depth   : of the hierarchy; 0 for the column's own values
+    depth   : of the hierarchy; 0 for the column's own values; None: codes number the nodes of all depths, those of
+              depth 0 first
     members : (sets, values) bool: each code means a set of values; None: each code means one value
     """
 
     column: int
     codes: Array
-    depth: int = 0
+    depth: int | None = 0
     members: Array | None = None
 
 
@@ -333,6 +339,8 @@ class Operation(Part):
     normal    : whether it needs coordinates that are standard normal
     learns    : whether `learn` is to be called for every cell before `apply` is
     by_column : whether it may be applied to each table column by itself, in groups of its own
+    whole_table : what it does to a value depends on the whole table, and the classes that it releases are those of all
+                cells together: a value has the same code in all cells
     conditional : whether it takes the columns of the mask's `by` into account (classes only)
     host_only : written for the CPU; on a device it is refused, never run elsewhere in silence
     claim     : what it promises where the groups have a smallest size k; None: nothing
@@ -343,6 +351,7 @@ class Operation(Part):
     normal: ClassVar[bool] = False
     learns: ClassVar[bool] = False
     by_column: ClassVar[bool] = False
+    whole_table: ClassVar[bool] = False
     conditional: ClassVar[bool] = False
     host_only: ClassVar[bool] = False
     claim: ClassVar[type[Claim] | None] = None
@@ -377,8 +386,16 @@ class Operation(Part):
         return "same"
 
     def learn(self, T: Array, groups: Partition, records: Records) -> Summary:
-        """A summary of the rows of one cell; `apply` finds the merged one of all cells in ``records.learned``."""
+        """A summary of the rows of one cell; `apply` finds what `conclude` made of all in ``records.learned``."""
         raise NotImplementedError
+
+    def conclude(self, summary: Any) -> Any:
+        """What the merged summary of all cells comes to; called once for all cells."""
+        return summary
+
+    def findings(self, learned: Any) -> Mapping[str, Any]:
+        """What the manifest says of what was learned: plain figures that tell nothing of single records."""
+        return {}
 
     def apply(self, T: Array, groups: Partition, records: Records) -> Outcome:
         """Mask the coordinates (n, c) or codes (n, columns) `T` of rows in `groups`."""

@@ -33,6 +33,7 @@ from gpuanon.masking.methods.combination import Combination
 from gpuanon.masking.people import People, persons_per_part
 from gpuanon.masking.view import View, view_of, wanted
 from gpuanon.tables import released
+from gpuanon.tables.codes import chunked, in_order, lookup
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.hierarchy import Hierarchy
 from gpuanon.tables.rows import ADDED, Rows, added_records
@@ -69,6 +70,7 @@ class Mask:
     grouping    : of the columns that points are grouped by, where those are not the masked ones; or None
     hierarchies : of the columns that have one, when a part sees classes
     sensitive   : the sensitive columns in the whole table, where a part has a constraint on them
+    levels      : values of each column in the whole table, in their order, where its codes are common to all cells
     """
 
     combination: Combination
@@ -79,6 +81,7 @@ class Mask:
     response: Encoding | None
     hierarchies: Mapping[str, Hierarchy]
     sensitive: tuple[SensitiveColumn, ...] = ()
+    levels: Mapping[str, Any] = field(default_factory=dict)
     grouping: Encoding | None = None
 
     @classmethod
@@ -103,11 +106,14 @@ class Mask:
             columns,
             encoding if "points" in sights else None,
             Encoding.from_summary(summary.select(response), schema, "indicator") if response else None,
-            schema.hierarchies(columns) if "classes" in sights else {},
+            schema.hierarchies(columns, _counted(columns, schema, summary)) if "classes" in sights else {},
             tuple(
                 SensitiveColumn.of(schema[name], summary.counted[name])
                 for name in constrained_columns(combination, schema)
             ),
+            {name: values for name, (values, _) in _counted(columns, schema, summary).items()}
+            if combination.operation.whole_table
+            else {},
             grouping,
         )
 
@@ -122,7 +128,9 @@ class Mask:
 
         The records of a person must lie together, and are not near each other.
         """
-        groups = self.combination.groups
+        groups, operation = self.combination.groups, self.combination.operation
+        if operation.whole_table and operation.constraint is not None:
+            return "together"  # the classes that are released hold the constraint, not those that come in
         if self.schema.unit == "person" and groups.placement in ("near", "random"):
             return "person"
         constraint = self.combination.constraint
@@ -145,7 +153,8 @@ class Mask:
         claims = tuple(replace(claim, unit=self.schema.unit) for claim in claims)
         constraint, k = self.combination.constraint, self.combination.k
         if constraint is not None and k is not None:
-            claims += constraint_claims(constraint, k, sets, self.schema.unit, self.sensitive)
+            united = self.combination.operation.whole_table
+            claims += constraint_claims(constraint, k, sets, self.schema.unit, self.sensitive, united)
         wildcard = self.nulls == "wildcard" and self.combination.groups.sees == "classes"
         return tuple(claim.with_wildcards() for claim in claims) if wildcard else claims
 
@@ -203,10 +212,16 @@ class Mask:
         return FillSample.of(kept, Rows(added.table, added.records), samples, total, key, stream)
 
     def fitted(self, learned: Any, key: Key, stream: str) -> Any:
-        """What `apply` is given: the merged summary of all cells, or a fill that was fitted to it."""
+        """What `apply` is given: what the operation concludes of the merged summary of all cells, or a fitted fill."""
         if not isinstance(learned, FillSample):
-            return learned
+            return self.combination.operation.conclude(learned)
         return Fill.fit(self.combination.operation, learned, self.columns, self.schema, key, stream)
+
+    def report(self, learned: Any) -> Mapping[str, Any]:
+        """What the manifest says of what was learned."""
+        if learned is None:
+            return {}
+        return learned.report if isinstance(learned, Fill) else self.combination.operation.findings(learned)
 
     @explain_out_of_memory()
     def apply(self, rows: Rows, key: Key, stream: str, backend: Backend, learned: Any = None) -> Masked:
@@ -245,6 +260,7 @@ class Mask:
             self.columns,
             self.nulls,
             backend,
+            self.levels,
             self.grouping,
         )
         people = None if rows.persons is None else People.of(rows.persons, backend)
@@ -327,6 +343,17 @@ class Mask:
             persons=rows.persons,
         )
         return Masked(Rows(table, records, persons), trace, outcome.facts)
+
+
+def _counted(columns: tuple[str, ...], schema: Schema, summary: TableSummary) -> dict[str, tuple[Any, Host]]:
+    """Distinct values, in their order, and the records of each, of those of the columns that were counted."""
+    found = {}
+    for name in columns:
+        if name in summary.counted:
+            known = summary.counted[name]
+            values = in_order(known.levels, schema[name].levels)
+            found[name] = (values, known.counts[lookup(chunked(values), known.levels)])
+    return found
 
 
 def _side_by_side(outcomes: list[Outcome]) -> Changed:

@@ -36,6 +36,15 @@ def constrained_columns(combination: Combination, schema: Schema) -> tuple[str, 
     return schema.sensitive
 
 
+def counted_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
+    """The columns whose values in the whole table a mask has to know."""
+    masked = masked_columns(combination, schema)
+    whole = masked if combination.operation.whole_table else ()
+    classes = "classes" in (combination.groups.sees, combination.operation.sees)
+    built = schema.built_hierarchies(masked) if classes else ()
+    return tuple(dict.fromkeys([*constrained_columns(combination, schema), *whole, *built]))
+
+
 def masked_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
     """The columns that a mask changes."""
     chosen = schema.select(combination.columns)

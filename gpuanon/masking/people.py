@@ -25,10 +25,12 @@ class People:
 
     index : (n,) int64 the person of each row, numbered from 0 in the order of their first rows
     first : (p,) int64 the first row of each person
+    numbers : (n,) int64 person number of each row, the same in all cells
     """
 
     index: Array
     first: Array
+    numbers: Array
 
     @classmethod
     def of(cls, persons: Host, backend: Backend) -> People:
@@ -37,7 +39,8 @@ class People:
         order = np.argsort(first, kind="stable")
         rank = np.empty(len(order), dtype=np.int64)
         rank[order] = np.arange(len(order))
-        return cls(backend.upload(rank[place.reshape(-1)]), backend.upload(first[order].astype(np.int64)))
+        index = backend.upload(rank[place.reshape(-1)])
+        return cls(index, backend.upload(first[order].astype(np.int64)), backend.upload(persons))
 
     def points(self, X: Array, metric: Metric) -> Array:
         """(p, d) mean row of each person; under Gower's metric a category, which has no mean, is that of the first.

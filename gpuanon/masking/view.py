@@ -74,7 +74,8 @@ class Scope:
         draws = self.draws.child("operation")
         persons = None if self.people is None else self.people.index
         categorical = self.categorical if plain else None
-        seen = (self.weights, categorical, self.classes, learned, persons, self.sensitive, self.given)
+        numbers = None if self.people is None else self.people.numbers
+        seen = (self.weights, categorical, self.classes, learned, persons, self.sensitive, numbers, self.given)
         return Records(draws, *seen)
 
 
@@ -144,11 +145,13 @@ def view_of(
     columns: tuple[str, ...],
     nulls: Nulls,
     backend: Backend,
+    levels: Mapping[str, Any] | None = None,
     grouping: Encoding | None = None,
 ) -> View:
     """Encode the rows of `table` and put them on the device.
 
     response : (n, s) sensitive columns that take part in the grouping, or None
+    levels   : values of each column in the whole table, in their order, where codes are common to all cells
     grouping : of the columns that points are grouped by, where those are not the masked ones; or None
     """
     points, metric = None, EUCLIDEAN
@@ -162,8 +165,9 @@ def view_of(
     elif weights is not None:
         weights = backend.upload(weights)
     if sees_classes(combination):
-        values = tuple(column_codes(table, schema, name, hierarchies.get(name)) for name in columns)
-        codes, classes = _classes(values, columns, schema, nulls, backend)
+        known = levels or {}
+        values = tuple(column_codes(table, schema, name, hierarchies.get(name), known.get(name)) for name in columns)
+        codes, classes = _classes(values, columns, schema, nulls, backend, combination.operation.whole_table)
     if combination.by and sees_classes(combination):
         those = tuple(column_codes(table, schema, name) for name in combination.by)
         by = Given(*_classes(those, combination.by, schema, nulls, backend))
@@ -177,13 +181,19 @@ def view_of(
 
 
 def _classes(
-    values: tuple[ColumnCodes, ...], columns: tuple[str, ...], schema: Schema, nulls: Nulls, backend: Backend
+    values: tuple[ColumnCodes, ...],
+    columns: tuple[str, ...],
+    schema: Schema,
+    nulls: Nulls,
+    backend: Backend,
+    shared: bool = False,
 ) -> tuple[Array, ClassInfo]:
-    """(n, columns) codes on the device, and what is known of the columns."""
+    """(n, columns) codes on the device, and what is known of the columns; `shared`: their values' shares too."""
     codes = backend.upload(np.stack([column.codes for column in values], axis=1))
     ordered = tuple(schema[name].kind != "categorical" for name in columns)
     ancestors = tuple(backend.upload(column.ancestors) for column in values)
-    return codes, ClassInfo(columns, ordered, ancestors, nulls == "wildcard")
+    shares = tuple(column.shares() for column in values) if shared else ()
+    return codes, ClassInfo(columns, ordered, ancestors, nulls == "wildcard", shares)
 
 
 def _blocks(

@@ -20,31 +20,33 @@ def distinct_values(labels: Array, values: Array) -> Array:
     return namespace(labels).bincount(of_group)
 
 
-def equal_distance(labels: Array, values: Array, table: Array) -> Array:
+def equal_distance(labels: Array, values: Array, table: Array, counts: Array | None = None) -> Array:
     """(g,) ½ Σ |p − q| of each group from a table: the earth mover's distance where all values are equally far apart.
 
-    table : (levels,) rows of each value in the table
+    table  : (levels,) rows of each value in the table
+    counts : (n,) rows that each row stands for; None: itself
 
     Summed over the values that a group has: those that it lacks add what the others are short.
     """
     xp = namespace(labels)
-    of_group, value, count = _pairs(labels, values)
-    p = count / xp.bincount(labels)[of_group]
+    of_group, value, count = _pairs(labels, values, counts)
+    p = count / _totals(of_group, count)[of_group]
     q = table[value] / table.sum()
     return segment_sums(xp.maximum(p - q, 0.0), _adjacent(of_group))
 
 
-def ordered_distance(labels: Array, values: Array, table: Array) -> Array:
+def ordered_distance(labels: Array, values: Array, table: Array, counts: Array | None = None) -> Array:
     """(g,) Σ over ranks of |cumulated p − cumulated q| / (levels − 1), without a groups × levels table.
 
-    table : (levels,) rows of each value in the table, in the order of the values
+    table  : (levels,) rows of each value in the table, in the order of the values
+    counts : (n,) rows that each row stands for; None: itself
 
     Between two values that a group has, its cumulated share stands still while the table's Q rises: the sum of |P − Q|
     there is a difference of prefix sums of Q, cut where Q passes P.
     """
     xp = namespace(labels)
     levels = len(table)
-    of_group, value, count = _pairs(labels, values)
+    of_group, value, count = _pairs(labels, values, counts)
     groups = _adjacent(of_group)
     if levels == 1:
         return xp.zeros(groups.parts)
@@ -52,7 +54,7 @@ def ordered_distance(labels: Array, values: Array, table: Array) -> Array:
     prefix = xp.concatenate([xp.zeros(1), xp.cumsum(Q)])
     running = xp.cumsum(count)
     starts = groups.starts[:-1]
-    P = (running - (running[starts] - count[starts])[of_group]) / xp.bincount(labels)[of_group]
+    P = (running - (running[starts] - count[starts])[of_group]) / _totals(of_group, count)[of_group]
     end = xp.concatenate([value[1:], xp.full(1, levels, dtype=value.dtype)])  # P holds for the ranks value .. end − 1
     end[groups.starts[1:] - 1] = levels
     P[groups.starts[1:] - 1] = 1.0
@@ -64,12 +66,22 @@ def ordered_distance(labels: Array, values: Array, table: Array) -> Array:
     return segment_sums(area, groups) / (levels - 1)
 
 
-def _pairs(labels: Array, values: Array) -> tuple[Array, Array, Array]:
+def _pairs(labels: Array, values: Array, counts: Array | None = None) -> tuple[Array, Array, Array]:
     """The (group, value) pairs that occur, ascending: group, value, rows."""
     xp = namespace(labels)
     levels = int(values.max()) + 1
-    pairs, count = xp.unique(labels * levels + values, return_counts=True)
+    keys = labels * levels + values
+    if counts is None:
+        pairs, count = xp.unique(keys, return_counts=True)
+    else:
+        pairs = xp.unique(keys)
+        count = segment_sums(counts, Partition.from_labels(keys))
     return pairs // levels, pairs % levels, count
+
+
+def _totals(of_group: Array, count: Array) -> Array:
+    """(g,) rows of each group."""
+    return segment_sums(count, _adjacent(of_group))
 
 
 def _adjacent(of_group: Array) -> Partition:

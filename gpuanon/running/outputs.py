@@ -50,7 +50,7 @@ def work_path(output: Path) -> Path:
 
 def recipe_inputs(recipe: Recipe) -> list[Path]:
     """The files that a recipe names."""
-    return [column.hierarchy for column in recipe.columns.values() if column.hierarchy is not None]
+    return [column.hierarchy for column in recipe.columns.values() if isinstance(column.hierarchy, Path)]
 
 
 def check_outputs(

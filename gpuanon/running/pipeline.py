@@ -16,9 +16,14 @@ from typing import Any
 from gpuanon.errors import GuaranteeError, InputError, RecipeError
 from gpuanon.masking.claims import Counted
 from gpuanon.masking.contract import Summary
-from gpuanon.masking.filling import Fill
 from gpuanon.masking.mask import Mask, check_backend
-from gpuanon.masking.mask_columns import constrained_columns, masked_columns, needed_columns, released_schema
+from gpuanon.masking.mask_columns import (
+    constrained_columns,
+    counted_columns,
+    masked_columns,
+    needed_columns,
+    released_schema,
+)
 from gpuanon.masking.methods.catalogue import AnyMask
 from gpuanon.recipe import Recipe
 from gpuanon.running import tasks
@@ -173,7 +178,7 @@ def _step(run: Run, number: int, state: _State, schema: Schema, reference: Table
     _check_rows(state.rows, result.evidence[0].sums["rows_in"])
     parts = [StoredPart(run.store, name, cell.rows) for name, cell in zip(targets, results, strict=True)]
     after = _State(parts, fitted.released_schema, result.rows, salt, release_parts)
-    return Step(mask, fitted, result, stands, learned.report if isinstance(learned, Fill) else {}), after
+    return Step(mask, fitted, result, stands, fitted.report(learned)), after
 
 
 def _planned(
@@ -191,7 +196,7 @@ def _planned(
         tasks.summarise,
         schema=state.schema if number else schema,  # columns that are checked may not be released
         columns=columns,
-        counted=constrained_columns(combination, state.schema),
+        counted=counted_columns(combination, state.schema),
         checked=tuple(name for name in known if name not in columns) if number == 0 else (),
         key=run.key,
         stream=f"cells.{number}",

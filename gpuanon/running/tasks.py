@@ -198,7 +198,7 @@ def count(number: int, store: Store, counted: tuple[Counted, ...], share: tuple[
     """
     names = tuple(dict.fromkeys(name for classes in counted for name in classes.columns))
     table, persons = store.released(number, names), store.persons(number)
-    found: list[Counts] = list(count_classes(table, [(c.columns, c.wildcard) for c in counted], share))
+    found: list[Counts] = list(count_classes(table, [(c.columns, c.wildcard, c.covered) for c in counted], share))
     for at, classes in enumerate(counted):
         if classes.unit == "person" and persons is not None:
             found[at] = PersonCounts.of(row_bits(table, classes.columns), persons, share)

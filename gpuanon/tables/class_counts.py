@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from gpuanon.numerics.compatible import compatible_counts
+from gpuanon.numerics.compatible import compatible_counts, covering_counts
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.row_bits import bits_of, column_words, row_bits
 from gpuanon.tables.table import Table
@@ -123,18 +123,20 @@ class PatternCounts:
     """Distinct combinations of values and how often each occurs, for classes in which a null matches every value.
 
     patterns : one row per combination, with the column `_COUNT`
+    covered  : whether a record counts only for combinations of which it has all values
     """
 
     columns: tuple[str, ...]
     patterns: pa.Table
+    covered: bool = False
 
     @classmethod
-    def of(cls, table: Table, columns: Sequence[str]) -> PatternCounts:
+    def of(cls, table: Table, columns: Sequence[str], covered: bool = False) -> PatternCounts:
         """Count the combinations of a table."""
         import pyarrow as pa
 
         rows = table.select(columns).to_arrow().append_column(_COUNT, pa.array(np.ones(table.n_rows, np.int64)))
-        return cls(tuple(columns), rows)._summed()
+        return cls(tuple(columns), rows, covered)._summed()
 
     def _summed(self) -> PatternCounts:
         """Equal combinations as one."""
@@ -144,22 +146,23 @@ class PatternCounts:
             _COUNT, self.patterns[_COUNT]
         )
         summed = plain_.group_by(list(self.columns)).aggregate([(_COUNT, "sum")])
-        return PatternCounts(self.columns, summed.rename_columns([*self.columns, _COUNT]))
+        return PatternCounts(self.columns, summed.rename_columns([*self.columns, _COUNT]), self.covered)
 
     def merge(self, other: PatternCounts) -> PatternCounts:
         """The counts of the rows of both."""
         import pyarrow as pa
 
         both = pa.concat_tables([self.patterns, other.patterns], promote_options="permissive")
-        return PatternCounts(self.columns, both)._summed()
+        return PatternCounts(self.columns, both, self.covered)._summed()
 
     @property
     def smallest(self) -> int:
-        """Rows that are compatible with the combination that has the fewest; 0 when there are no rows."""
+        """Rows that count for the combination that has the fewest; 0 when there are no rows."""
         if self.patterns.num_rows == 0:
             return 0
         (codes,) = level_codes([Table.of(self.patterns)], self.columns)
-        return int(compatible_counts(codes, self.patterns[_COUNT].to_numpy()).min())
+        count = covering_counts if self.covered else compatible_counts
+        return int(count(codes, self.patterns[_COUNT].to_numpy()).min())
 
 
 def smallest_of(counts: Sequence[Counts]) -> int:
@@ -182,19 +185,21 @@ def repeat_warnings(names: Sequence[str], counts: Sequence[ClassCounts]) -> tupl
 
 
 def count_classes(
-    table: Table, wanted: Sequence[tuple[tuple[str, ...], bool]], share: tuple[int, int] = (0, 1)
+    table: Table, wanted: Sequence[tuple[tuple[str, ...], bool, bool]], share: tuple[int, int] = (0, 1)
 ) -> tuple[ClassCounts | PatternCounts, ...]:
     """Classes of a table, or of a piece of one.
 
-    wanted : sets of columns, each with whether a null matches every value
+    wanted : sets of columns, each with whether a null matches every value, and with `PatternCounts.covered`
     share  : see `ClassCounts.of`; patterns are always counted whole
     """
-    words = column_words(table, [name for columns, wildcard in wanted for name in columns if not wildcard], stored=True)
+    words = column_words(
+        table, [name for columns, wildcard, _ in wanted for name in columns if not wildcard], stored=True
+    )
     return tuple(
-        PatternCounts.of(table, columns)
+        PatternCounts.of(table, columns, covered)
         if wildcard
         else ClassCounts.of(bits_of([words[name] for name in columns], table.n_rows), share)
-        for columns, wildcard in wanted
+        for columns, wildcard, covered in wanted
     )
 
 

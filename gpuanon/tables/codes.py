@@ -48,35 +48,66 @@ class ColumnCodes:
     values    : the distinct values in their order
     ancestors : (values, depth + 1) int64 code of each value's ancestor at each depth of its hierarchy
     names     : text of the nodes at each depth from 1
+    hierarchy : of the column, or None
     """
 
     codes: np.ndarray[Any, Any]
     values: pa.Array
     ancestors: np.ndarray[Any, Any]
     names: tuple[pa.Array, ...] = ()
+    hierarchy: Hierarchy | None = None
 
-    def labels(self, depth: int) -> pa.Array:
-        """Text of the nodes at this depth; at depth 0 of the values themselves."""
+    def labels(self, depth: int | None) -> pa.Array:
+        """Text of the nodes at this depth, at depth 0 of the values themselves; None: of all depths, one by one."""
         import pyarrow as pa
 
+        if depth is None:
+            return pa.concat_arrays([self.labels(at).cast(pa.string()) for at in range(len(self.names) + 1)])
         return self.names[depth - 1] if depth else pa.array(value_texts(self.values), pa.string())
 
+    def shares(self) -> np.ndarray[Any, Any]:
+        """(values, depth + 1) share of the hierarchy's leaves below each value's ancestor at each depth.
 
-def column_codes(table: Table, schema: Schema, name: str, hierarchy: Hierarchy | None = None) -> ColumnCodes:
-    """The codes of one column; ordered levels have the order of the schema."""
+        Without a hierarchy each value is a leaf.
+        """
+        if self.hierarchy is None:
+            return np.full((len(self.values), 1), 1 / max(len(self.values), 1))
+        return self.hierarchy.shares(self.values)
+
+
+def chunked(values: pa.Array) -> pa.ChunkedArray:
+    """An array as a column of one chunk."""
     import pyarrow as pa
 
-    data, levels = table.arrow(name), schema[name].levels
-    values = distinct([data])
-    if levels is not None and not pa.types.is_null(values.type):
-        order = lookup(pa.chunked_array([pa.array(levels).cast(values.type)]), values)
-        values = values.take(pa.array(order[order >= 0]))
+    return pa.chunked_array([values])
+
+
+def in_order(values: pa.Array, levels: Sequence[Any] | None) -> pa.Array:
+    """The distinct `values`, in the order of the schema's `levels` if it has any."""
+    import pyarrow as pa
+
+    if levels is None or pa.types.is_null(values.type):
+        return values
+    order = lookup(pa.chunked_array([pa.array(levels).cast(values.type)]), values)
+    return values.take(pa.array(order[order >= 0]))
+
+
+def column_codes(
+    table: Table, schema: Schema, name: str, hierarchy: Hierarchy | None = None, values: pa.Array | None = None
+) -> ColumnCodes:
+    """The codes of one column; ordered levels have the order of the schema.
+
+    values : those of the whole table, where codes are to be the same in all cells; None: those that occur here
+    """
+    data = table.arrow(name)
+    if values is None:
+        values = in_order(distinct([data]), schema[name].levels)
     if hierarchy is None:
         ancestors, names = np.arange(len(values), dtype=np.int64)[:, None], ()
     else:
         ancestors, names = hierarchy.ancestors(values)
         names = names[1:]
-    return ColumnCodes(lookup(data, values), values, ancestors, names)
+    return ColumnCodes(lookup(data, values), values, ancestors, names, hierarchy)
 
 
 def distinct(columns: Sequence[pa.ChunkedArray]) -> pa.Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.errors import InputError
+from gpuanon.errors import InputError, RecipeError
+from gpuanon.tables.built_hierarchy import Build
 from gpuanon.tables.values import family, value_type
 
 if TYPE_CHECKING:
@@ -54,6 +56,23 @@ class Hierarchy:
             raise InputError("\n".join(f"{about}: {fault}" for fault in faults))
         return cls(column, path.name, {row[0]: tuple(row[1:]) for row in rows}, len(rows[0]) - 1)
 
+    @classmethod
+    def built(cls, build: Build, column: str, values: pa.Array, counts: np.ndarray[Any, Any]) -> Hierarchy:
+        """Build the hierarchy of `column` from its distinct `values`, in their order, and the records of each.
+
+        Raises
+        ------
+        RecipeError : the values cannot be divided so
+        """
+        texts = [text for text in value_texts(values) if text is not None]
+        try:
+            labels = build.labels(values, counts, texts) if texts else []
+        except RecipeError as error:
+            raise RecipeError(f"column {column!r}: {error}") from None
+        labels += [["*"] * len(texts)] if build.star else []
+        paths = {text: tuple(level[at] for level in labels) for at, text in enumerate(texts)}
+        return cls(column, "its hierarchy", paths, len(labels))
+
     def ancestors(self, levels: pa.Array) -> tuple[np.ndarray[Any, Any], tuple[pa.Array, ...]]:
         """Ancestors of the distinct values of the column, which ascend.
 
@@ -88,6 +107,17 @@ class Hierarchy:
                     codes[row, depth] = numbers.setdefault(node, len(numbers))
             labels.append(pa.array(list(numbers), type=pa.large_string()))
         return codes, tuple(labels)
+
+    def shares(self, levels: pa.Array) -> np.ndarray[Any, Any]:
+        """(values, depth + 1) share of all leaves, also of those that do not occur, below each value's ancestor."""
+        below = [Counter(path[depth] for path in self.paths.values()) for depth in range(self.depth)]
+        out = np.full((len(levels), self.depth + 1), 1 / max(len(self.paths), 1))
+        for row, text in enumerate(self._leaf(text) for text in value_texts(levels)):
+            if text is not None:
+                out[row, 1:] = [
+                    count[node] / len(self.paths) for count, node in zip(below, self.paths[text], strict=True)
+                ]
+        return out
 
     def _leaf(self, text: str | None) -> str | None:
         """The leaf of a value's text: itself, or a whole float without its fraction."""

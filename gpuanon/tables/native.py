@@ -189,4 +189,11 @@ def _pandas_column(values: pa.Array, like: Any) -> Any:
         return pd.Series(values.to_pylist(), dtype=object)
     if hasattr(dtype, "__from_arrow__"):  # nullable, Arrow-backed, string and time zone types
         return pd.Series(dtype.__from_arrow__(values))
+    if values.null_count and dtype.kind in "iub":  # numbers of this type have no null; their nullable twin has
+        nullable = (
+            "boolean"
+            if dtype.kind == "b"
+            else pd.api.types.pandas_dtype(dtype.name.replace("i", "I").replace("uI", "UI"))
+        )
+        return pd.Series(values.to_pylist(), dtype=nullable)
     return pd.Series(values.to_numpy(zero_copy_only=False)).astype(dtype)

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from gpuanon.errors import GpuanonError, InputError, RecipeError
+from gpuanon.tables.built_hierarchy import AnyBuild
 from gpuanon.tables.checks import kind_fault, value_faults
 from gpuanon.tables.hierarchy import Hierarchy
 from gpuanon.tables.native import column_type
@@ -27,7 +28,7 @@ class ColumnSpec(BaseModel):
                 (not released), quasi (an intruder may know it), sensitive (to be protected, never known), other (kept
                 as it is), weight (sample weight), dropped (not released)
     kind      : how its values compare; inferred from the type when not said
-    hierarchy : file of generalisations, ``leaf,level1,level2,…``
+    hierarchy : file of generalisations, ``leaf,level1,level2,…``, or how they are built from the values
     transform : applied to numbers before masking and undone after
     levels    : the order of an ordinal column's values, lowest first
     keep      : a quasi-identifier that no mask changes has to say so
@@ -38,7 +39,7 @@ class ColumnSpec(BaseModel):
 
     role: Role = "other"
     kind: Kind | None = None
-    hierarchy: Path | None = None
+    hierarchy: Path | AnyBuild | None = None
     transform: Transform = "none"
     levels: tuple[Level, ...] | None = Field(default=None, min_length=1, repr=False)
 
@@ -47,8 +48,8 @@ class ColumnSpec(BaseModel):
 
     @field_validator("hierarchy")
     @classmethod
-    def _existing(cls, file: Path | None) -> Path | None:
-        if file is not None and not file.is_file():
+    def _existing(cls, file: Path | AnyBuild | None) -> Path | AnyBuild | None:
+        if isinstance(file, Path) and not file.is_file():
             raise ValueError(f"there is no file {file.name}")
         return file
 
@@ -194,10 +195,26 @@ class Schema(BaseModel):
         """The column of sample weights."""
         return next(iter(self.with_role("weight")), None)
 
-    def hierarchies(self, names: Iterable[str]) -> dict[str, Hierarchy]:
-        """The hierarchies of those of these columns that have one."""
-        files = {name: self[name].hierarchy for name in names}
-        return {name: Hierarchy.read(file, name) for name, file in files.items() if file is not None}
+    def built_hierarchies(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Those of these columns whose hierarchies are built from their values."""
+        return tuple(name for name in names if not isinstance(self[name].hierarchy, Path | None))
+
+    def hierarchies(
+        self, names: Iterable[str], counted: Mapping[str, tuple[Any, Any]] | None = None
+    ) -> dict[str, Hierarchy]:
+        """The hierarchies of those of these columns that have one.
+
+        counted : distinct values in their order, and the records of each, of `built_hierarchies`
+        """
+        found: dict[str, Hierarchy] = {}
+        for name in names:
+            given = self[name].hierarchy
+            if isinstance(given, Path):
+                found[name] = Hierarchy.read(given, name)
+            elif given is not None:
+                assert counted is not None
+                found[name] = Hierarchy.built(given, name, *counted[name])
+        return found
 
     def without(self, names: Iterable[str]) -> Schema:
         """The schema of a table without these columns."""

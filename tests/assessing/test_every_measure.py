@@ -35,6 +35,7 @@ ON_A_COPY = {
     "uniqueness": 1.0,
     "exact_copies": 1.0,
     "household_risk": 1.0,
+    "suppression_reconstruction": 0.0,
     "k_anonymity": 1.0,
     "l_diversity": 1.0,
     "r2": 1.0,

@@ -44,6 +44,11 @@ TRANSFERS = {
     "synthetic-rows joint": (6, 2),  # how many rows each class wants, and the rows
     "synthetic-rows calibrated": (6, 2),  # the same, of few columns, to learn and again to add
     "recode": (4, 1),  # codes and two hierarchies
+    "recode searched": (9, 5),  # codes and hierarchies to learn and again to recode, and small classes; combinations
+    "recode local": (9, 5),
+    "blank": (8, 3),  # record numbers, codes and one hierarchy to learn and again to blank, and what is blanked
+    "random-suppress": (8, 3),
+    "pram": (8, 3),  # the same, and the chances
     "mondrian interval": (7, 1),  # points and codes, and four tables of ancestors
     "noise normal-scores": (7, 2),  # codes, ancestors, and the root of the correlations, which are found on the host
     "rank-swap": (6, 1),  # codes, and four tables of ancestors

@@ -175,7 +175,9 @@ def test_the_headline_is_the_smallest_class_over_all_quasi_identifiers(mask):
     assert release.manifest["quasi"]["columns"] == list(QUASI)
 
 
-@pytest.mark.parametrize("mask", [mask for mask in promising if claims(mask)[0].counted])
+@pytest.mark.parametrize(
+    "mask", [mask for mask in promising if any(not counted.wildcard for counted in claims(mask)[0].counted)]
+)
 def test_a_promise_of_equal_records_holds_on_the_release(mask):
     release = protect(registry(), mask)
     names = masked_columns(mask)

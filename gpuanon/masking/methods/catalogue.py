@@ -12,7 +12,15 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 from pydantic import Discriminator, Field, Tag
 
 from gpuanon.masking.groups import KMember, MedianCuts, Spectral, Whole
-from gpuanon.masking.methods.classes import Copula, GlobalRecoding, SuppressRows, SyntheticRows
+from gpuanon.masking.methods.classes import (
+    Copula,
+    GlobalRecoding,
+    LocalSuppression,
+    PostRandomisation,
+    RandomSuppression,
+    SuppressRows,
+    SyntheticRows,
+)
 from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K, Method
 from gpuanon.masking.methods.microaggregation import Microaggregation
 from gpuanon.masking.methods.noise import AdditiveNoise
@@ -217,6 +225,9 @@ AnyMethod: TypeAlias = (
     | SuppressRows
     | SyntheticRows
     | GlobalRecoding
+    | LocalSuppression
+    | PostRandomisation
+    | RandomSuppression
     | Copula
     | RankSwapping
     | ColumnSwapping

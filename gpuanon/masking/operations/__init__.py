@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
+from gpuanon.masking.operations.blank import Blank, RandomBlank
 from gpuanon.masking.operations.centroid import Centroid
 from gpuanon.masking.operations.condense import Condense
 from gpuanon.masking.operations.dither import Dither
@@ -18,6 +19,7 @@ from gpuanon.masking.operations.permute import Permute
 from gpuanon.masking.operations.rank_match import LatinHypercube, RankMatch, RankNoise
 from gpuanon.masking.operations.rank_swap import ColumnSwap, RankSwap
 from gpuanon.masking.operations.recode import Recode
+from gpuanon.masking.operations.recode_search import RecodeSearch
 from gpuanon.masking.operations.resample import Resample
 from gpuanon.masking.operations.sample import Sample
 from gpuanon.masking.operations.sequential import PartlySynthetic, Sequential
@@ -25,6 +27,7 @@ from gpuanon.masking.operations.suppress import Suppress
 from gpuanon.masking.operations.swap import Swap
 from gpuanon.masking.operations.table_sample import TableSample
 from gpuanon.masking.operations.targeted_swap import TargetedSwap
+from gpuanon.masking.operations.transition import Transition
 from gpuanon.masking.operations.tree_swap import TreeSwap
 
 AnyOperation: TypeAlias = Annotated[
@@ -52,13 +55,19 @@ AnyOperation: TypeAlias = Annotated[
     | LargestEntropy
     | TableSample
     | Sequential
-    | PartlySynthetic,
+    | PartlySynthetic
+    | RecodeSearch
+    | Blank
+    | RandomBlank
+    | Transition,
     Field(discriminator="use"),
 ]
 """Any operation of a recipe; ``use`` names it."""
 
 __all__ = [
     "AnyOperation",
+    "Blank",
+    "RandomBlank",
     "Centroid",
     "Dither",
     "Interval",
@@ -66,8 +75,10 @@ __all__ = [
     "Pad",
     "Permute",
     "Recode",
+    "RecodeSearch",
     "Resample",
     "Suppress",
     "Swap",
+    "Transition",
     "TreeSwap",
 ]

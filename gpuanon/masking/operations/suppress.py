@@ -11,7 +11,7 @@ from pydantic import Field
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import ParameterError
-from gpuanon.masking.claims import Claim, EqualRecords
+from gpuanon.masking.claims import Claim, EqualRecords, FewDropped
 from gpuanon.masking.constraints import Constraint, failing
 from gpuanon.masking.contract import Moved, Operation, Records, RowEffect, Sight
 from gpuanon.masking.people import persons_per_part
@@ -68,12 +68,20 @@ class Suppress(Operation):
         default=None, gt=0, le=1, description="distance of a class's sensitive values from the table's, at most"
     )
 
+    limit: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="share of the records that may be dropped; a release that drops more is refused",
+    )
+
     @property
     def constraint(self) -> Constraint | None:
         return Constraint.given(self.diversity, self.closeness)
 
     def claims(self, k: int | None, sets: Sequence[tuple[str, ...]]) -> tuple[Claim, ...]:
-        return (EqualRecords(self.k, tuple(sets)),)
+        few = () if self.limit is None else (FewDropped(self.k, tuple(sets), most=self.limit),)
+        return (EqualRecords(self.k, tuple(sets)), *few)
 
     def apply(self, T: Array, groups: Partition, records: Records) -> Moved:
         wildcard = records.classes is not None and records.classes.wildcard

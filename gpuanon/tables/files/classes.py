@@ -20,6 +20,8 @@ class Classes(Protocol):
     def columns(self) -> tuple[str, ...]: ...
     @property
     def wildcard(self) -> bool: ...
+    @property
+    def covered(self) -> bool: ...
 
 
 def smallest_classes(written: Path, name: Path, counted: Sequence[C], rows: int) -> dict[C, int]:
@@ -31,7 +33,7 @@ def smallest_classes(written: Path, name: Path, counted: Sequence[C], rows: int)
     """
     found = dict.fromkeys(counted, rows)
     columns = tuple(dict.fromkeys(column for classes in counted for column in classes.columns))
-    wanted = [(classes.columns, classes.wildcard) for classes in counted]
+    wanted = [(classes.columns, classes.wildcard, classes.covered) for classes in counted]
     rounds = max(1, -(-rows // HELD))
     for share in range(rounds if counted else 0):
         pieces = [count_classes(piece, wanted, (share, rounds)) for piece in _pieces(written, name, columns)]

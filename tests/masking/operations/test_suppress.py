@@ -9,11 +9,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import gpuanon
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
-from gpuanon.masking.claims import EqualRecords
+from gpuanon.errors import GuaranteeError
+from gpuanon.masking.claims import EqualRecords, FewDropped
 from gpuanon.masking.contract import ClassInfo, Moved, Records
+from gpuanon.masking.evidence import Evidence
 from gpuanon.masking.operations.suppress import Suppress, suppress, suppress_incompatible
+from tests.support.every import recipe, registry
 
 KEY = Key(b"a key for the tests of suppression")
 tables = hnp.arrays(np.int64, st.tuples(st.integers(1, 30), st.integers(1, 3)), elements=st.integers(-1, 2))
@@ -89,3 +93,19 @@ def test_the_claim_speaks_of_the_own_k():
     assert operation.reading("numeric") == "same"
     with pytest.raises(ValueError, match="greater than or equal to 2"):
         Suppress(k=1)
+
+
+def test_a_limit_on_rows_is_kept_over_all_cells():
+    mask = {"method": "suppress", "k": 3, "columns": ["sex", "education", "region"]}
+    free = gpuanon.protect(registry(), recipe(mask), rng=b"a key for limits of suppression", backend="numpy")
+    share = free.manifest["rows_dropped"] / 300
+    assert 0 < share < 1
+    kept = gpuanon.protect(registry(), recipe(mask | {"limit": share}), rng=b"a key for limits of suppression")
+    assert kept.manifest["guarantee"][1]["share_left_out"] == pytest.approx(share)
+    with pytest.raises(GuaranteeError, match="more than limit"):
+        gpuanon.protect(registry(), recipe(mask | {"limit": share / 2}), rng=b"a key for limits of suppression")
+    claim = FewDropped(3, (("a",),), most=0.2)
+    cells = Evidence({"groups": 1, "rows_before": 10, "rows_after": 9}).merge(
+        Evidence({"groups": 1, "rows_before": 10, "rows_after": 7})
+    )
+    assert claim.conclude(cells, {}).verified is True

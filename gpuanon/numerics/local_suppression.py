@@ -1,0 +1,166 @@
+"""Local suppression: which cells are blanked so that the values that are left are shared by k records.
+
+A record counts for another if it has all values that the other is left with.  A blanked record does not count for one
+that keeps its values: otherwise k − 1 records without any value would make a whole table anonymous.
+
+References
+----------
+.. [1] A. G. de Waal, L. Willenborg (1998), Optimal local suppression in microdata, J. Off. Stat. 14.  The fewest cells
+   are hard to find; this is a greedy search with a descent.
+.. [2] A. Meyerson, R. Williams (2004), On the complexity of optimal k-anonymity, PODS '04.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuanon.errors import GuaranteeError
+from gpuanon.numerics.compatible import covering_counts
+from gpuanon.numerics.patterns import classes_at
+
+Host = np.ndarray[Any, Any]
+
+_ALL_SUBSETS = 10  # columns of which every subset is tried
+_START_ROWS = 400_000  # patterns × starts, about
+_MOST_STARTS = 48
+
+
+def kept_cells(patterns: Host, counts: Host, k: int, weights: Sequence[float] | None = None) -> Host:
+    """(p, c) bool: cells that are left, so that the values left of each pattern are shared by at least k records.
+
+    Parameters
+    ----------
+    patterns : (p, c) int64 codes, distinct; −1 is a null
+    counts   : (p,) records of each
+    weights  : (c,) importance of the columns; 1 for each where None
+
+    Patterns are blanked at the heaviest set of columns that k records share: sets of columns are tried from the
+    heaviest down, and a group of patterns that are equal there takes it as soon as it has k records, with those that
+    keep more.  Then groups take back what they can.  Small tables are tried in several orders of the sets.
+
+    Guarantee : `covering_counts` of what is left is at least k.  A table of fewer than k records is refused.
+    Cost      : 2^c passes over the patterns for c ≤ 10 columns; of more, sets that leave out at most two, and single
+        columns.
+    """
+    if int(counts.sum()) < k:
+        raise GuaranteeError(f"the table has {int(counts.sum())} records, fewer than k = {k}", hint="a smaller k")
+    search = _Blanking(patterns, counts, k, np.ones(patterns.shape[1]) if weights is None else np.asarray(weights))
+    return search.best(max(1, min(_MOST_STARTS, _START_ROWS // max(1, len(patterns)))))
+
+
+def randomly_kept(patterns: Host, counts: Host, k: int, order: Host) -> Host:
+    """(p, c) bool: cells that are left when each pattern loses cells in a random order until k records share the rest.
+
+    order : (p, c) random numbers: a pattern loses the cell of its smallest number first
+
+    Other patterns may have counted on a cell that is blanked, so all are counted again, until all have enough.
+
+    Cost : that of `covering_counts` in every round, of which there are about c.
+    """
+    if int(counts.sum()) < k:
+        raise GuaranteeError(f"the table has {int(counts.sum())} records, fewer than k = {k}", hint="a smaller k")
+    keep = patterns >= 0
+    while True:
+        few = np.flatnonzero(_left_counts(np.where(keep, patterns, -1), counts) < k)
+        if len(few) == 0:
+            return keep
+        keep[few, np.where(keep[few], order[few], np.inf).argmin(axis=1)] = False
+
+
+class _Blanking:
+    """One table of patterns."""
+
+    def __init__(self, patterns: Host, counts: Host, k: int, weights: Host) -> None:
+        self.patterns, self.counts, self.k, self.weights = patterns, counts, k, weights
+        self.there = patterns >= 0
+        self.widths = [int(top) + 2 for top in patterns.max(axis=0)]
+        self.columns = [np.ascontiguousarray(patterns[:, j] + 1) for j in range(patterns.shape[1])]
+        self.enough = covering_counts(patterns, counts) >= k
+
+    def best(self, starts: int) -> Host:
+        """The cheapest of several runs; the first one takes the sets by weight alone."""
+        rng = np.random.default_rng(len(self.patterns))
+        sets = _subsets(self.patterns.shape[1])
+        heavy = sets @ self.weights
+        found, cost = None, np.inf
+        for start in range(starts):
+            noise = rng.random(len(sets)) * (0 if start == 0 else self.weights.max() * rng.choice([0.01, 0.5, 1.5]))
+            order = np.argsort(-(heavy + noise), kind="stable")
+            order = np.concatenate([order[sets[order].any(axis=1)], np.flatnonzero(~sets.any(axis=1))])
+            keep = self._run(sets[order])
+            spent = float(((self.there & ~keep) @ self.weights) @ self.counts)
+            if spent < cost:
+                found, cost = keep, spent
+        assert found is not None
+        return found
+
+    def _run(self, sets: Host) -> Host:
+        """Blank every pattern that has not enough, and mend what that broke, until all have enough."""
+        keep = self.there.copy()
+        settled = self.enough.copy()
+        while True:
+            keep[~settled] = False
+            self._settle(keep, settled, sets)
+            self._lift(keep, sets)
+            left = np.where(keep, self.patterns, -1)
+            settled = _left_counts(left, self.counts) >= self.k
+            if settled.all():
+                return keep
+
+    def _settle(self, keep: Host, settled: Host, sets: Host) -> None:
+        """Give every pattern that is not settled the first set of columns that k records share; changes both."""
+        open_ = ~settled
+        for columns in sets:
+            if not open_.any():
+                return
+            able = open_ & (self.there >= columns).all(axis=1)
+            chosen = self._shared(able, ~open_ & (keep >= columns).all(axis=1), columns)
+            keep[chosen] = columns
+            open_[chosen] = False
+
+    def _lift(self, keep: Host, sets: Host) -> None:
+        """Take back cells: groups that k records share with more columns keep those; nobody loses by it."""
+        blanked = (keep != self.there).any(axis=1)
+        for columns in sets:
+            fewer = (keep <= columns).all(axis=1) & (keep != columns).any(axis=1)
+            able = blanked & fewer & (self.there >= columns).all(axis=1)
+            if able.any():
+                keep[self._shared(able, (keep >= columns).all(axis=1), columns)] = columns
+
+    def _shared(self, able: Host, others: Host, columns: Host) -> Host:
+        """Those of the patterns `able` whose values on `columns` are those of k records, of `able` and `others`."""
+        rows = np.flatnonzero(able)
+        if len(rows) == 0:
+            return rows
+        at = np.flatnonzero(columns)
+        both = np.concatenate([rows, np.flatnonzero(others)])
+        if len(at) == 0:
+            return rows if self.counts[both].sum() >= self.k else rows[:0]
+        labels, numbers = classes_at([self.columns[j][both] for j in at], [self.widths[j] for j in at])
+        sizes = np.bincount(labels, weights=self.counts[both], minlength=numbers)
+        return rows[sizes[labels[: len(rows)]] >= self.k]
+
+
+def _left_counts(left: Host, counts: Host) -> Host:
+    """(p,) records that have all values of each line of `left` (p, c), in which lines may be equal."""
+    columns = [left[:, j] + 1 for j in range(left.shape[1])]
+    labels, _ = classes_at(columns, [int(column.max()) + 1 for column in columns])
+    _, first, place = np.unique(labels, return_index=True, return_inverse=True)
+    sums = np.bincount(place.reshape(-1), weights=counts).astype(np.int64)
+    return np.asarray(covering_counts(left[first], sums)[place.reshape(-1)])
+
+
+def _subsets(c: int) -> Host:
+    """(sets, c) bool: sets of columns that may be left, the empty one too."""
+    if c <= _ALL_SUBSETS:
+        return np.array(list(itertools.product([True, False], repeat=c)), dtype=bool)
+    sizes = [0, 1, c - 2, c - 1, c]
+    chosen = [columns for size in sizes for columns in itertools.combinations(range(c), size)]
+    out = np.zeros((len(chosen), c), dtype=bool)
+    for row, columns in enumerate(chosen):
+        out[row, list(columns)] = True
+    return out

@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from gpuanon.arrays.rng import Key
+    from gpuanon.assessing import workloads
     from gpuanon.assessing.measures import catalogue as measures
     from gpuanon.errors import GpuanonError
     from gpuanon.faces.anonymizer import Anonymizer
@@ -45,6 +46,7 @@ _PUBLIC = {
     "Key": ("gpuanon.arrays.rng", "Key"),
     "Recipe": ("gpuanon.recipe", "Recipe"),
     "GpuanonError": ("gpuanon.errors", "GpuanonError"),
+    "workloads": ("gpuanon.assessing.workloads", ""),
 }
 
 __all__ = [
@@ -61,6 +63,7 @@ __all__ = [
     "protect",
     "read",
     "report_html",
+    "workloads",
 ]
 
 
@@ -69,7 +72,8 @@ def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'gpuanon' has no attribute {name!r}")
     module, attribute = _PUBLIC[name]
-    value = getattr(importlib.import_module(module), attribute)
+    loaded = importlib.import_module(module)
+    value = getattr(loaded, attribute) if attribute else loaded
     globals()[name] = value
     return value
 

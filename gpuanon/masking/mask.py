@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,18 @@ from gpuanon.errors import BackendError
 from gpuanon.masking.claims import Claim, RowsAccounted
 from gpuanon.masking.constraint_claims import SpreadBoxes, constraint_claims
 from gpuanon.masking.constraints import Sensitive
-from gpuanon.masking.contract import Changed, Facts, Groups, Moved, Outcome, Placement, Recoded, Summary
+from gpuanon.masking.contract import (
+    Changed,
+    Facts,
+    Groups,
+    Moved,
+    Outcome,
+    Placement,
+    Recoded,
+    Summary,
+    added_facts,
+)
+from gpuanon.masking.copies import stacked
 from gpuanon.masking.download import codes_on_host, download
 from gpuanon.masking.evidence import Trace
 from gpuanon.masking.filling import Fill, FillSample
@@ -70,6 +82,7 @@ class Mask:
     columns     : the columns that it changes
     encoding    : of those columns as points; None when no part sees points
     response    : of the sensitive columns that take part in the grouping, or None
+    grouping    : of the columns that points are grouped by, where those are not the masked ones; or None
     hierarchies : of the columns that have one, when a part sees classes
     sensitive   : the sensitive columns in the whole table, where a part has a constraint on them
     levels      : values of each column in the whole table, in their order, where its codes are common to all cells
@@ -84,18 +97,23 @@ class Mask:
     hierarchies: Mapping[str, Hierarchy]
     sensitive: tuple[SensitiveColumn, ...] = ()
     levels: Mapping[str, Any] = field(default_factory=dict)
+    grouping: Encoding | None = None
 
     @classmethod
     def fit(cls, combination: Combination, summary: TableSummary, schema: Schema, nulls: Nulls) -> Mask:
         """Fit to the merged summary of the table's parts, which holds at least `needed_columns`."""
         columns = masked_columns(combination, schema)
-        response = tuple(name for name in needed_columns(combination, schema) if name not in columns)
+        seen = (*columns, *combination.by)
+        response = tuple(name for name in needed_columns(combination, schema) if name not in seen)
         sights = wanted(combination)
         if nulls == "refuse":
-            summary.select(columns).refuse_nulls()
+            summary.select(tuple(dict.fromkeys(seen))).refuse_nulls()
         if "points" in sights:
             encoding = Encoding.from_summary(summary.select(columns), schema, nulls, combination.basis.categories)
             encoding.check()
+        grouping = None
+        if combination.by and combination.groups.sees == "points":
+            grouping = Encoding.from_summary(summary.select(combination.by), schema, nulls, "balanced")
         return cls(
             combination,
             schema,
@@ -111,12 +129,18 @@ class Mask:
             {name: values for name, (values, _) in _counted(columns, schema, summary).items()}
             if combination.operation.whole_table
             else {},
+            grouping,
         )
 
     @property
     def changed(self) -> tuple[str, ...]:
         """The columns whose values it may change."""
         return tuple(name for name in self.columns if self.combination.operation.changes(name))
+
+    @property
+    def class_columns(self) -> tuple[str, ...]:
+        """The columns on which rows of a class are equal."""
+        return self.combination.by or self.columns
 
     @property
     def placement(self) -> Placement:
@@ -170,6 +194,8 @@ class Mask:
 
     def points(self, rows: Rows) -> Host:
         """(n, d) the rows as the groups see them, on the host: where near rows are is asked of it."""
+        if self.grouping is not None:
+            return self.grouping.encode(rows.table)
         assert self.encoding is not None
         X = self.encoding.encode(rows.table)
         return X if self.response is None else np.hstack([X, self._response(rows)])
@@ -235,6 +261,15 @@ class Mask:
         learned : what `fitted` gave, or None
         """
         check_backend(self.combination, backend)
+        copies = self.combination.copies
+        if copies == 1:
+            return self._masked(rows, key, stream, backend, learned)
+        made = [self._masked(rows, key, f"{stream}/copy.{at}", backend, learned) for at in range(copies)]
+        facts = reduce(added_facts, [one.facts for one in made])
+        return Masked(stacked([one.rows for one in made], key, stream), made[0].trace, facts)
+
+    def _masked(self, rows: Rows, key: Key, stream: str, backend: Backend, learned: Any) -> Masked:
+        """One copy of the masked rows."""
         draws = key.draws(backend.upload(rows.records), stream)
         with progress.stage("encode"):
             view = self._view(rows, backend)
@@ -266,6 +301,7 @@ class Mask:
             self.nulls,
             backend,
             self.levels,
+            self.grouping,
         )
         people = None if rows.persons is None else People.of(rows.persons, backend)
         return replace(view, people=people, sensitive=self._sensitive(rows, backend))
@@ -369,9 +405,12 @@ def _side_by_side(outcomes: list[Outcome]) -> Changed:
 
 
 def check_backend(combination: Combination, backend: Backend) -> None:
-    """Refuse groups that are written for the CPU where a device was chosen: nothing falls back in silence."""
-    if combination.groups.host_only and backend.name != "numpy":
-        raise BackendError(
-            f"groups: {combination.groups.use!r} runs on the CPU only, and the backend is {backend.name}",
-            hint="--backend numpy",
-        )
+    """Refuse parts that are written for the CPU where a device was chosen: nothing falls back in silence."""
+    groups, operation = combination.groups, combination.operation
+    parts = (("groups", groups.use, groups.host_only), ("operation", operation.use, operation.host_only))
+    for what, use, host_only in parts:
+        if host_only and backend.name != "numpy":
+            raise BackendError(
+                f"{what}: {use!r} runs on the CPU only, and the backend is {backend.name}",
+                hint="--backend numpy",
+            )

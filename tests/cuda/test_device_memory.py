@@ -43,7 +43,7 @@ def consecutive(X: Any, within: Partition, k: int, metric: Any) -> Partition:
 def quick_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("mdav", "kmember"):
         monkeypatch.setattr(import_module(f"gpuanon.masking.groups.{name}"), f"{name}_cuda", consecutive)
-    monkeypatch.setattr(import_module("gpuanon.masking.groups.refine"), "_usual_turns", lambda groups: 0)
+    monkeypatch.setattr(import_module("gpuanon.masking.groups.refine"), "_usual_turns", lambda *_: 0)
     monkeypatch.setattr(rosenblatt_device, "launch", lambda *arguments, **sizes: arguments[-1].fill(0.5))
 
 

@@ -146,7 +146,7 @@ def test_a_missing_cuml_is_healthy_and_a_failing_one_is_not(monkeypatch: pytest.
 
 @pytest.mark.usefixtures("few")
 def test_the_full_check_runs_from_end_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("gpuanon.masking.groups.refine"), "_usual_turns", lambda groups: 1)
+    monkeypatch.setattr(import_module("gpuanon.masking.groups.refine"), "_usual_turns", lambda *_: 1)
     monkeypatch.setattr(import_module("gpuanon.masking.groups.refine"), "_STEPS", 2)
     monkeypatch.setattr(full_checks, "COLUMNS", (4,))
     with fake_cupy():

@@ -9,14 +9,17 @@ from pydantic import Field
 from gpuanon.masking.groups.blocks import Blocks
 from gpuanon.masking.groups.boxes import Boxes
 from gpuanon.masking.groups.classes import Classes
+from gpuanon.masking.groups.constrained_kmeans import ConstrainedKMeans
 from gpuanon.masking.groups.first_axis import FirstAxis
 from gpuanon.masking.groups.fuzzy import Fuzzy
+from gpuanon.masking.groups.k_ward import KWard
 from gpuanon.masking.groups.kmember import KMember
 from gpuanon.masking.groups.mdav import Mdav
 from gpuanon.masking.groups.median_cuts import MedianCuts
 from gpuanon.masking.groups.spanning_tree import SpanningTree
 from gpuanon.masking.groups.spectral import Spectral
 from gpuanon.masking.groups.univariate import OptimalUnivariate, Univariate
+from gpuanon.masking.groups.v_mdav import VMdav
 from gpuanon.masking.groups.whole import Whole
 
 AnyGroups: TypeAlias = Annotated[
@@ -24,6 +27,9 @@ AnyGroups: TypeAlias = Annotated[
     | Blocks
     | KMember
     | Mdav
+    | VMdav
+    | KWard
+    | ConstrainedKMeans
     | MedianCuts
     | Boxes
     | Spectral
@@ -45,6 +51,9 @@ __all__ = [
     "Classes",
     "KMember",
     "Mdav",
+    "VMdav",
+    "KWard",
+    "ConstrainedKMeans",
     "MedianCuts",
     "Spectral",
     "SpanningTree",

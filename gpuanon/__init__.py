@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from gpuanon.running.assess import assess
     from gpuanon.running.compare import compare
     from gpuanon.running.intervals import intervals
+    from gpuanon.running.propose import propose
     from gpuanon.running.protect import protect
     from gpuanon.tables.files.io import read
 
 _PUBLIC = {
     "Anonymizer": ("gpuanon.faces.anonymizer", "Anonymizer"),
     "read": ("gpuanon.tables.files.io", "read"),
+    "propose": ("gpuanon.running.propose", "propose"),
     "protect": ("gpuanon.running.protect", "protect"),
     "assess": ("gpuanon.running.assess", "assess"),
     "compare": ("gpuanon.running.compare", "compare"),
@@ -55,6 +57,7 @@ __all__ = [
     "intervals",
     "measures",
     "methods",
+    "propose",
     "protect",
     "read",
     "report_html",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from gpuanon.assessing import adjustable as with_options
-from gpuanon.assessing import attacks, named, people
+from gpuanon.assessing import attacks, intervals, named, people
 from gpuanon.assessing.adjustable import Adjustable, tables
 from gpuanon.assessing.comparison import Comparison, Source
 from gpuanon.assessing.figures import Measured, strict
@@ -19,6 +19,7 @@ from gpuanon.assessing.risk import diversity, individual_risk, k_anonymity, matc
 from gpuanon.assessing.risk import k_ambiguity as ambiguity
 from gpuanon.assessing.risk import reference_standard as standard
 from gpuanon.assessing.risk import reidentification as attack
+from gpuanon.assessing.singled_out import POPULATION_UNIQUENESS, SUDA2
 from gpuanon.assessing.utility import (
     bias,
     cells,
@@ -33,6 +34,7 @@ from gpuanon.assessing.utility import (
 BENEDETTI = "Benedetti and Franconi 1998; sdcMicro"
 CHAWLA = "Chawla et al. 2005; Lasko 2007"
 COVER = "Cover and Thomas 2006"
+DANKAR = "Dankar, El Emam, Neisa and Roffey 2012; ARX"
 ESTEBAN = "Esteban, Hyland and Rätsch 2017"
 FELLEGI = "Fellegi and Sunter 1969; Jaro 1989"
 FRIED = "Fried and Vamvourellis"
@@ -44,6 +46,7 @@ KULIK = "Kulik, lecture on utility and information loss"
 LASKO = "Lasko 2007"
 LI = "Li, Li and Venkatasubramanian 2007"
 MACHANAVAJJHALA = "Machanavajjhala et al. 2007"
+MANNING = "Manning, Haglin and Keane 2008; Elliot et al. 2005; sdcMicro"
 MATEO = "Mateo-Sanz, Sebé and Domingo-Ferrer 2004; sdcMicro"
 OURS = "ours"
 PLATZER = "Platzer and Reutterer 2021"
@@ -52,6 +55,7 @@ SNOKE = "Snoke et al. 2018; synthpop"
 TORRA = "Domingo-Ferrer and Torra 2005"
 VINTERBO = "Vinterbo 2004; Lasko 2007"
 WEI = "Wei, Ramamurthy and Varshney 2018"
+XIANG = "Xiang and Kreinovich 2013"
 WOO = "Woo, Reiter, Oganian and Karr 2009"
 
 
@@ -128,6 +132,11 @@ def class_evidence(source: Source) -> Any:
     return source.class_sizes
 
 
+def uniqueness_evidence(source: Source) -> tuple[Any, Mapping[str, Any]]:
+    """Sizes of the classes of the release, and of those of each quasi-identifier by itself."""
+    return source.class_sizes, source.class_sizes_by_column
+
+
 def moment_evidence(source: Source) -> tuple[Moments, Moments, tuple[str, ...]]:
     """Moments of original and release, and the table column of each feature."""
     before, after = (Moments.over(source.encoded_pieces(side)) for side in ("original", "release"))
@@ -175,8 +184,12 @@ HOST = True  # as the last argument below: written for host arrays
 MEASURES: tuple[Measure, ...] = (
     _risk("k_anonymity", "higher", SAMARATI, "records in the smallest class that is equal on the quasi-identifiers",
           Merged(class_evidence, k_anonymity.smallest_of), "merged"),
-    _risk("uniqueness", "lower", SAMARATI, "share of records alone in their class",
-          Merged(class_evidence, k_anonymity.alone_of), "merged"),
+    _risk("uniqueness", "lower", SAMARATI, "share of records alone in their class, and by column in their value",
+          Merged(uniqueness_evidence, lambda evidence: k_anonymity.alone_of(*evidence)), "merged"),
+    _risk("suda2", "lower", MANNING, "share of records that a few quasi-identifiers are enough to single out",
+          SUDA2, "whole"),
+    _risk("population_uniqueness", "lower", DANKAR, "estimated share of the population alone on the quasi-identifiers",
+          POPULATION_UNIQUENESS, "merged"),
     _risk("l_diversity", "higher", MACHANAVAJJHALA, "fewest different sensitive values in a class",
           lambda c: diversity.l_diversity(c.classes, c.sensitive_codes, names=c.schema.sensitive), "whole", HOST),
     _risk("t_closeness", "lower", LI, "largest distance of a class's sensitive values from the table's",
@@ -297,6 +310,8 @@ MEASURES: tuple[Measure, ...] = (
     _loss("regression_drift", FRIED, "mean shift of the coefficients that explain the last column by the others",
           named.adjusted(named.regression_drift, _encoded(bias.regression_drift),
                          {"response": str, "predictors": list[str]}), "whole", HOST),
+    _loss("interval_statistics", XIANG, "mean width of the guaranteed range of a covariance, in standard deviations",
+          Merged(intervals.evidence, intervals.interval_statistics), "merged", HOST),
 )
 # fmt: on
 

@@ -48,9 +48,8 @@ def exchanged_mmd(rng):
 
 
 def permuted_mmd(rng):
-    return mmd(rng.normal(size=(50, 2)), rng.normal(size=(40, 2)), features=32, permutations=99).details[
-        "permuted_share"
-    ]
+    found = mmd(rng.normal(size=(50, 2)), rng.normal(size=(40, 2)), features=32, permutations=19)
+    return found.details["permuted_share"]
 
 
 def exchanged_logit(rng):
@@ -84,8 +83,8 @@ def coefficient_of_a_model(rng):
     return found.parts[1].before["y ~ x | x"]["p"]
 
 
-QUICK = (flips, flips_in_the_limit, point_of_a_distribution, one_sample_fit)
-SLOWER = (exchanged_mmd, permuted_mmd, exchanged_logit, permuted_logit, exchanged_cart, coefficient_of_a_model)
+QUICK = (flips, flips_in_the_limit, permuted_mmd, point_of_a_distribution, one_sample_fit)
+SLOWER = (exchanged_mmd, exchanged_logit, permuted_logit, exchanged_cart, coefficient_of_a_model)
 
 
 def rejections(p_value, nulls):

@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from gpuanon.arrays.rng import Key
+    from gpuanon.assessing import workloads
     from gpuanon.assessing.measures import catalogue as measures
     from gpuanon.errors import GpuanonError
     from gpuanon.faces.anonymizer import Anonymizer
@@ -26,21 +27,26 @@ if TYPE_CHECKING:
     from gpuanon.recipe import Recipe
     from gpuanon.running.assess import assess
     from gpuanon.running.compare import compare
+    from gpuanon.running.intervals import intervals
+    from gpuanon.running.propose import propose
     from gpuanon.running.protect import protect
     from gpuanon.tables.files.io import read
 
 _PUBLIC = {
     "Anonymizer": ("gpuanon.faces.anonymizer", "Anonymizer"),
     "read": ("gpuanon.tables.files.io", "read"),
+    "propose": ("gpuanon.running.propose", "propose"),
     "protect": ("gpuanon.running.protect", "protect"),
     "assess": ("gpuanon.running.assess", "assess"),
     "compare": ("gpuanon.running.compare", "compare"),
+    "intervals": ("gpuanon.running.intervals", "intervals"),
     "methods": ("gpuanon.masking.methods.catalogue", "catalogue"),
     "measures": ("gpuanon.assessing.measures", "catalogue"),
     "report_html": ("gpuanon.faces.report.page", "report_html"),
     "Key": ("gpuanon.arrays.rng", "Key"),
     "Recipe": ("gpuanon.recipe", "Recipe"),
     "GpuanonError": ("gpuanon.errors", "GpuanonError"),
+    "workloads": ("gpuanon.assessing.workloads", ""),
 }
 
 __all__ = [
@@ -50,11 +56,14 @@ __all__ = [
     "Recipe",
     "assess",
     "compare",
+    "intervals",
     "measures",
     "methods",
+    "propose",
     "protect",
     "read",
     "report_html",
+    "workloads",
 ]
 
 
@@ -63,7 +72,8 @@ def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'gpuanon' has no attribute {name!r}")
     module, attribute = _PUBLIC[name]
-    value = getattr(importlib.import_module(module), attribute)
+    loaded = importlib.import_module(module)
+    value = getattr(loaded, attribute) if attribute else loaded
     globals()[name] = value
     return value
 

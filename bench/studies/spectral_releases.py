@@ -7,17 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from spectral_data import Samples, decode
+from spectral_data import CATEGORIES, Samples, decode
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
 from gpuanon.assessing.risk.auto_target import Choice, auto_target
-from gpuanon.masking.contract import Basis, Groups, Operation, Records
+from gpuanon.masking.contract import Basis, ClassInfo, Groups, Operation, Records
 from gpuanon.masking.groups import Mdav, Whole
 from gpuanon.masking.groups.median_cuts import MedianCuts, all_cuts, small_share
 from gpuanon.masking.groups.spectral import Spectral
 from gpuanon.masking.operations.centroid import Centroid
 from gpuanon.masking.operations.noise import Noise
+from gpuanon.masking.operations.rank_match import RankMatch
 from gpuanon.masking.operations.swap import Swap
 from gpuanon.masking.views.ica import Ica
 from gpuanon.masking.views.identity import Identity
@@ -95,6 +96,7 @@ def make(samples: Samples, seed: int) -> Releases:
     add("spectral-rhs", MedianCuts(k=RHS_K, on="svd"), Identity(), Centroid())
     for b in (0.1, 0.3):
         add(f"noise {b}", Whole(), Identity(), Noise(b=b, kind="corrected"))
+    raw["data shuffling"] = shuffled(X, draws.child("data shuffling"))
     for name, (how, basis, operation) in FRONTIER.items():
         add(name, how, basis, operation)
 
@@ -105,6 +107,25 @@ def make(samples: Samples, seed: int) -> Releases:
     choice = auto_target(X, samples.first, pica, CANDIDATES, standardise=False)
     raw["pica auto"] = choice.release
     return Releases(raw, groups, choice, plain_rhs(X))
+
+
+def shuffled(X: Floats, draws: Draws) -> Floats:
+    """Data shuffling, of each variable as one column: the indicators of a category are one."""
+    plain = [j for j in range(X.shape[1]) if not any(place.start <= j < place.stop for place in CATEGORIES)]
+    columns = [np.unique(X[:, j], return_inverse=True) for j in plain]
+    codes = np.column_stack(
+        [*(place.reshape(-1) for _, place in columns), *(X[:, place].argmax(axis=1) for place in CATEGORIES)]
+    )
+    ordered = (True,) * len(plain) + (False,) * len(CATEGORIES)
+    classes = ClassInfo(tuple(map(str, range(len(ordered)))), ordered, ())
+    outcome = RankMatch().apply(codes, Partition.whole(len(X)), Records(draws, classes=classes))
+    found = [column.codes for column in outcome.columns]
+    table = np.full_like(X, -1.0)
+    for j, (values, _), new in zip(plain, columns, found, strict=False):
+        table[:, j] = values[new]
+    for place, new in zip(CATEGORIES, found[len(plain) :], strict=True):
+        table[np.arange(len(X)), place.start + new] = 1.0
+    return table
 
 
 def plain_rhs(X: Floats) -> tuple[float, float, float]:

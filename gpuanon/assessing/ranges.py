@@ -34,9 +34,11 @@ _RISK = {
     "prediction_ambiguity": _SHARE,
     "attribute_disclosure": Declared(-inf, 1.0),
     "noise_stripping": _SHARE,
+    "suda2": _SHARE,
+    "population_uniqueness": _SHARE,
     **dict.fromkeys(
         ("uniqueness", "t_closeness", "individual_risk", "reidentification", "reidentification_by_class",
-         "reference_standard", "exact_copies", "household_risk", "match_auc"), _SHARE,
+         "reference_standard", "exact_copies", "household_risk", "match_auc", "synthetic_rows_auc"), _SHARE,
     ),
 }  # fmt: skip
 _COLUMNS = {

@@ -21,15 +21,16 @@ from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.claims import Claim
-from gpuanon.masking.constraints import Constraint, Sensitive
+from gpuanon.masking.constraints import Constraint, Sensitive, Spread
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 from gpuanon.tables.schema import Kind, Reading
 
-Sight: TypeAlias = Literal["points", "classes"]
+Sight: TypeAlias = Literal["points", "classes", "rows"]
 """As what a part sees the rows:
 
 points  : (n, d) float coordinates: the encoded columns, in a basis
 classes : (n, columns) int64 codes: equal values have equal codes, in ascending order of the values; a null is −1
+rows    : nothing of their values; for groups only
 """
 
 Placement: TypeAlias = Literal["near", "class", "random", "person", "together"]
@@ -56,8 +57,19 @@ Facts: TypeAlias = "Mapping[str, int | Facts]"
 """Counts by name, in groups or not."""
 
 
+def added_facts(one: Facts, other: Facts) -> Facts:
+    """Counts added up, group by group."""
+    found: dict[str, Any] = {**one}
+    for name, value in other.items():
+        if isinstance(value, Mapping):
+            found[name] = added_facts(found.get(name, {}), value)
+        else:
+            found[name] = found.get(name, 0) + value
+    return found
+
+
 class Summary(Protocol):
-    """What an operation learns of a cell before it is applied; the summaries of all cells are merged."""
+    """What a part of a mask learns of a cell before it is applied; the summaries of all cells are merged."""
 
     def merge(self, other: Self) -> Self:
         """The summary of the rows of both."""
@@ -84,6 +96,18 @@ class ClassInfo:
 
 
 @dataclass(frozen=True, repr=False)
+class Given:
+    """The columns of a mask's `by` as classes.
+
+    codes   : (n, columns) int64, see `Sight`
+    classes : what is known of the columns
+    """
+
+    codes: Array
+    classes: ClassInfo
+
+
+@dataclass(frozen=True, repr=False)
 class Records:
     """What an operation may know of the records besides what it sees.
 
@@ -95,6 +119,7 @@ class Records:
     persons     : (n,) int64 whose record each is, numbered from 0; None where each is a person of its own
     sensitive   : their sensitive values, where a part of the mask has a constraint; else None
     person_numbers : (n,) int64 the same persons by numbers that are the same in all cells, or None
+    given       : the columns of the mask's `by`, for an operation on classes that is `conditional`; else None
     """
 
     draws: Draws
@@ -105,6 +130,7 @@ class Records:
     persons: Array | None = None
     sensitive: Sensitive | None = None
     person_numbers: Array | None = None
+    given: Given | None = None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -269,6 +295,34 @@ class Groups(Part):
     host_only: ClassVar[bool] = False
     metrics: ClassVar[tuple[Literal["euclidean", "gower"], ...]] = ("euclidean", "gower")
 
+    @property
+    def learns(self) -> bool:
+        """Whether `learn` is to be called for every cell before groups are formed."""
+        return False
+
+    @property
+    def drops(self) -> bool:
+        """Whether `kept` may leave rows out: they belong to no group and are not released."""
+        return False
+
+    @property
+    def spread(self) -> Spread | None:
+        """How far apart the values of every group must be; None for nothing."""
+        return None
+
+    def informed(self, features: tuple[tuple[str, bool], ...], learned: Any = None) -> Self:
+        """These groups, which know the table column of each column of `X`, whether it stands for a category, and what
+        was learned of all cells."""
+        return self
+
+    def learn(self, X: Array, draws: Draws) -> Summary:
+        """A summary of the rows of one cell."""
+        raise NotImplementedError
+
+    def kept(self, X: Array) -> Array:
+        """(n,) whether each row of `X` is to be in a group; called only where `drops`."""
+        raise NotImplementedError
+
     def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
         """Divide the rows of `X`: a matrix (n, d), whose distances `metric` measures, or codes (n, columns)."""
         raise NotImplementedError
@@ -315,6 +369,8 @@ class Operation(Part):
     by_column : whether it may be applied to each table column by itself, in groups of its own
     whole_table : what it does to a value depends on the whole table, and the classes that it releases are those of all
                 cells together: a value has the same code in all cells
+    conditional : whether it takes the columns of the mask's `by` into account (classes only)
+    host_only : written for the CPU; on a device it is refused, never run elsewhere in silence
     claim     : what it promises where the groups have a smallest size k; None: nothing
     """
 
@@ -324,6 +380,8 @@ class Operation(Part):
     learns: ClassVar[bool] = False
     by_column: ClassVar[bool] = False
     whole_table: ClassVar[bool] = False
+    conditional: ClassVar[bool] = False
+    host_only: ClassVar[bool] = False
     claim: ClassVar[type[Claim] | None] = None
 
     def claims(self, k: int | None, sets: Sequence[tuple[str, ...]]) -> tuple[Claim, ...]:

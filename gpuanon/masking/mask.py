@@ -9,20 +9,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from gpuanon.arrays import progress
-from gpuanon.arrays.backend import Backend, namespace
+from gpuanon.arrays.backend import Backend, namespace, to_host
 from gpuanon.arrays.device_memory import explain_out_of_memory
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
 from gpuanon.errors import BackendError
 from gpuanon.masking.claims import Claim, RowsAccounted
-from gpuanon.masking.constraint_claims import constraint_claims
+from gpuanon.masking.constraint_claims import SpreadBoxes, constraint_claims
 from gpuanon.masking.constraints import Sensitive
-from gpuanon.masking.contract import Changed, Facts, Moved, Outcome, Placement, Recoded, Summary
+from gpuanon.masking.contract import (
+    Changed,
+    Facts,
+    Groups,
+    Moved,
+    Outcome,
+    Placement,
+    Recoded,
+    Summary,
+    added_facts,
+)
+from gpuanon.masking.copies import stacked
 from gpuanon.masking.download import codes_on_host, download
 from gpuanon.masking.evidence import Trace
 from gpuanon.masking.filling import Fill, FillSample
@@ -56,6 +68,11 @@ class Masked:
     trace: Trace
     facts: Facts = field(default_factory=dict)
 
+    def of_more(self, whole: Rows, chosen: Host) -> Masked:
+        """The same, as what became of the rows `whole`, of which the groups left out all but `chosen`."""
+        facts = {**self.facts, "rows_dismissed": len(whole) - len(chosen)}
+        return Masked(self.rows, self.trace.of_more(len(whole), chosen, whole.persons), facts)
+
 
 @dataclass(frozen=True, repr=False)
 class Mask:
@@ -65,6 +82,7 @@ class Mask:
     columns     : the columns that it changes
     encoding    : of those columns as points; None when no part sees points
     response    : of the sensitive columns that take part in the grouping, or None
+    grouping    : of the columns that points are grouped by, where those are not the masked ones; or None
     hierarchies : of the columns that have one, when a part sees classes
     sensitive   : the sensitive columns in the whole table, where a part has a constraint on them
     levels      : values of each column in the whole table, in their order, where its codes are common to all cells
@@ -79,18 +97,23 @@ class Mask:
     hierarchies: Mapping[str, Hierarchy]
     sensitive: tuple[SensitiveColumn, ...] = ()
     levels: Mapping[str, Any] = field(default_factory=dict)
+    grouping: Encoding | None = None
 
     @classmethod
     def fit(cls, combination: Combination, summary: TableSummary, schema: Schema, nulls: Nulls) -> Mask:
         """Fit to the merged summary of the table's parts, which holds at least `needed_columns`."""
         columns = masked_columns(combination, schema)
-        response = tuple(name for name in needed_columns(combination, schema) if name not in columns)
+        seen = (*columns, *combination.by)
+        response = tuple(name for name in needed_columns(combination, schema) if name not in seen)
         sights = wanted(combination)
         if nulls == "refuse":
-            summary.select(columns).refuse_nulls()
+            summary.select(tuple(dict.fromkeys(seen))).refuse_nulls()
         if "points" in sights:
             encoding = Encoding.from_summary(summary.select(columns), schema, nulls, combination.basis.categories)
             encoding.check()
+        grouping = None
+        if combination.by and combination.groups.sees == "points":
+            grouping = Encoding.from_summary(summary.select(combination.by), schema, nulls, "balanced")
         return cls(
             combination,
             schema,
@@ -106,12 +129,18 @@ class Mask:
             {name: values for name, (values, _) in _counted(columns, schema, summary).items()}
             if combination.operation.whole_table
             else {},
+            grouping,
         )
 
     @property
     def changed(self) -> tuple[str, ...]:
         """The columns whose values it may change."""
         return tuple(name for name in self.columns if self.combination.operation.changes(name))
+
+    @property
+    def class_columns(self) -> tuple[str, ...]:
+        """The columns on which rows of a class are equal."""
+        return self.combination.by or self.columns
 
     @property
     def placement(self) -> Placement:
@@ -146,16 +175,27 @@ class Mask:
         if constraint is not None and k is not None:
             united = self.combination.operation.whole_table
             claims += constraint_claims(constraint, k, sets, self.schema.unit, self.sensitive, united)
+        spread = self.combination.groups.informed(self._features).spread
+        if spread is not None and k is not None:
+            assert self.encoding is not None
+            claims += (SpreadBoxes(k, tuple(sets), self.schema.unit, spread, self.encoding),)
         wildcard = self.nulls == "wildcard" and self.combination.groups.sees == "classes"
         return tuple(claim.with_wildcards() for claim in claims) if wildcard else claims
 
     @property
+    def _features(self) -> tuple[tuple[str, bool], ...]:
+        """The table column of each column of the matrix, and whether it stands for a category."""
+        return () if self.encoding is None else self.encoding.columns_of_features
+
+    @property
     def accounting(self) -> RowsAccounted:
         """What becomes of the rows, to be checked."""
-        return RowsAccounted(self.combination.operation.rows)
+        return RowsAccounted(self.combination.rows)
 
     def points(self, rows: Rows) -> Host:
         """(n, d) the rows as the groups see them, on the host: where near rows are is asked of it."""
+        if self.grouping is not None:
+            return self.grouping.encode(rows.table)
         assert self.encoding is not None
         X = self.encoding.encode(rows.table)
         return X if self.response is None else np.hstack([X, self._response(rows)])
@@ -168,12 +208,11 @@ class Mask:
     @property
     def learns(self) -> bool:
         """Whether all cells have to be learned from before any is masked."""
-        operation = self.combination.operation
-        return operation.learns or operation.samples is not None
+        return self.combination.learns or self.combination.operation.samples is not None
 
     @explain_out_of_memory()
     def learn(self, rows: Rows, key: Key, stream: str, backend: Backend, total: int | None = None) -> Summary:
-        """What the operation wants to know of a cell beforehand; summaries of all cells are merged.
+        """What a part of the mask wants to know of a cell beforehand; summaries of all cells are merged.
 
         total : records of the whole table; None when this is all of it
         """
@@ -182,6 +221,8 @@ class Mask:
             return self._sample(rows, key, stream, backend, len(rows) if total is None else total)
         view, draws = self._view(rows, backend), key.draws(backend.upload(rows.records), stream)
         (scope,) = view.scopes(draws, self.combination.groups.per_column)
+        if self.combination.groups.learns:
+            return scope.learn(self.combination.groups.informed(view.features), view.metric)
         groups = scope.form(self.combination.groups, view.metric)
         T, _ = scope.coordinates(self.combination, groups)
         return self.combination.operation.learn(T, groups, scope.records(self.combination))
@@ -192,7 +233,8 @@ class Mask:
         assert samples is not None
         added = rows.take(np.empty(0, np.int64))
         if samples.added:
-            outcome, _ = self._outcome(self._view(rows, backend), key.draws(backend.upload(rows.records), stream), None)
+            view, draws = self._view(rows, backend), key.draws(backend.upload(rows.records), stream)
+            outcome, _ = self._outcome(view, draws, self.combination.groups, None)
             parents = download(outcome, None).rows
             if parents is not None and outcome.added:
                 added = rows.take(parents[-outcome.added :])
@@ -219,13 +261,31 @@ class Mask:
         learned : what `fitted` gave, or None
         """
         check_backend(self.combination, backend)
+        copies = self.combination.copies
+        if copies == 1:
+            return self._masked(rows, key, stream, backend, learned)
+        made = [self._masked(rows, key, f"{stream}/copy.{at}", backend, learned) for at in range(copies)]
+        facts = reduce(added_facts, [one.facts for one in made])
+        return Masked(stacked([one.rows for one in made], key, stream), made[0].trace, facts)
+
+    def _masked(self, rows: Rows, key: Key, stream: str, backend: Backend, learned: Any) -> Masked:
+        """One copy of the masked rows."""
         draws = key.draws(backend.upload(rows.records), stream)
         with progress.stage("encode"):
             view = self._view(rows, backend)
         fill = learned if isinstance(learned, Fill) else None
-        outcome, groups = self._outcome(view, draws, None if fill else learned)
+        part = self.combination.groups
+        part = part.informed(view.features, learned if part.learns else None)
+        chosen = None
+        if part.drops:
+            (scope,) = view.scopes(draws, part.per_column)
+            chosen = np.flatnonzero(to_host(scope.kept(part, view.metric)))
+            whole, rows = rows, rows.take(chosen)
+            view, draws = self._view(rows, backend), key.draws(backend.upload(rows.records), stream)
+        outcome, groups = self._outcome(view, draws, part, None if fill or part.learns else learned)
         with progress.stage("fill" if fill else "decode"):
-            return self._released(rows, outcome, groups, view, key, stream, fill)
+            masked = self._released(rows, outcome, groups, view, key, stream, fill)
+        return masked if chosen is None else masked.of_more(whole, chosen)
 
     def _view(self, rows: Rows, backend: Backend) -> View:
         """The rows as points, as classes or as both, on the device."""
@@ -241,6 +301,7 @@ class Mask:
             self.nulls,
             backend,
             self.levels,
+            self.grouping,
         )
         people = None if rows.persons is None else People.of(rows.persons, backend)
         return replace(view, people=people, sensitive=self._sensitive(rows, backend))
@@ -253,15 +314,17 @@ class Mask:
         counts = tuple(backend.upload(column.counts) for column in self.sensitive)
         return Sensitive(backend.upload(codes), counts, tuple(column.ordered for column in self.sensitive))
 
-    def _outcome(self, view: View, draws: Draws, learned: Summary | None) -> tuple[Outcome, list[Partition]]:
+    def _outcome(
+        self, view: View, draws: Draws, part: Groups, learned: Summary | None
+    ) -> tuple[Outcome, list[Partition]]:
         """Form groups and apply the operation: once, or once for each column."""
         combination = self.combination
-        scopes = view.scopes(draws, combination.groups.per_column)
+        scopes = view.scopes(draws, part.per_column)
         outcomes: list[Outcome] = []
         formed: list[Partition] = []
         for scope in scopes:
             with progress.stage("") if len(scopes) > 1 else nullcontext():  # of many scopes, the scopes are reported
-                groups = scope.form(combination.groups, view.metric)
+                groups = scope.form(part, view.metric)
             with progress.stage("mask"):
                 T, inverse = scope.coordinates(combination, groups)
                 outcome = combination.operation.apply(T, groups, scope.records(combination, learned))
@@ -342,9 +405,12 @@ def _side_by_side(outcomes: list[Outcome]) -> Changed:
 
 
 def check_backend(combination: Combination, backend: Backend) -> None:
-    """Refuse groups that are written for the CPU where a device was chosen: nothing falls back in silence."""
-    if combination.groups.host_only and backend.name != "numpy":
-        raise BackendError(
-            f"groups: {combination.groups.use!r} runs on the CPU only, and the backend is {backend.name}",
-            hint="--backend numpy",
-        )
+    """Refuse parts that are written for the CPU where a device was chosen: nothing falls back in silence."""
+    groups, operation = combination.groups, combination.operation
+    parts = (("groups", groups.use, groups.host_only), ("operation", operation.use, operation.host_only))
+    for what, use, host_only in parts:
+        if host_only and backend.name != "numpy":
+            raise BackendError(
+                f"{what}: {use!r} runs on the CPU only, and the backend is {backend.name}",
+                hint="--backend numpy",
+            )

@@ -5,20 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from gpuanon.errors import RecipeError
+from gpuanon.masking.copies import with_copy_column
 from gpuanon.masking.methods.combination import Combination
 from gpuanon.tables.schema import Schema
 
 
 def needed_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
-    """The columns that a mask has to know: those that it changes, and sensitive ones that take part in its grouping."""
+    """The columns that a mask has to know: those that it changes or depends on, and sensitive ones in its grouping."""
     columns = masked_columns(combination, schema)
+    columns += tuple(name for name in schema.select(combination.by) if name not in columns)
     return columns + tuple(name for name in schema.sensitive if combination.response_weight and name not in columns)
 
 
 def released_schema(combination: Combination, schema: Schema) -> Schema:
     """The schema of what a mask releases."""
     kinds: dict[str, Any] = {name: schema[name].kind for name in masked_columns(combination, schema)}
-    return schema.read_as({name: combination.operation.reading(kind) for name, kind in kinds.items()})
+    schema = schema.read_as({name: combination.operation.reading(kind) for name, kind in kinds.items()})
+    return with_copy_column(schema) if combination.copies > 1 else schema
 
 
 def constrained_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from gpuanon.arrays.backend import Array, Backend, namespace
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.constraints import Sensitive
-from gpuanon.masking.contract import ClassInfo, Groups, Records, Sight, Summary
+from gpuanon.masking.contract import ClassInfo, Given, Groups, Records, Sight, Summary
 from gpuanon.masking.methods.combination import Combination
 from gpuanon.masking.people import People
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
@@ -45,6 +45,7 @@ class Scope:
     weights: Array | None
     people: People | None = None
     sensitive: Sensitive | None = None
+    given: Given | None = None
 
     def form(self, groups: Groups, metric: Metric) -> Partition:
         """The groups: of persons, where rows seen as points have any; classes are of rows."""
@@ -58,6 +59,19 @@ class Scope:
         assert self.X is not None
         assert self.sensitive is not None
         return groups.constrain(formed, self.X, self.sensitive)
+
+    def learn(self, groups: Groups, metric: Metric) -> Summary:
+        """What the groups learn of the rows, or of persons where there are any."""
+        draws = self.draws.child("groups")
+        if self.people is None:
+            return groups.learn(self.grouped, draws)
+        return groups.learn(self.people.points(self.grouped, metric), draws.take(self.people.first))
+
+    def kept(self, groups: Groups, metric: Metric) -> Array:
+        """(n,) whether each row is to be in a group; the rows of a person together."""
+        if self.people is None:
+            return groups.kept(self.grouped)
+        return groups.kept(self.people.points(self.grouped, metric))[self.people.index]
 
     def coordinates(self, combination: Combination, groups: Partition) -> tuple[Array, Callable[[Array], Array]]:
         """What the operation sees, and the inverse of its coordinates."""
@@ -74,7 +88,8 @@ class Scope:
         persons = None if self.people is None else self.people.index
         categorical = self.categorical if plain else None
         numbers = None if self.people is None else self.people.numbers
-        return Records(draws, self.weights, categorical, self.classes, learned, persons, self.sensitive, numbers)
+        seen = (self.weights, categorical, self.classes, learned, persons, self.sensitive, numbers, self.given)
+        return Records(draws, *seen)
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,6 +105,7 @@ class View:
     weights  : (n,) sample weights, or None
     people   : whose rows they are; None where each row is a person of its own
     sensitive : the sensitive values of the rows, where a part has a constraint; else None
+    given    : the columns that a conditional operation depends on, or None
     """
 
     X: Array | None
@@ -102,13 +118,14 @@ class View:
     weights: Array | None
     people: People | None = None
     sensitive: Sensitive | None = None
+    given: Given | None = None
 
     def scopes(self, draws: Draws, per_column: bool) -> list[Scope]:
         """The whole, or each table column by itself with draws of its own."""
         if not per_column:
             categorical = tuple(flag for _, flag in self.features)
             seen = (self.grouped, self.X, self.codes, categorical, self.classes, self.weights)
-            return [Scope(draws, *seen, self.people, self.sensitive)]
+            return [Scope(draws, *seen, self.people, self.sensitive, self.given)]
         assert self.X is not None
         scopes = []
         for name in dict.fromkeys(column for column, _ in self.features):
@@ -122,7 +139,8 @@ class View:
 
 def wanted(combination: Combination) -> set[Sight]:
     """As what the parts of a mask see the rows."""
-    return {combination.groups.sees, combination.operation.sees}
+    sights: set[Sight] = {combination.groups.sees, combination.operation.sees}
+    return sights - {"rows"}
 
 
 def sees_classes(combination: Combination) -> bool:
@@ -141,16 +159,19 @@ def view_of(
     nulls: Nulls,
     backend: Backend,
     levels: Mapping[str, Any] | None = None,
+    grouping: Encoding | None = None,
 ) -> View:
     """Encode the rows of `table` and put them on the device.
 
     response : (n, s) sensitive columns that take part in the grouping, or None
     levels   : values of each column in the whole table, in their order, where codes are common to all cells
+    grouping : of the columns that points are grouped by, where those are not the masked ones; or None
     """
     points, metric = None, EUCLIDEAN
     weights = None if schema.weight is None else floats(table.arrow(schema.weight))
     X = grouped = codes = classes = None
     values: tuple[ColumnCodes, ...] = ()
+    by = None
     if encoding is not None:
         points, metric, width = _blocks(table, combination, encoding, response, weights)
         X, grouped, weights = _parted(backend.upload(np.ascontiguousarray(points, dtype=backend.real)), metric, *width)
@@ -159,15 +180,33 @@ def view_of(
     if sees_classes(combination):
         known = levels or {}
         values = tuple(column_codes(table, schema, name, hierarchies.get(name), known.get(name)) for name in columns)
-        codes = backend.upload(np.stack([column.codes for column in values], axis=1))
-        ordered = tuple(schema[name].kind != "categorical" for name in columns)
-        ancestors = tuple(backend.upload(column.ancestors) for column in values)
-        shares = tuple(column.shares() for column in values) if combination.operation.whole_table else ()
-        classes = ClassInfo(columns, ordered, ancestors, nulls == "wildcard", shares)
-    if combination.groups.sees == "classes":
-        grouped = codes
-    features = () if encoding is None else tuple((f.column, f.kind != "value") for f in encoding.features)
-    return View(X, grouped, metric, codes, classes, values, features, weights)
+        codes, classes = _classes(values, columns, schema, nulls, backend, combination.operation.whole_table)
+    if combination.by and sees_classes(combination):
+        those = tuple(column_codes(table, schema, name) for name in combination.by)
+        by = Given(*_classes(those, combination.by, schema, nulls, backend))
+    if grouping is not None:
+        grouped = backend.upload(grouping.encode(table).astype(backend.real, copy=False))
+    elif combination.groups.sees == "classes" or grouped is None:
+        grouped = codes if by is None else by.codes
+    features = () if encoding is None else encoding.columns_of_features
+    given = by if combination.operation.conditional else None
+    return View(X, grouped, metric, codes, classes, values, features, weights, given=given)
+
+
+def _classes(
+    values: tuple[ColumnCodes, ...],
+    columns: tuple[str, ...],
+    schema: Schema,
+    nulls: Nulls,
+    backend: Backend,
+    shared: bool = False,
+) -> tuple[Array, ClassInfo]:
+    """(n, columns) codes on the device, and what is known of the columns; `shared`: their values' shares too."""
+    codes = backend.upload(np.stack([column.codes for column in values], axis=1))
+    ordered = tuple(schema[name].kind != "categorical" for name in columns)
+    ancestors = tuple(backend.upload(column.ancestors) for column in values)
+    shares = tuple(column.shares() for column in values) if shared else ()
+    return codes, ClassInfo(columns, ordered, ancestors, nulls == "wildcard", shares)
 
 
 def _blocks(

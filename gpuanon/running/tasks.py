@@ -13,7 +13,7 @@ record comes from.  A task's result depends on the data, the recipe, the key and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,7 @@ from gpuanon.arrays.backend import Backend
 from gpuanon.arrays.hashing import mix_bits
 from gpuanon.arrays.rng import Key
 from gpuanon.masking.claims import Counted
-from gpuanon.masking.contract import Facts, Summary
+from gpuanon.masking.contract import Facts, Summary, added_facts
 from gpuanon.masking.evidence import Evidence
 from gpuanon.masking.mask import Mask
 from gpuanon.running.cells import Cell, Placing
@@ -60,17 +60,6 @@ class CellResult:
             tuple(mine.merge(theirs) for mine, theirs in zip(self.evidence, other.evidence, strict=True)),
             added_facts(self.facts, other.facts),
         )
-
-
-def added_facts(one: Facts, other: Facts) -> Facts:
-    """Counts added up, group by group."""
-    found: dict[str, Any] = {**one}
-    for name, value in other.items():
-        if isinstance(value, Mapping):
-            found[name] = added_facts(found.get(name, {}), value)
-        else:
-            found[name] = found.get(name, 0) + value
-    return found
 
 
 def summarise(

@@ -208,6 +208,8 @@ def _flat(figure):
 QUASI_SENSITIVE = tuple(name for name in WEIGHTED if WEIGHTED[name]["role"] in ("quasi", "sensitive"))
 SENSITIVE = tuple(name for name in WEIGHTED if WEIGHTED[name]["role"] == "sensitive")
 BY_COLUMN = {
+    "uniqueness": QUASI,
+    "suda2": QUASI,
     "l_diversity": SENSITIVE,
     "t_closeness": SENSITIVE,
     "attribute_disclosure": SENSITIVE,

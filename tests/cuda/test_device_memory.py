@@ -23,7 +23,9 @@ from tests.support.every import ON_THE_DEVICE, recipe, registry
 
 ROWS = 10_000
 MEMORY = (8 << 30) * ROWS // 10_000_000
-FIXED = {"pica": 24 << 20, "clustered-swap": 24 << 20}
+FIXED = {"pica": 24 << 20, "clustered-swap": 24 << 20} | {
+    name: 96 << 20 for name in ON_THE_DEVICE if name.startswith("optimal-boxes")
+}
 """Bytes of batches whose size does not grow with the table: nothing on 8 GB, much on a device scaled down."""
 
 
@@ -41,7 +43,7 @@ def consecutive(X: Any, within: Partition, k: int, metric: Any) -> Partition:
 def quick_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("mdav", "kmember"):
         monkeypatch.setattr(import_module(f"gpuanon.masking.groups.{name}"), f"{name}_cuda", consecutive)
-    monkeypatch.setattr(import_module("gpuanon.masking.groups.refine"), "_usual_turns", lambda groups: 0)
+    monkeypatch.setattr(import_module("gpuanon.masking.groups.refine"), "_usual_turns", lambda *_: 0)
     monkeypatch.setattr(rosenblatt_device, "launch", lambda *arguments, **sizes: arguments[-1].fill(0.5))
 
 

@@ -24,7 +24,7 @@ def brief_refinement(monkeypatch):
     """One short turn on either device: the usual ones are too many to interpret."""
     module = import_module("gpuanon.masking.groups.refine")
     monkeypatch.setattr(module, "_STEPS", 6)
-    monkeypatch.setattr(module, "_usual_turns", lambda groups: 1)
+    monkeypatch.setattr(module, "_usual_turns", lambda *_: 1)
 
 
 @pytest.mark.usefixtures("brief_refinement")

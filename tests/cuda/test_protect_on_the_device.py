@@ -31,7 +31,7 @@ def brief_refinement(monkeypatch: pytest.MonkeyPatch) -> None:
     """One short turn on either device: the usual ones are too many to interpret."""
     module = import_module("gpuanon.masking.groups.refine")  # its package has a function of that name
     monkeypatch.setattr(module, "_STEPS", 6)
-    monkeypatch.setattr(module, "_usual_turns", lambda groups: 1)
+    monkeypatch.setattr(module, "_usual_turns", lambda *_: 1)
 
 
 USUAL = (2, 1)
@@ -50,6 +50,22 @@ TRANSFERS = {
     "random-suppress": (8, 3),
     "pram": (8, 3),  # the same, and the chances
     "mondrian interval": (7, 1),  # points and codes, and four tables of ancestors
+    # Points and codes to learn, to dismiss and to form boxes, four tables of ancestors each time, and what was learned;
+    # the summary, which records are kept, and the new columns.
+    "optimal-boxes": (21, 5),
+    "noise normal-scores": (7, 2),  # codes, ancestors, and the root of the correlations, which are found on the host
+    "rank-swap": (6, 1),  # codes, and four tables of ancestors
+    "column-swap": (6, 1),
+    "core-swap": (6, 1),  # and the codes of the core
+    "cluster-swap": (7, 1),  # points, codes, and four tables of ancestors
+    "microaggregation one column": (3, 1),  # and the column that is grouped by
+    "maximum-entropy": (4, 2),  # to learn and again to draw; moments, and the new points
+    "clustered-synthesis": (5, 5),  # sizes of parts, and the new points
+    "targeted-swap": (4, 1),
+    "data-shuffle": (7, 2),
+    "univariate-synthesis": (5, 5),  # as the copula
+    "latin-hypercube": (24, 6),  # twice
+    "table-synthesis": (4, 2),
     "copula": (5, 5),  # numbers and points to learn and again to sample, and the factor; sums, and the new points
 }
 
@@ -104,7 +120,8 @@ def test_a_run_in_parts_takes_the_cells_of_its_device(tmp_path: Path) -> None:
 
 
 def test_these_run_on_the_cpu_only() -> None:
-    assert {MASKS[name]["groups"] for name in ON_THE_CPU_ONLY} == {"fuzzy", "spanning-tree"}
+    parts = {MASKS[name].get("groups", MASKS[name]["method"]) for name in ON_THE_CPU_ONLY}
+    assert parts == {"fuzzy", "spanning-tree", "v-mdav", "k-ward", "constrained-k-means", "sequential-synthesis"}
 
 
 @pytest.mark.parametrize("name", sorted(ON_THE_CPU_ONLY))
@@ -125,3 +142,13 @@ def test_every_method_runs_on_a_real_device(name: str) -> None:
     found = gpuanon.protect(data, recipe(name), rng=7, backend="cupy")
     assert_same_release(found.data, expected.data)
     assert np.array_equal(found.link, expected.link)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ON_THE_DEVICE)
+def test_every_method_runs_on_a_real_device_in_parts(name: str, tmp_path: Path) -> None:
+    real_device()
+    expected, link, _ = in_parts(tmp_path, registry(2000), name, name="host", cell_rows=1000)
+    found, its_link, _ = in_parts(tmp_path, registry(2000), name, name="device", cell_rows=1000, backend="cupy")
+    assert_same_release(found, expected)
+    assert np.array_equal(its_link, link)

@@ -101,7 +101,7 @@ def test_weights_of_a_metric_may_be_used_on_several_streams() -> None:
 @pytest.mark.parametrize("name", ["pica", "microaggregation", "gaussian", "clustered-swap"])
 @pytest.mark.slow
 def test_protect_inside_a_stream_on_the_second_device(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("gpuanon.masking.groups.refine"), "_usual_turns", lambda groups: 1)
+    monkeypatch.setattr(import_module("gpuanon.masking.groups.refine"), "_usual_turns", lambda *_: 1)
     monkeypatch.setattr(import_module("gpuanon.masking.groups.refine"), "_STEPS", 2)
     monkeypatch.setenv("GPUANON_THREADS", "4")
     data: Any = registry(160)

@@ -31,6 +31,16 @@ MASKS: dict[str, dict[str, Any]] = {
     "microaggregation univariate": {"method": "microaggregation", "k": 4, "groups": "univariate"},
     "microaggregation optimal-univariate": {"method": "microaggregation", "k": 4, "groups": "optimal-univariate"},
     "microaggregation first-axis": {"method": "microaggregation", "k": 4, "groups": "first-axis"},
+    "microaggregation one column": {"method": "microaggregation", "k": 4, "groups": "first-axis", "by": ["age"]},
+    "microaggregation v-mdav": {
+        "method": "microaggregation",
+        "k": 4,
+        "groups": "v-mdav",
+        "block": 64,
+        "release": "interval",
+    },
+    "microaggregation k-ward": {"method": "microaggregation", "k": 4, "groups": "k-ward", "block": 64},
+    "microaggregation constrained-k-means": {"method": "microaggregation", "k": 10, "groups": "constrained-k-means"},
     "microaggregation fuzzy": {"method": "microaggregation", "k": 4, "groups": "fuzzy", "block": 64},
     "microaggregation spanning-tree": {"method": "microaggregation", "k": 4, "groups": "spanning-tree", "block": 64},
     "resample": {"method": "distribution-preserving", "k": 4, "dither": "resample"},
@@ -46,6 +56,10 @@ MASKS: dict[str, dict[str, Any]] = {
     "pica": {"method": "pica", "target": 40, "block": 128},
     "clustered-swap": {"method": "clustered-swap", "target": 40, "block": 128},
     "noise": {"method": "noise", "b": 0.1},
+    "noise resampled": {"method": "noise", "kind": "corrected", "resample": True, "exact": True},
+    "noise normal-scores": {"method": "noise", "kind": "normal-scores"},
+    "noise mixture": {"method": "noise", "kind": "mixture"},
+    "noise data-dependent": {"method": "noise", "kind": "data-dependent", "b": 1.0},
     "suppress": {"method": "suppress", "k": 3, "columns": ["sex", "education", "smoker"]},
     "synthetic-rows": {"method": "synthetic-rows", "k": 4},
     "synthetic-rows joint": {"method": "synthetic-rows", "k": 4, "fill": "joint"},
@@ -58,6 +72,21 @@ MASKS: dict[str, dict[str, Any]] = {
         "calibrate": {"means": ["cost"], "correlations": [["visits", "bmi"]]},
     },
     "mondrian interval": {"method": "mondrian", "k": 4, "release": "interval"},
+    "optimal-boxes": {
+        "method": "optimal-boxes",
+        "k": 4,
+        "statistic": ["mean", "correlation(age, income)"],
+        "sweeps": 1,
+    },
+    "optimal-boxes diversity": {
+        "method": "optimal-boxes",
+        "k": 4,
+        "diversity": 3,
+        "epsilon": {"age": 0.1},
+        "release": "midpoint",
+        "improve": False,
+        "dismiss": False,
+    },
     "recode": {"method": "recode", "levels": {"age": 2, "education": 1}, "columns": ["age", "sex", "education"]},
     "recode searched": {
         "method": "recode",
@@ -76,6 +105,35 @@ MASKS: dict[str, dict[str, Any]] = {
     "random-suppress": {"method": "random-suppress", "k": 4, "columns": ["sex", "education", "region"]},
     "pram": {"method": "pram", "stay": 0.5, "within": "sex", "columns": ["sex", "education", "region"]},
     "copula": {"method": "copula"},
+    "rank-swap": {"method": "rank-swap", "window": 10},
+    "column-swap": {"method": "column-swap", "subsets": 7},
+    "core-swap": {"method": "core-swap", "core": ["sex", "smoker"], "columns": ["age", "education", "income"]},
+    "cluster-swap": {"method": "cluster-swap", "k": 6, "block": 64},
+    "targeted-swap": {"method": "targeted-swap", "columns": ["education"], "match": ["sex", "smoker"], "below": 40},
+    "data-shuffle": {
+        "method": "data-shuffle",
+        "columns": ["age", "education", "income"],
+        "given": ["cost", "diagnosis"],
+    },
+    "univariate-synthesis": {"method": "univariate-synthesis"},
+    "latin-hypercube": {"method": "latin-hypercube", "copies": 2},
+    "table-synthesis": {
+        "method": "table-synthesis",
+        "columns": ["age", "sex", "education", "smoker"],
+        "bins": 3,
+    },
+    "maximum-entropy": {"method": "maximum-entropy", "columns": ["age", "education", "income"]},
+    "clustered-synthesis": {"method": "clustered-synthesis", "k": 8, "block": 64},
+    "sequential-synthesis": {"method": "sequential-synthesis"},
+    "sequential-synthesis partly": {
+        "method": "sequential-synthesis",
+        "model": "mixture",
+        "even": False,
+        "columns": ["education", "income"],
+        "given": ["sex", "smoker"],
+        "below": 40,
+        "copies": 2,
+    },
 }
 
 
@@ -108,5 +166,11 @@ def registry(rows: int = 300) -> Any:
     return make_registry(rows, seed=7)
 
 
-ON_THE_CPU_ONLY = {name for name in MASKS if Recipe.load(recipe(name)).mask[0].combination().groups.host_only}
+def on_the_cpu_only(name: str) -> bool:
+    """Whether a part of the mask is written for the CPU."""
+    combination = Recipe.load(recipe(name)).mask[0].combination()
+    return combination.groups.host_only or combination.operation.host_only
+
+
+ON_THE_CPU_ONLY = {name for name in MASKS if on_the_cpu_only(name)}
 ON_THE_DEVICE = [name for name in MASKS if name not in ON_THE_CPU_ONLY]

@@ -5,6 +5,7 @@ weights, weighted regression, relative bias and R² of predictions.  Everything 
 of a release alike, so that the two can be compared.
 """
 
+from gpuanon.assessing.workloads.combine import Combined, combine, combined_mean, combined_regression
 from gpuanon.assessing.workloads.importance import logistic_weights, nonparametric_weights
 from gpuanon.assessing.workloads.market import (
     Market,
@@ -13,6 +14,7 @@ from gpuanon.assessing.workloads.market import (
     assess_subgroups,
     simulate_market,
 )
+from gpuanon.assessing.workloads.noise import reconstruct_distribution, recovered_covariance
 from gpuanon.assessing.workloads.regression import Fit, design, fit_weighted, r_squared, relative_bias
 from gpuanon.assessing.workloads.skewed import CostFit, fit_cost
 from gpuanon.assessing.workloads.subgroups import SubgroupBias, subgroup_bias
@@ -36,4 +38,10 @@ __all__ = [
     "subgroup_bias",
     "SubgroupBias",
     "assess_subgroups",
+    "Combined",
+    "combine",
+    "combined_mean",
+    "combined_regression",
+    "recovered_covariance",
+    "reconstruct_distribution",
 ]

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
-from gpuanon.masking.contract import Groups, Placement
+from gpuanon.masking.contract import Groups, Placement, Sight
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 
 
@@ -19,6 +19,7 @@ def whole(X: Array) -> Partition:
 class Whole(Groups):
     """All rows in one group."""
 
+    sees: ClassVar[Sight] = "rows"
     placement: ClassVar[Placement] = "random"
 
     use: Literal["whole"] = "whole"

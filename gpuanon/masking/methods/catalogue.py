@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 from pydantic import Discriminator, Field, Tag
 
 from gpuanon.masking.groups import KMember, MedianCuts, Spectral, Whole
+from gpuanon.masking.methods.boxes import OptimalBoxes
 from gpuanon.masking.methods.classes import (
     Copula,
     GlobalRecoding,
@@ -23,7 +24,24 @@ from gpuanon.masking.methods.classes import (
 )
 from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K, Method
 from gpuanon.masking.methods.microaggregation import Microaggregation
-from gpuanon.masking.operations import Centroid, Dither, Interval, Noise, Permute, Resample, Swap
+from gpuanon.masking.methods.noise import AdditiveNoise
+from gpuanon.masking.methods.swapping import (
+    ClusterSwap,
+    ColumnSwapping,
+    CoreSwap,
+    DataShuffle,
+    RankSwapping,
+    TargetedSwapping,
+)
+from gpuanon.masking.methods.synthesis import (
+    ClusteredSynthesis,
+    HypercubeSynthesis,
+    MaximumEntropySynthesis,
+    SequentialSynthesis,
+    TableSynthesis,
+    UnivariateSynthesis,
+)
+from gpuanon.masking.operations import Centroid, Dither, Interval, Permute, Resample, Swap
 from gpuanon.masking.views import Ica, Svd
 
 Block = Annotated[int, Field(ge=0, description="rows of a spatial block; 0: the whole table at once, as published")]
@@ -195,19 +213,6 @@ class ClusteredSwap(_Clustered):
         )
 
 
-class AdditiveNoise(Method):
-    """Random noise is added to every column."""
-
-    source: ClassVar[str] = "Lasko 2007, ch. 2"
-
-    method: Literal["noise"] = "noise"
-    b: float = Field(default=0.1, gt=0, description="variance of the noise, as a share of the column's")
-    kind: Literal["uncorrelated", "correlated", "corrected"] = "uncorrelated"
-
-    def combination(self) -> Combination:
-        return Combination(groups=Whole(), operation=Noise(b=self.b, kind=self.kind), columns=self.columns)
-
-
 AnyMethod: TypeAlias = (
     Microaggregation
     | DistributionPreserving
@@ -215,6 +220,7 @@ AnyMethod: TypeAlias = (
     | Rhs
     | SpectralRhs
     | Mondrian
+    | OptimalBoxes
     | Pica
     | ClusteredSwap
     | AdditiveNoise
@@ -225,6 +231,18 @@ AnyMethod: TypeAlias = (
     | PostRandomisation
     | RandomSuppression
     | Copula
+    | RankSwapping
+    | ColumnSwapping
+    | CoreSwap
+    | ClusterSwap
+    | TargetedSwapping
+    | DataShuffle
+    | UnivariateSynthesis
+    | HypercubeSynthesis
+    | TableSynthesis
+    | MaximumEntropySynthesis
+    | ClusteredSynthesis
+    | SequentialSynthesis
 )
 METHODS: tuple[type[Method], ...] = get_args(AnyMethod)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -167,6 +167,10 @@ class Copula(Method):
 
     method: Literal["copula"] = "copula"
     columns: ColumnChoice = Field(default="all", description='"quasi", "all" or a list of names')
+    copies: int = Field(
+        default=1, ge=1, le=1000, description="of the release, in one table with a column 'copy': multiple imputation"
+    )
 
     def combination(self) -> Combination:
-        return Combination(groups=Whole(), basis=NormalScores(), operation=Sample(), columns=self.columns)
+        chosen: dict[str, Any] = {"columns": self.columns, "copies": self.copies}
+        return Combination(groups=Whole(), basis=NormalScores(), operation=Sample(), **chosen)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from gpuanon.masking.constraints import Constraint
-from gpuanon.masking.contract import Part
+from gpuanon.masking.contract import Part, RowEffect
 from gpuanon.masking.groups import AnyGroups
 from gpuanon.masking.operations import AnyOperation
 from gpuanon.masking.views import AnyBasis, Identity
@@ -27,6 +27,20 @@ class Combination(Part):
     metric: Literal["euclidean", "gower"] = Field(default="euclidean", description="how the groups measure distance")
     response_weight: float = Field(
         default=0.0, ge=0, description="weight of the sensitive columns in the grouping; they are not changed"
+    )
+
+    by: tuple[str, ...] = Field(
+        default=(),
+        description="columns on which the groups are formed, and on which the operation may depend; those that are not"
+        " masked stay as they are.  None: the masked columns",
+    )
+
+    copies: int = Field(
+        default=1,
+        ge=1,
+        le=1000,
+        description="of the release, each with draws of its own, in one table with a column 'copy'; for operations that"
+        " promise nothing",
     )
 
     @model_validator(mode="after")
@@ -48,6 +62,18 @@ class Combination(Part):
             raise ValueError(
                 f"{operation.use} works on standard normal coordinates: basis normal-scores, got {basis.use}"
             )
+        if groups.learns and (operation.learns or operation.samples is not None):
+            raise ValueError(f"{groups.use} groups and {operation.use} both learn of the whole table: one of them may")
+        if groups.drops and operation.rows not in ("kept", "dropped"):
+            raise ValueError(f"{groups.use} groups leave rows out, and {operation.use} adds rows: one of them may")
+        if self.copies > 1 and (operation.rows not in ("new", "kept") or operation.claims(groups.least, [("",)])):
+            raise ValueError(f"copies: {operation.use} in {groups.use} groups promises something of one release only")
+        if self.by and (groups.per_column or self.metric != "euclidean" or self.response_weight):
+            raise ValueError(
+                "by: groups of each column by itself, Gower's metric and response_weight do not go with it"
+            )
+        if self.by and groups.sees == "rows" and not operation.conditional:
+            raise ValueError(f"by: {groups.use} groups are formed on no column, and {operation.use} depends on none")
         if operation.sees == "points" and basis.sees == "classes":
             raise ValueError(f"{operation.use} works on points, which the basis {basis.use} does not give")
         return self
@@ -56,6 +82,18 @@ class Combination(Part):
     def constraint(self) -> Constraint | None:
         """What every group, or every released class, must hold of sensitive values; None for nothing."""
         return self.groups.constraint or self.operation.constraint
+
+    @property
+    def learns(self) -> bool:
+        """Whether a part has to learn of all cells beforehand."""
+        return self.groups.learns or self.operation.learns
+
+    @property
+    def rows(self) -> RowEffect:
+        """What becomes of the rows; of several copies the first has the records, and the others are added."""
+        if self.copies > 1 and self.operation.rows == "kept":
+            return "added"
+        return "dropped" if self.groups.drops else self.operation.rows
 
     @property
     def k(self) -> int | None:

@@ -6,11 +6,33 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from gpuanon.masking.groups import FirstAxis, Fuzzy, KMember, Mdav, OptimalUnivariate, SpanningTree, Univariate
+from gpuanon.masking.groups import (
+    ConstrainedKMeans,
+    FirstAxis,
+    Fuzzy,
+    KMember,
+    KWard,
+    Mdav,
+    OptimalUnivariate,
+    SpanningTree,
+    Univariate,
+    VMdav,
+)
 from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K
-from gpuanon.masking.operations import Centroid
+from gpuanon.masking.operations import Centroid, Interval
 
-MicroGroups: TypeAlias = type[Mdav | KMember | Univariate | OptimalUnivariate | FirstAxis | Fuzzy | SpanningTree]
+MicroGroups: TypeAlias = type[
+    Mdav
+    | KMember
+    | Univariate
+    | OptimalUnivariate
+    | FirstAxis
+    | Fuzzy
+    | SpanningTree
+    | VMdav
+    | KWard
+    | ConstrainedKMeans
+]
 MICRO_GROUPS: dict[str, MicroGroups] = {
     "mdav": Mdav,
     "k-member": KMember,
@@ -19,6 +41,9 @@ MICRO_GROUPS: dict[str, MicroGroups] = {
     "first-axis": FirstAxis,
     "fuzzy": Fuzzy,
     "spanning-tree": SpanningTree,
+    "v-mdav": VMdav,
+    "k-ward": KWard,
+    "constrained-k-means": ConstrainedKMeans,
 }
 """The groupings of `Microaggregation`."""
 
@@ -30,12 +55,21 @@ class Microaggregation(ConstrainedMethod):
 
     method: Literal["microaggregation"] = "microaggregation"
     k: K
-    groups: Literal["mdav", "k-member", "univariate", "optimal-univariate", "first-axis", "fuzzy", "spanning-tree"] = (
-        Field(
-            default="k-member",
-            description="how similar records are found",
-            json_schema_extra={"values": {name: (m.__doc__ or "").split("\n")[0] for name, m in MICRO_GROUPS.items()}},
-        )
+    groups: Literal[
+        "mdav",
+        "k-member",
+        "univariate",
+        "optimal-univariate",
+        "first-axis",
+        "fuzzy",
+        "spanning-tree",
+        "v-mdav",
+        "k-ward",
+        "constrained-k-means",
+    ] = Field(
+        default="k-member",
+        description="how similar records are found",
+        json_schema_extra={"values": {name: (m.__doc__ or "").split("\n")[0] for name, m in MICRO_GROUPS.items()}},
     )
     refine: bool | None = Field(
         default=None,
@@ -55,6 +89,12 @@ class Microaggregation(ConstrainedMethod):
     )
     centre: Literal["mean", "median"] = Field(default="mean", description="of numbers; categories have their mode")
     metric: Literal["euclidean", "gower"] = "euclidean"
+    by: tuple[str, ...] = Field(
+        default=(), description="columns by which records are grouped: one, or some; none: all masked columns"
+    )
+    release: Literal["centre", "interval"] = Field(
+        default="centre", description="interval: the range of the group, columns NAME_low and NAME_high"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -76,6 +116,8 @@ class Microaggregation(ConstrainedMethod):
         for name, value in self.bounds.items():
             if value is not None and name not in MICRO_GROUPS[self.groups].model_fields:
                 raise ValueError(f"{name}: does not apply to {self.groups} groups, those of each column by itself")
+        if self.release == "interval" and self.centre != "mean":
+            raise ValueError("centre: does not apply to a release of intervals")
         return self
 
     @field_validator("refine", "effort", "block", "metric")
@@ -96,6 +138,7 @@ class Microaggregation(ConstrainedMethod):
     def combination(self) -> Combination:
         given = {"refine": self.refine, "effort": self.effort, "block": self.block, **self.bounds}
         groups = MICRO_GROUPS[self.groups](k=self.k, **{n: v for n, v in given.items() if v is not None})
-        return Combination(
-            groups=groups, operation=Centroid(centre=self.centre), columns=self.columns, metric=self.metric
-        )
+        operation: Interval | Centroid = Centroid(centre=self.centre)
+        if self.release == "interval":
+            operation = Interval()
+        return Combination(groups=groups, operation=operation, columns=self.columns, metric=self.metric, by=self.by)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.arrays.partition import Partition
@@ -15,16 +16,18 @@ from gpuanon.numerics.copula import ScoreSums, exclusive_sets, normal_factor, wi
 from gpuanon.numerics.lockstep import Affine
 
 
-def sample_copula(T: Array, sums: ScoreSums, draws: Draws) -> Array:
+def sample_copula(T: Array, sums: ScoreSums, draws: Draws, correlated: bool = True) -> Array:
     """(n, c) new rows z ~ N(0, R) of normal scores (Lasko 2007, eq. 2.14–2.17), as many as `T` (n, c) has.
 
     R is the correlation of the normal variables behind the scores that `sums` were made of, the nearest one in the
     sense that negative eigenvalues are set to 0.  A column that is constant there stays so.  Of indicators that exclude
     each other in `T` exactly one is high in a new row, as often as in `T`, so that decoding by the largest finds it.
+
+    correlated : False for independent columns; indicators of one category still exclude each other
     """
     xp = namespace(T)
     sets = exclusive_sets(T)
-    factor = normal_factor(sums.correlations(sets))
+    factor = normal_factor(sums.correlations(sets)) if correlated else np.eye(T.shape[1])
     Z = Affine(like(factor.T[None], T))(draws.normal(T.shape[1]), Partition.whole(len(T), like=T))
     for column in np.flatnonzero(sums.deviations == 0):
         Z[:, column] = float(sums.means[column])
@@ -49,6 +52,7 @@ class Sample(Operation):
     learns: ClassVar[bool] = True
 
     use: Literal["sample"] = "sample"
+    correlated: bool = Field(default=True, description="false: each column by itself")
 
     def learn(self, T: Array, groups: Partition, records: Records) -> ScoreSums:
         _require_one_group(groups)
@@ -58,7 +62,7 @@ class Sample(Operation):
         _require_one_group(groups)
         learned = records.learned
         assert isinstance(learned, ScoreSums)
-        values = sample_copula(T, learned, records.draws.child("sample")) if len(T) else T
+        values = sample_copula(T, learned, records.draws.child("sample"), self.correlated) if len(T) else T
         rows = namespace(T).arange(len(T), dtype=np.int64)
         return Changed(values, rows=rows, added=len(T))
 

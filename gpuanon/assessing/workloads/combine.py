@@ -1,0 +1,116 @@
+"""Estimates from several synthetic or imputed copies of a table, combined into one with its interval.
+
+An analyst estimates the same quantity in each of m copies, with its variance as if the copy were the original table.
+What the variance of the combined estimate is depends on how the copies were made.
+
+References
+----------
+.. [1] D. B. Rubin (1987), Multiple Imputation for Nonresponse in Surveys, Wiley.
+.. [2] J. P. Reiter (2003), Inference for partially synthetic, public use microdata sets, Surv. Methodol. 29(2).
+.. [3] T. E. Raghunathan, J. P. Reiter, D. B. Rubin (2003), Multiple imputation for statistical disclosure limitation,
+   J. Off. Stat. 19(1).
+.. [4] G. M. Raab, B. Nowok, C. Dibben (2016), Practical data synthesis for large samples, J. Priv. Confid. 7(3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from scipy.stats import t as student
+
+from gpuanon.errors import ParameterError
+
+Host = np.ndarray[Any, Any]
+Rule: TypeAlias = Literal["imputed", "partial", "full", "simple"]
+
+
+@dataclass(frozen=True, eq=False)
+class Combined:
+    """Estimates of one or several quantities.
+
+    estimate          : (q,)
+    variance          : (q,) of the estimate
+    degrees           : (q,) of freedom of Student's distribution
+    between, within   : (q,) variance of the copies' estimates, and mean of their variances
+    """
+
+    estimate: Host
+    variance: Host
+    degrees: Host
+    between: Host
+    within: Host
+
+    @property
+    def error(self) -> Host:
+        """(q,) standard error."""
+        return np.asarray(np.sqrt(self.variance))
+
+    def interval(self, level: float = 0.95) -> tuple[Host, Host]:
+        """Lower and upper ends (q,) of the confidence interval."""
+        reach = student.ppf(0.5 + level / 2, self.degrees) * self.error
+        return self.estimate - reach, self.estimate + reach
+
+
+def combine(estimates: Any, variances: Any, rule: Rule) -> Combined:
+    """Combine the estimates (m,) or (m, q) of m copies, and their variances.
+
+    With q̄ the mean of the estimates, b their variance (divisor m − 1) and v̄ the mean of the variances:
+
+    imputed : missing values were imputed: T = v̄ + (1 + 1/m) b, ν = (m − 1) (1 + v̄ / ((1 + 1/m) b))²           [1]
+    partial : some rows or columns are synthetic: T = v̄ + b / m, ν = (m − 1) (1 + v̄ / (b / m))²                 [2]
+    full    : all rows are new, from models drawn from their posterior distribution (`proper`):
+              T = (1 + 1/m) b − v̄, ν = (m − 1) (1 − v̄ / ((1 + 1/m) b))²; where T would not be positive, v̄ / m     [3]
+    simple  : all rows are new, as many as there were, from models fitted once: T = (1 + 1/m) v̄, ν infinite       [4]
+
+    Few copies make `full` unstable: b is estimated from m − 1 differences, and T is a difference.
+    """
+    Q, V = np.atleast_2d(np.asarray(estimates, dtype=np.float64).T).T, np.asarray(variances, dtype=np.float64)
+    V = np.atleast_2d(V.T).T
+    m = len(Q)
+    if Q.shape != V.shape or (V < 0).any():
+        raise ParameterError("combine: as many variances as estimates are needed, none below 0")
+    if m < 2 and rule != "simple":
+        raise ParameterError(f"combine: at least two copies are needed by the rule {rule!r}, got {m}")
+    between = Q.var(axis=0, ddof=1) if m > 1 else np.zeros(Q.shape[1])
+    within = V.mean(axis=0)
+    added = {"imputed": (1 + 1 / m) * between, "partial": between / m, "full": (1 + 1 / m) * between}.get(rule)
+    infinite = np.full(Q.shape[1], np.inf)
+    if added is None:
+        return Combined(Q.mean(axis=0), (1 + 1 / m) * within, infinite, between, within)
+    with np.errstate(divide="ignore"):
+        ratio = np.where(added > 0, within / added, np.inf)
+    if rule != "full":
+        return Combined(Q.mean(axis=0), within + added, (m - 1) * (1 + ratio) ** 2, between, within)
+    positive = added > within
+    variance = np.where(positive, added - within, within / m)
+    degrees = np.where(positive, np.maximum((m - 1) * (1 - np.where(positive, ratio, 0.0)) ** 2, 1.0), m - 1)
+    return Combined(Q.mean(axis=0), variance, degrees, between, within)
+
+
+def combined_mean(copies: Sequence[Host], rule: Rule) -> Combined:
+    """The means of the columns of m copies, each (n,) or (n, q), combined."""
+    tables = [np.atleast_2d(np.asarray(copy, dtype=np.float64).T).T for copy in copies]
+    return combine(
+        [table.mean(axis=0) for table in tables],
+        [table.var(axis=0, ddof=1) / len(table) for table in tables],
+        rule,
+    )
+
+
+def combined_regression(designs: Sequence[Host], responses: Sequence[Host], rule: Rule) -> Combined:
+    """Coefficients of linear regressions in m copies, combined.
+
+    designs   : m matrices (n, p), a column of ones included where an intercept is wanted
+    responses : m vectors (n,)
+    """
+    estimates, variances = [], []
+    for X, y in zip(designs, responses, strict=True):
+        inverse = np.linalg.inv(X.T @ X)
+        beta = inverse @ (X.T @ y)
+        residual = y - X @ beta
+        estimates.append(beta)
+        variances.append(np.diag(inverse) * float(residual @ residual) / (len(y) - X.shape[1]))
+    return combine(estimates, variances, rule)

@@ -1,0 +1,135 @@
+"""Methods that draw new rows, or new values of some columns, from a model of the table."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from gpuanon.masking.groups.kmember import KMember
+from gpuanon.masking.groups.whole import Whole
+from gpuanon.masking.methods.combination import ColumnChoice, Combination, K, Method
+from gpuanon.masking.operations.condense import Condense
+from gpuanon.masking.operations.maximum_entropy import LargestEntropy
+from gpuanon.masking.operations.rank_match import LatinHypercube
+from gpuanon.masking.operations.sample import Sample
+from gpuanon.masking.operations.sequential import PartlySynthetic, Sequential
+from gpuanon.masking.operations.table_sample import TableSample
+from gpuanon.masking.views.codes import Codes
+from gpuanon.masking.views.normal_scores import NormalScores
+from gpuanon.masking.views.svd import Svd
+
+
+class _Synthesis(Method):
+    """Methods that mask all columns, unless told otherwise."""
+
+    columns: ColumnChoice = Field(default="all", description='"quasi", "all" or a list of names')
+    copies: int = Field(
+        default=1, ge=1, le=1000, description="of the release, in one table with a column 'copy': multiple imputation"
+    )
+
+    @property
+    def _released(self) -> dict[str, Any]:
+        """What all synthesis hands on."""
+        return {"columns": self.columns, "copies": self.copies}
+
+
+class UnivariateSynthesis(_Synthesis):
+    """New rows, each column by itself: numbers from a piecewise uniform density, categories by their shares."""
+
+    source: ClassVar[str] = "Lasko 2007, ch. 2"
+
+    method: Literal["univariate-synthesis"] = "univariate-synthesis"
+
+    def combination(self) -> Combination:
+        operation = Sample(correlated=False)
+        return Combination(groups=Whole(), basis=NormalScores(), operation=operation, **self._released)
+
+
+class HypercubeSynthesis(_Synthesis):
+    """New rows by Latin hypercube sampling: each value of a column once, rank correlations as in the table."""
+
+    source: ClassVar[str] = "Iman and Conover 1982; Lasko 2007, eq. 2.12–2.13"
+
+    method: Literal["latin-hypercube"] = "latin-hypercube"
+
+    def combination(self) -> Combination:
+        return Combination(groups=Whole(), basis=Codes(), operation=LatinHypercube(), **self._released)
+
+
+class TableSynthesis(_Synthesis):
+    """New rows from a contingency table with given margins, by iterative proportional fitting; numbers in bins."""
+
+    source: ClassVar[str] = "Reiss 1984; Deming and Stephan 1940; Lasko 2007, ch. 2"
+
+    method: Literal["table-synthesis"] = "table-synthesis"
+    margins: tuple[tuple[str, ...], ...] = Field(
+        default=(), description="sets of columns whose tables are kept, up to the draw; none: all pairs"
+    )
+    bins: int = Field(default=8, ge=2, description="of equal counts, of a number with more values")
+
+    def combination(self) -> Combination:
+        operation = TableSample(margins=self.margins, bins=self.bins)
+        return Combination(groups=Whole(), basis=Codes(), operation=operation, **self._released)
+
+
+class MaximumEntropySynthesis(_Synthesis):
+    """New rows from the distribution of largest entropy with the table's moments, inside the columns' ranges."""
+
+    source: ClassVar[str] = "Jaynes 1957; Lasko 2007, ch. 2"
+
+    method: Literal["maximum-entropy"] = "maximum-entropy"
+    degree: int = Field(default=2, ge=2, le=4, description="highest power of a column whose mean is kept")
+
+    def combination(self) -> Combination:
+        return Combination(groups=Whole(), operation=LargestEntropy(degree=self.degree), **self._released)
+
+
+class ClusteredSynthesis(_Synthesis):
+    """New rows with the mean and covariance of groups of at least k similar records (condensation)."""
+
+    source: ClassVar[str] = "Aggarwal and Yu 2004; Lasko 2007, ch. 2"
+
+    method: Literal["clustered-synthesis"] = "clustered-synthesis"
+    k: K
+    block: int = Field(default=1024, ge=0, description="rows of a spatial block; 0: the whole table at once")
+
+    def combination(self) -> Combination:
+        groups = KMember(k=self.k, block=self.block)
+        return Combination(groups=groups, basis=Svd(per_group=True), operation=Condense(), **self._released)
+
+
+class SequentialSynthesis(_Synthesis):
+    """Columns drawn one after another, given those before: all rows new, or chosen columns and rows of the table.
+
+    With `given` or `below` the records are kept and their masked columns are drawn anew (partly synthetic data).
+    """
+
+    source: ClassVar[str] = "Nowok, Raab and Dibben 2016; Reiter 2003, 2005; Kulik 2025"
+
+    method: Literal["sequential-synthesis"] = "sequential-synthesis"
+    model: Literal["cart", "parametric", "mixture"] = Field(
+        default="cart",
+        description="cart: values of the leaf of a tree; parametric: regressions; mixture: each row by one of both",
+    )
+    leaf: int = Field(default=5, ge=1, description="cart: records of a leaf, at least")
+    proper: bool = Field(default=False, description="fit to a bootstrap sample, for the combination of several copies")
+    even: bool = Field(default=True, description="cart: draw the records of a leaf equally often, with less error")
+    given: tuple[str, ...] = Field(default=(), description="columns that stay; the others are drawn given them")
+    below: int | None = Field(
+        default=None, ge=2, description="only records with fewer equals on the masked columns, themselves included"
+    )
+
+    @model_validator(mode="after")
+    def _applies(self) -> Self:
+        """Refuse copies of models that would not vary as they should."""
+        if (self.proper or self.copies > 1) and self.even and self.model != "parametric":
+            raise ValueError("even: values drawn equally often vary less than copies should; give even = false")
+        return self
+
+    def combination(self) -> Combination:
+        settings: dict[str, Any] = {"model": self.model, "leaf": self.leaf, "proper": self.proper, "even": self.even}
+        operation: Sequential | PartlySynthetic = Sequential(**settings)
+        if self.given or self.below is not None:
+            operation = PartlySynthetic(**settings, below=self.below)
+        return Combination(groups=Whole(), basis=Codes(), operation=operation, by=self.given, **self._released)

@@ -108,12 +108,12 @@ def suggested(table: Table, start: Mapping[str, Any]) -> list[Point]:
     Methods that see classes of equal values are left out where most records are alone in theirs: such methods would
     drop, add or blank most of the table.
 
-    start : a recipe, whose masks are not looked at; without columns, those that `gpuanon.propose` proposes
+    start : a recipe, whose masks are not looked at; without columns, they are proposed as ``gpuanon init`` does
     """
     data = {name: value for name, value in start.items() if name != "mask"}
     if "columns" not in data:
-        found = propose(table).model_dump(mode="json", exclude_defaults=True, exclude_none=True)
-        data = {**{name: value for name, value in found.items() if name not in ("mask", "limits")}, **data}
+        proposed = propose(table).model_dump(mode="json", exclude_defaults=True, exclude_none=True)
+        data = {name: value for name, value in proposed.items() if name not in ("mask", "limits")} | data
     schema = Schema.resolve(table, Recipe.load({**data, "mask": [_ANY]}).columns, data.get("others", "refuse"))
     alone = _share_alone(table, schema.quasi)
     points = []

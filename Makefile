@@ -27,10 +27,11 @@ types: .venv/installed-test
 bench: .venv/installed-test
 	for program in bench/bench_*.py; do $(BIN)/python $$program || exit 1; done
 
-# Random tables and recipes, as many as one likes: make fuzz CASES=100000
+# Random tables and recipes, as many as one likes: make fuzz CASES=100000 FIRST=1000000
 CASES ?= 20000
+FIRST ?= 2000
 fuzz: .venv/installed-test
-	$(BIN)/python -m tests.support.fuzz $(CASES)
+	$(BIN)/python -m tests.support.fuzz $(CASES) $(FIRST)
 
 # The MPI and Slurm roads on this machine; a road whose programs are not installed says so and is passed over.
 hpc: .venv/installed-test

@@ -195,6 +195,8 @@ def parse(path: Path) -> Any:
                 raise ValueError(str(error)) from None
     except ValueError as error:
         raise RecipeError(f"{path.name}: is not well-formed {suffix[1:].upper()}: {error}") from None
+    except RecursionError:
+        raise RecipeError(f"{path.name}: is nested too deeply for a recipe") from None
     raise RecipeError(f"{path.name}: a recipe ends in .toml, .yaml, .yml or .json, got {suffix!r}")
 
 

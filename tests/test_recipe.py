@@ -186,3 +186,11 @@ def test_merged_keys_of_yaml_may_be_overridden(tmp_path: Path) -> None:
     text = "columns:\n  a: &base {role: quasi, kind: numeric}\n  b: {<<: *base, kind: ordinal}\n"
     (tmp_path / "recipe.yaml").write_text(text + "mask: [{method: microaggregation, k: 5}]\n")
     assert Recipe.load(tmp_path / "recipe.yaml").columns["b"].kind == "ordinal"
+
+
+@pytest.mark.parametrize(("suffix", "text"), [("json", "[" * 100_000), ("yaml", "a: " + "[" * 5_000)])
+def test_a_recipe_that_is_nested_too_deeply_is_no_recipe(tmp_path: Path, suffix: str, text: str) -> None:
+    path = tmp_path / f"recipe.{suffix}"
+    path.write_text(text)
+    with pytest.raises(RecipeError, match="nested too deeply"):
+        Recipe.load(path)

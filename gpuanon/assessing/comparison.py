@@ -15,15 +15,18 @@ import numpy as np
 from gpuanon.arrays.backend import Array, Backend
 from gpuanon.assessing.released import (
     Types,
+    aligned,
+    as_link,
     as_text,
     class_columns,
     compared_columns,
     points_of,
     recoded,
+    require_columns,
+    require_finite,
     require_levels,
     require_values,
     types_of,
-    with_typed_nulls,
 )
 from gpuanon.assessing.risk.k_anonymity import sizes_of
 from gpuanon.assessing.risk.prediction import Prediction, predict, standardised
@@ -51,6 +54,10 @@ class MissingEvidence(InputError):
 
 class Source(Protocol):
     """What evidence that merges over pieces is collected from: a `Comparison`, or tables larger than memory."""
+
+    @property
+    def schema(self) -> Schema:
+        """What the columns of the original are."""
 
     @property
     def class_sizes(self) -> Array:
@@ -110,14 +117,8 @@ class Comparison:
     def __post_init__(self) -> None:
         """Refuse tables that cannot be compared."""
         compared_columns(self.original.names, self.release.names, self.schema)
-        if self.known_link is None:
-            return
-        if len(self.known_link) != self.release.n_rows:
-            raise InputError(
-                f"link: {self.release.n_rows} rows are needed, one per released row, got {len(self.known_link)}"
-            )
-        if len(self.known_link) and not -1 <= self.known_link.min() <= self.known_link.max() < self.original.n_rows:
-            raise InputError("link: a row number lies outside of the original table")
+        if self.known_link is not None:
+            as_link(self.known_link, self.original.n_rows, self.release.n_rows)
 
     @cached_property
     def host(self) -> Comparison:
@@ -159,8 +160,8 @@ class Comparison:
 
     @cached_property
     def points(self) -> Table:
-        """The release with intervals at their midpoints."""
-        return with_typed_nulls(points_of(self.release, self.schema), self._types)
+        """The release with intervals at their midpoints, and times in the original's types."""
+        return aligned(points_of(self.release, self.schema), self._types)
 
     def _fit(self, columns: tuple[str, ...], categories: Categories) -> Encoding:
         """The encoding of the original, whose values the release must have."""
@@ -190,12 +191,20 @@ class Comparison:
         """The table column of each feature of `quasi`."""
         return tuple(feature.column for feature in self._quasi_encoding.features)
 
+    @cached_property
+    def reference_table(self) -> Table | None:
+        """The reference sample, times in the original's types; None when there is none."""
+        if self.known_reference is None:
+            return None
+        require_columns(self.known_reference, self.columns)
+        return aligned(self.known_reference, self._types)
+
     @placed
     def reference(self) -> Array:
         """The quasi-identifiers of the reference sample."""
-        if self.known_reference is None:
+        if self.reference_table is None:
             raise MissingEvidence("needs a reference sample of the same population (--reference)")
-        return self._quasi_encoding.encode(self.known_reference)
+        return self._quasi_encoding.encode(self.reference_table)
 
     @cached_property
     def unmasked(self) -> Floats | None:
@@ -273,6 +282,7 @@ class Comparison:
         for at, name in enumerate(self.columns):
             if name in numeric:
                 before[:, at], after[:, at] = (floats(table.arrow(name)) for table in (self.original, self.points))
+                require_finite(name, after[:, at])
         return before, after
 
     @placed

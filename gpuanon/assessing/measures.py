@@ -13,6 +13,7 @@ from gpuanon.assessing.comparison import Comparison, Source
 from gpuanon.assessing.figures import Measured, strict
 from gpuanon.assessing.moments import Moments
 from gpuanon.assessing.options import described
+from gpuanon.assessing.quasi_median import MedianBeside
 from gpuanon.assessing.ranges import declared
 from gpuanon.assessing.risk import diversity, individual_risk, k_anonymity, match_auc, noise_stripping, prediction
 from gpuanon.assessing.risk import reference_standard as standard
@@ -207,15 +208,15 @@ MEASURES: tuple[Measure, ...] = (
     _loss("records_changed", KULIK, "mean share of records whose value changed, by column",
           lambda c: information_loss.records_changed(*c.codes, link=c.link, names=c.columns), "pairs"),
     _loss("means", LASKO, "median shift of a mean, in standard deviations",
-          _from_moments(differences.means_of), "merged"),
+          MedianBeside(_from_moments(differences.means_of)), "merged"),
     _loss("variances", LASKO, "median relative change of a variance",
-          _from_moments(differences.variances_of), "merged"),
+          MedianBeside(_from_moments(differences.variances_of)), "merged"),
     _loss("correlations", LASKO, "median change of a correlation",
-          _from_moments(differences.correlations_of), "merged"),
+          MedianBeside(_from_moments(differences.correlations_of)), "merged"),
     _loss("covariances", KULIK, "median change of a covariance, in the original's standard deviations",
-          _from_moments(differences.covariances_of), "merged"),
+          MedianBeside(_from_moments(differences.covariances_of)), "merged"),
     _loss("rank_correlations", LASKO, "median change of a rank correlation",
-          _encoded(differences.rank_correlations), "sample"),
+          MedianBeside(_encoded(differences.rank_correlations)), "sample"),
     _loss("mean_bias", FRIED, "mean absolute shift of a mean, standardised columns",
           named.adjusted(named.mean_bias, _from_moments(bias.mean_bias_of), {"columns": list[str]}), "merged"),
     _loss("correlation_bias", FRIED, "mean absolute change of a correlation",

@@ -44,7 +44,7 @@ def sensitive_bins(c: Comparison, tables: list[Table]) -> list[Host]:
 
 def disclosure(c: Comparison) -> Measured:
     """`attribute_disclosure` of a comparison."""
-    reference = c.known_reference
+    reference = c.reference_table
     tables = [c.original, c.points, *(() if reference is None else (reference,))]
     codes = sensitive_bins(c, tables)
     points = standardised(*c.quasi, *(() if reference is None else (c.reference,)))
@@ -60,9 +60,9 @@ def disclosure(c: Comparison) -> Measured:
 
 def copies(c: Comparison) -> Measured:
     """`exact_copies` of a comparison, on all quasi-identifiers and sensitive columns."""
-    if c.known_reference is None:
+    if c.reference_table is None:
         return exact_copies(*c.codes)
-    return exact_copies(*level_codes([c.original, c.points, c.known_reference], c.columns))
+    return exact_copies(*level_codes([c.original, c.points, c.reference_table], c.columns))
 
 
 def reconstruction(c: Comparison) -> Measured:

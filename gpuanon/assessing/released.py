@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -67,21 +67,69 @@ def compared_columns(original: Sequence[str], release: Sequence[str], schema: Sc
     return tuple(name for name in original if name in there and schema[name].role == "other" and schema[name].kind)
 
 
+def as_link(link: Any, originals: int, released: int, name: str = "link") -> np.ndarray[Any, Any]:
+    """(m,) int64 the row of the original of each released row, −1 for an added row; refused if it cannot be one.
+
+    originals, released : rows of both tables
+    name : of the link, for messages
+    """
+    rows = np.asarray(link)
+    if rows.ndim != 1 or (len(rows) and rows.dtype.kind not in "iu"):
+        raise InputError(f"{name}: whole numbers are needed, one for each released row")
+    if len(rows) != released:
+        raise InputError(f"{name}: the link has {len(rows)} rows, the release {released}: it belongs to another one")
+    rows = rows.astype(np.int64)
+    if released and not (rows.min() >= -1 and rows.max() < originals):
+        raise InputError(f"{name}: names rows that the original, of {originals} rows, does not have")
+    known = np.sort(rows[rows >= 0])
+    twice = int((known[1:] == known[:-1]).sum())
+    if twice:
+        raise InputError(f"{name}: {twice} released rows have the same original as another one")
+    return rows
+
+
 def types_of(table: Table) -> Types:
     """The Arrow types of the columns."""
     return {name: table.arrow(name).type for name in table.names}
 
 
-def with_typed_nulls(release: Table, types: Types) -> Table:
-    """The release with columns that hold nothing but nulls in the type that the original has."""
+def aligned(table: Table, types: Types) -> Table:
+    """The table with dates and times, and columns that hold nothing but nulls, in the types that the original has.
+
+    The ticks of a time count days, seconds or nanoseconds: unaligned, no released time would equal its original.
+
+    Raises
+    ------
+    InputError
+        When the original's type cannot hold a released time.
+    """
     import pyarrow as pa
 
-    empty = [n for n in release.names if n in types and pa.types.is_null(release.arrow(n).type)]
-    if not empty:
-        return release
-    columns = {name: release.arrow(name) for name in release.names}
-    columns |= {name: pa.chunked_array([pa.nulls(release.n_rows, value_type(types[name]))]) for name in empty}
-    return Table.of(pa.table(columns))
+    columns = {}
+    for name in table.names:
+        held = table.arrow(name)
+        if name not in types or held.type == types[name]:
+            continue
+        if pa.types.is_null(held.type):
+            columns[name] = pa.chunked_array([pa.nulls(table.n_rows, value_type(types[name]))])
+        elif family(held.type) == family(types[name]) == "time":
+            columns[name] = _same_time(name, held, types[name])
+    if not columns:
+        return table
+    return Table.of(pa.table({name: columns.get(name, table.arrow(name)) for name in table.names}))
+
+
+def _same_time(name: str, column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
+    """A column of dates or times in another type of the same moments; refused if that would change one."""
+    import pyarrow as pa
+
+    try:
+        moved = column.cast(type_)
+        if moved.cast(column.type).equals(column):
+            return moved
+    except pa.ArrowException:
+        pass
+    raise InputError(f"column {name!r}: released as {column.type}, which the original's type, {type_}, cannot hold")
 
 
 def recoded(release: Table, types: Types, columns: Iterable[str]) -> tuple[str, ...]:
@@ -110,6 +158,22 @@ def require_values(release: Table, types: Types, columns: Iterable[str]) -> None
     ]
     if faults:
         raise InputError("\n".join(faults))
+
+
+def require_columns(reference: Table, columns: Iterable[str]) -> None:
+    """Refuse a reference sample without rows, or without one of these columns."""
+    missing = [name for name in columns if name not in reference.names]
+    if missing:
+        raise InputError(f"the reference sample has no column {', '.join(map(repr, missing))}")
+    if reference.n_rows == 0:
+        raise InputError("the reference sample has no rows")
+
+
+def require_finite(name: str, values: np.ndarray[Any, Any]) -> None:
+    """Refuse released numbers that are infinite."""
+    infinite = int(np.isinf(values).sum())
+    if infinite:
+        raise InputError(f"column {name!r}: {infinite} released rows hold an infinite value")
 
 
 def require_levels(release: Table, encoding: Encoding) -> None:

@@ -15,13 +15,14 @@ from gpuanon.arrays.rng import Key
 from gpuanon.assessing.comparison import Comparison, MissingEvidence, Side, Source
 from gpuanon.assessing.released import (
     Types,
+    aligned,
+    as_link,
     class_columns,
     compared_columns,
     points_of,
     require_levels,
     require_values,
     types_of,
-    with_typed_nulls,
 )
 from gpuanon.errors import InputError
 from gpuanon.tables.class_counts import class_sizes
@@ -103,11 +104,8 @@ class Streamed:
         if min(self.original.rows, self.release.rows) == 0:
             raise InputError("original and release need at least one row each")
         compared_columns(self.original.first.names, self.release.first.names, self.schema)
-        link = self.known_link
-        if link is not None and len(link) != self.release.rows:
-            raise InputError(f"link: {self.release.rows} rows are needed, one per released row, got {len(link)}")
-        if link is not None and not -1 <= link.min() <= link.max() < self.original.rows:
-            raise InputError("link: a row number lies outside of the original table")
+        if self.known_link is not None:
+            as_link(self.known_link, self.original.rows, self.release.rows)
 
     @cached_property
     def host(self) -> Streamed:
@@ -162,7 +160,7 @@ class Streamed:
         """See `Source`."""
         for piece in self.original.give() if side == "original" else self.release.give():
             if side == "release":
-                piece = with_typed_nulls(points_of(piece, self.schema), self._types)
+                piece = aligned(points_of(piece, self.schema), self._types)
                 require_values(piece, self._types, self.columns)
                 require_levels(piece, self._encoding)
             matrix = self._encoding.encode(piece)

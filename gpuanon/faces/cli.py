@@ -87,7 +87,7 @@ def protect(
         result = protect_file(
             input, recipe, output, backend=backend, key_file=key_file, reference=reference, link=link, report=report,
             force=force, in_parts=None if how == InParts() else how,
-            log=(lambda text: None) if quiet else (lambda text: err.print(text, style="dim")),
+            log=(lambda text: None) if quiet else (lambda text: err.print(escape(text), style="dim")),
         )  # fmt: skip
     for warning in () if quiet else result["warnings"]:
         err.print(f"warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)
@@ -364,17 +364,19 @@ def _print_release(result: dict[str, Any]) -> None:
     table.add_row("rows", rows)
     for mask in result["mask"]:
         name = mask.get("method") or " × ".join(mask[part]["use"] for part in ("groups", "basis", "operation"))
-        table.add_row("mask", f"{name} on {', '.join(mask['columns'])}")
+        table.add_row("mask", escape(f"{name} on {', '.join(mask['columns'])}"))
         table.add_row("", f"{mask['groups_formed']:,} groups, the smallest of {mask['smallest_group']:,} records")
     for guarantee in result["guarantee"]:
-        table.add_row("guarantee", guarantee["statement"])
+        table.add_row("guarantee", escape(guarantee["statement"]))
         table.add_row("", "verified on what was written" if guarantee["verified"] else "nothing to verify")
     quasi = result["quasi"]
     if quasi["columns"]:
         smallest = f"{quasi['smallest_class']:,} {quasi['unit']}s in the smallest class over all of"
-        table.add_row("quasi-identifiers", f"{smallest} {', '.join(quasi['columns'])}")
+        table.add_row("quasi-identifiers", escape(f"{smallest} {', '.join(quasi['columns'])}"))
+        if quasi["kept"]:
+            table.add_row("", escape(f"released as they are: {', '.join(quasi['kept'])}"))
     table.add_row("time", f"{result['seconds']:.1f} s on {result['backend']} ({rate:,.0f} rows/s)")
-    table.add_row("written", str(result["output"]))
+    table.add_row("written", escape(str(result["output"])))
     out.print(table, highlight=False)
 
 

@@ -224,6 +224,10 @@ class _Drawn(Claim):
     own values is therefore at most the number of groups, g, in expectation, with a variance of at most g: more than
     g + 5 √g of them, and nothing was drawn.
 
+    Where values repeat inside a group, all records are counted, and the expectation E and the variance V of those that
+    receive a value equal to their own are the operation's own (`_expected_own`).  More than E + 5 + √(25 + 30 V) of
+    them have a chance below e⁻¹⁵ (Bernstein's inequality), and nothing was drawn.
+
     A value that a group of s records holds is drawn by one of them with a probability of at least 1 − (1 − 1/s)^s >
     0.632.  Of the d values that the groups hold, far fewer than 0.632 d are released only when values were not drawn
     from all of them (sample weights change these chances: then nothing is said).
@@ -247,24 +251,45 @@ class _Drawn(Claim):
         self._check_values(drawn, members)
         alone = np.empty(len(held), dtype=bool)
         alone[order] = occurs_once(members)
-        kept = (own[trace.rows, 0] == new[:, 0]) & (own[trace.rows, 1] == new[:, 1])
-        kept &= alone[trace.rows] & (after.records < ADDED)
+        equal = (own[trace.rows, 0] == new[:, 0]) & (own[trace.rows, 1] == new[:, 1]) & (after.records < ADDED)
+        kept = equal & alone[trace.rows]
+        place = np.empty(len(held), dtype=np.int64)
+        place[order] = np.cumsum(np.concatenate([[False], members[1:] != members[:-1]])) if len(held) else 0
         found = super().check(before, trace, after)
+        expected, variance = self._expected_own(trace, place)
         sums = {
             "own_values": int(kept.sum()),
+            "equal_values": int(equal.sum()),
+            "expected_equal": int(np.ceil(expected)),
+            "variance_equal": int(np.ceil(variance)),
             "distinct_values": distinct_count(members) if trace.weights is None else 0,
             "distinct_drawn": distinct_count(drawn),
         }
+        whole = trace.source is not None and trace.weights is None  # rows that are put together have no distinct source
+        sums["distinct_moved"] = distinct_count(np.sort(own[:, 0])) if whole else 0
+        sums["distinct_taken"] = distinct_count(np.sort(new[:, 0])) if whole else 0
         return Evidence({**found.sums, **sums}, {**found.minima, **trace.minima})
 
     def _check_values(self, drawn: Host, members: Host) -> None:
         """Check from whom the values may come: those that were drawn, and those of the groups' members, ascending."""
+
+    def _expected_own(self, trace: Trace, values: Host) -> tuple[float, float]:
+        """Bounds of the expectation and the variance of the number of records that receive values equal to their own.
+
+        values : (n,) equal for records of one group with equal values
+        """
+        raise NotImplementedError
 
     def conclude(self, evidence: Evidence, smallest: Mapping[Counted, int]) -> Guarantee:
         groups, kept = evidence.sums["groups"], evidence.sums["own_values"]
         require(
             kept <= groups + 5 * groups**0.5,
             f"{kept} records kept their own values; a random draw in {groups} groups leaves about {groups} at most",
+        )
+        equal, expected = evidence.sums["equal_values"], evidence.sums["expected_equal"]
+        require(
+            equal <= expected + 5 + (25 + 30 * evidence.sums["variance_equal"]) ** 0.5,
+            f"{equal} records have values equal to their own; a random draw leaves about {expected} at most",
         )
         guarantee = super().conclude(evidence, smallest)
         return Guarantee(guarantee.statement, self.k, True, {**guarantee.figures, "own_values": kept})
@@ -287,6 +312,18 @@ class DrawnFromGroup(_Drawn):
         names = ", ".join(self.columns)
         return f"the values of {names} in a released record were drawn from at least {self.k} {self.units} of its group"
 
+    def _expected_own(self, trace: Trace, values: Host) -> tuple[float, float]:
+        """A record draws a value of the weight w in a group of the weight W with the probability p = w / W.
+
+        The variance of independent draws is Σ p (1 − p).  That of a permutation of s members is at most s / (s − 1), so
+        at most two, times as large (Hoeffding 1951).
+        """
+        assert trace.labels is not None
+        weights = np.ones(len(values)) if trace.weights is None else trace.weights
+        held, whole = np.bincount(values, weights), np.bincount(trace.labels, weights)
+        p = held[values] / np.maximum(whole[trace.labels], np.finfo(float).tiny)
+        return float(p.sum()), float(2 * (p * (1 - p)).sum())
+
     def _check_values(self, drawn: Host, members: Host) -> None:
         require(all_among(drawn, members), "a record received values that no member of its group has")
 
@@ -301,8 +338,22 @@ class DrawnFromMixture(_Drawn):
         where = f"a mixture of groups of {self.k} or more {self.units}"
         return f"the values of {names} in a released record were drawn from {where}"
 
+    def _expected_own(self, trace: Trace, values: Host) -> tuple[float, float]:
+        """The records of a group share one distribution: they receive their own values as often as the commonest of
+        them is held in the group, at most; the variance of so many draws is not larger."""
+        assert trace.labels is not None
+        counts = np.bincount(values)
+        most = np.zeros(int(trace.labels.max(initial=-1)) + 1)
+        np.maximum.at(most, trace.labels, counts[values])
+        return float(most.sum()), float(most.sum())
+
     def conclude(self, evidence: Evidence, smallest: Mapping[Counted, int]) -> Guarantee:
         guarantee = super().conclude(evidence, smallest)
+        held, drawn = evidence.sums["distinct_moved"], evidence.sums["distinct_taken"]
+        require(
+            drawn >= 0.632 * held - 2.5 * held**0.5,
+            f"{drawn} different records were drawn of the {held} that there are; a random draw takes 63 % at least",
+        )
         require(
             evidence.minima.get("groups_in_block", 0) > 1 or evidence.sums["groups"] == 1,
             "a block holds one group, so that no groups were mixed there",

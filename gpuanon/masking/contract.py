@@ -269,9 +269,9 @@ class Recoded(Outcome):
 
 
 class Part(BaseModel):
-    """Frozen parameters; unknown names are errors."""
+    """Frozen parameters; unknown names, infinite numbers and NaN are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @property
     def constraint(self) -> Constraint | None:
@@ -384,6 +384,10 @@ class Operation(Part):
     def reading(self, kind: Kind) -> Reading:
         """How a released column of this kind is to be read."""
         return "same"
+
+    def changes(self, name: str) -> bool:
+        """Whether values of this column of the mask may be changed, or come to stand in other rows."""
+        return True
 
     def learn(self, T: Array, groups: Partition, records: Records) -> Summary:
         """A summary of the rows of one cell; `apply` finds what `conclude` made of all in ``records.learned``."""

@@ -123,6 +123,11 @@ class Mask:
         return self.combination.by or self.columns
 
     @property
+    def changed(self) -> tuple[str, ...]:
+        """The columns whose values it may change."""
+        return tuple(name for name in self.columns if self.combination.operation.changes(name))
+
+    @property
     def placement(self) -> Placement:
         """Which rows must lie in one cell; compatible rows of different classes may be anywhere.
 

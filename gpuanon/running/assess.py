@@ -22,6 +22,7 @@ from gpuanon.assessing.figures import Measured, join
 from gpuanon.assessing.measures import MEASURES, Measure, Scaling, by_name
 from gpuanon.assessing.options import Options
 from gpuanon.assessing.pictures import LEAST
+from gpuanon.assessing.released import as_link
 from gpuanon.assessing.streams import Pieces, Streamed
 from gpuanon.errors import GpuanonError, InputError, ParameterError
 from gpuanon.recipe import Recipe
@@ -110,7 +111,7 @@ def assess(
         Pieces.of(after),
         Schema.resolve(before, loaded.columns, loaded.others),
         tuple(by_name()) if measures is None else tuple(measures),
-        link=None if link is None else np.asarray(link, dtype=np.int64),
+        link=None if link is None else as_link(link, before.n_rows, after.n_rows),
         reference=None if reference is None else Table.of(reference),
         backend=choose(backend),
         sample_rows=sample_rows,
@@ -201,6 +202,8 @@ def _computed(
                 failed[one.name] = str(error)
             except MemoryError:
                 failed[one.name] = "does not fit in memory"
+            except (ArithmeticError, ValueError) as error:  # its own text may quote a value
+                failed[one.name] = f"is not defined for these tables ({type(error).__name__})"
             else:
                 if isfinite(figure.value):
                     measured[one.name] = replace(figure, note=join(source.note, figure.note))

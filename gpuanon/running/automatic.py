@@ -9,6 +9,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import Backend
 from gpuanon.arrays.rng import Key
+from gpuanon.assessing.released import aligned, require_columns, types_of
 from gpuanon.assessing.risk.auto_target import auto_target
 from gpuanon.errors import RecipeError
 from gpuanon.masking.mask import Mask
@@ -43,10 +44,12 @@ def resolve(
     summary = Summary.of(sample.table, schema, needed_columns(first, schema))
     columns = Mask.fit(first, summary, schema, nulls).columns
     encoding = Encoding.from_summary(summary.select(columns), schema, nulls, "indicator")
+    require_columns(reference, columns)
+    known = encoding.encode(aligned(reference, types_of(sample.table)))
 
     def release(size: int) -> np.ndarray[Any, Any]:
         fitted = Mask.fit(alternatives[size].combination(), summary, schema, nulls)
         return encoding.encode(fitted.apply(sample, key, stream, backend).rows.table)
 
-    choice = auto_target(encoding.encode(sample.table), encoding.encode(reference), release, list(alternatives))
+    choice = auto_target(encoding.encode(sample.table), known, release, list(alternatives))
     return alternatives[choice.target]

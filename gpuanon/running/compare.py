@@ -198,6 +198,8 @@ def compare(
     RecipeError, InputError
         When a recipe does not fit the table.
     """
+    if not recipes and not suggest:
+        raise ParameterError("recipes: at least one is needed")
     table, names = Table.of(data), tuple(measures)
     sample = None if reference is None else Table.of(reference)
     check_names(names)

@@ -1,14 +1,15 @@
-"""The digest of a release, by which its manifest recognises it.
+"""The digest of a release, by which its manifest and its link recognise it.
 
 The manifest is public, so it holds a digest of the release, which is public too, and none of the link.  A digest of a
 link is a function of private data: whoever has it can try every order of a small table until the digest agrees (three
-records have six), and so learn who is who.  A salt in the manifest would not change that, and a key is not kept.  A
-link is therefore checked by its length, and against a release that is still the one that was written.
+records have six), and so learn who is who.  A salt in the manifest would not change that, and a key is not kept.
+The other way round nothing is told: a file beside the link, private as the link is, holds the digest of its release.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 
 from gpuanon.errors import InputError
@@ -34,3 +35,28 @@ def _bytes_of(file: Path) -> bytes:
     """The digest of a file."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, lambda: hashlib.blake2b(digest_size=_SIZE)).digest()
+
+
+def mark_path(link: Path) -> Path:
+    """The file beside a link that says which release it belongs to."""
+    return link.with_name(link.name + ".release.json")
+
+
+def link_mark(digest: str) -> str:
+    """The content of that file."""
+    return json.dumps({"link_of": digest, "algorithm": ALGORITHM}) + "\n"
+
+
+def marked_release(link: Path) -> str | None:
+    """The digest of the release that a link belongs to; None where nothing says it."""
+    return release_in(mark_path(link))
+
+
+def release_in(mark: Path) -> str | None:
+    """The digest in the file beside a link; None if it is not one."""
+    try:
+        found = json.loads(mark.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    digest = found.get("link_of") if isinstance(found, dict) else None
+    return digest if isinstance(digest, str) else None

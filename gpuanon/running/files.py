@@ -14,23 +14,27 @@ from gpuanon.arrays import progress
 from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.measures import by_name
+from gpuanon.assessing.released import as_link
 from gpuanon.assessing.streams import Pieces
 from gpuanon.errors import InputError
 from gpuanon.masking.mask_columns import masked_columns
+from gpuanon.numerics.sampling import sample_rows
 from gpuanon.recipe import Recipe
 from gpuanon.running.assess import IN_MEMORY_ROWS, Assessment, measure
 from gpuanon.running.compare import MEASURES, Trials, compare
-from gpuanon.running.digest import digest_of
+from gpuanon.running.digest import digest_of, mark_path, marked_release
 from gpuanon.running.grid import grid
 from gpuanon.running.journal import Journal
 from gpuanon.running.outputs import manifest_path, read_manifest
 from gpuanon.running.protect import open_table, read_table
+from gpuanon.running.warnings import SAMPLE_ROWS, identifying_columns
 from gpuanon.tables.checks import code_notes
 from gpuanon.tables.class_counts import ClassCounts, repeat_warnings
 from gpuanon.tables.files import io
 from gpuanon.tables.files.csv_files import CsvOptions
+from gpuanon.tables.roles import UNRELEASED
 from gpuanon.tables.row_bits import row_bits
-from gpuanon.tables.schema import Schema
+from gpuanon.tables.schema import Column, Schema
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import family
 
@@ -58,7 +62,8 @@ def assess_files(
         if in_memory:
             before, after = Pieces.of(read_table(original, loaded)), Pieces.of(after.whole())
     if rows is not None and link is not None:
-        check_link(rows, link.name, before.rows, after.rows)
+        as_link(rows, before.rows, after.rows, link.name)
+        check_release_of(link, release)
     notes = release_notes(release, after.rows)
     schema = (Schema.resolve if in_memory else Schema.infer)(before.first, loaded.columns, loaded.others)
     chosen_names = tuple(by_name()) if names is None else names
@@ -138,12 +143,14 @@ def read_link(path: Path) -> np.ndarray[Any, Any]:
     return np.asarray(rows.to_numpy()).astype(np.int64)
 
 
-def check_link(link: np.ndarray[Any, Any], name: str, originals: int, released: int) -> None:
-    """Refuse a link that cannot belong to a release of so many rows."""
-    if len(link) != released:
-        raise InputError(f"{name}: the link has {len(link)} rows, the release {released}: it belongs to another one")
-    if released and not (link.min() >= -1 and link.max() < originals):
-        raise InputError(f"{name}: names rows that the original, of {originals} rows, does not have")
+def check_release_of(link: Path, release: Path) -> None:
+    """Refuse a link that says that it belongs to another release."""
+    digest = marked_release(link)
+    if digest is not None and digest != digest_of(release):
+        raise InputError(
+            f"{link.name}: belongs to another release, or {release.name} was changed since it was written",
+            hint=f"if it has the same rows in the same order, assess it without {mark_path(link).name}",
+        )
 
 
 def release_notes(release: Path, rows: int) -> tuple[str, ...]:
@@ -171,10 +178,11 @@ def check_recipe(recipe: Path, source: Path | None) -> list[str]:
     schema = Schema.resolve(table, loaded.columns, loaded.others)
     loaded.fit(schema)
     lines.append(f"{source.name}: {table.n_rows} rows, {len(table.names)} columns: fits")
-    lines += [f"  {column.name}: {column.role}, {column.kind or 'kept as it is'}" for column in schema.columns]
+    lines += [f"  {column.name}: {column.role}, {_becomes(column)}" for column in schema.columns]
     names = schema.with_role("identifier") if schema.unit == "record" else ()
     counts = [ClassCounts.of(row_bits(table, [name])) for name in names]
     lines += [f"warning: {warning}" for warning in repeat_warnings(names, counts)]
+    lines += [f"warning: {warning}" for warning in _identifying(table, loaded, schema)]
     lines += [f"note: {note}" for note in (*table.notes, *schema.notes, *code_notes(table, schema, loaded.columns))]
     for mask in loaded.mask:
         combination = mask.combination()
@@ -183,3 +191,22 @@ def check_recipe(recipe: Path, source: Path | None) -> list[str]:
         if combination.k is not None and table.n_rows < combination.k:
             raise InputError(f"mask: k = {combination.k} is more than the table's {table.n_rows} rows")
     return lines
+
+
+def _becomes(column: Column) -> str:
+    """What becomes of a column, for `check_recipe`."""
+    if column.role in UNRELEASED and column.release is None:
+        return "not released"
+    return column.release or column.kind or "kept as it is"
+
+
+def _identifying(table: Table, recipe: Recipe, schema: Schema) -> tuple[str, ...]:
+    """Warnings of columns that would be released as they are and tell most people apart."""
+    masks = [mask.combination() for mask in recipe.mask]
+    changed = {n for mask in masks for n in masked_columns(mask, schema) if mask.operation.changes(n)}
+    unmasked = [c.name for c in schema.without(schema.identifiers).columns if c.name not in changed and not c.release]
+    if not unmasked:
+        return ()
+    rows = table.take(sample_rows(table.n_rows, SAMPLE_ROWS, "identifying columns"))
+    persons = None if schema.person is None else row_bits(rows, [schema.person.name])[:, 0]
+    return identifying_columns(rows, unmasked, persons)

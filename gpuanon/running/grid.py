@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from gpuanon.errors import RecipeError
 from gpuanon.masking.methods.catalogue import METHODS, AnyMask
 from gpuanon.recipe import Recipe, parse, with_paths
 from gpuanon.tables.codes import level_codes
@@ -55,6 +56,9 @@ def grid(recipe: Recipe | Mapping[str, Any] | str | Path) -> Iterator[Point]:
         for parameter, values in (mask.items() if isinstance(mask, Mapping) else ())
         if isinstance(values, list) and not _wants_list(mask, parameter)
     ]
+    empty = [f"{name}: mask.{at}.{parameter}: a grid needs values, got none" for at, parameter, v in open_ if not v]
+    if empty:
+        raise RecipeError("\n".join(empty))
     for choice in product(*(values for _, _, values in open_)):
         chosen = {
             (parameter if len(masks) == 1 else f"mask.{number}.{parameter}"): value

@@ -16,6 +16,7 @@ from typing import Any
 
 from gpuanon.errors import InputError, OutputError
 from gpuanon.recipe import Recipe
+from gpuanon.running.digest import digest_of, mark_path, release_in
 from gpuanon.running.workspace import remove
 from gpuanon.tables.files import io
 from gpuanon.tables.files.places import remove_stale
@@ -35,11 +36,19 @@ _HINT = "choose another name"
 
 def manifest_path(output: Path) -> Path:
     """The manifest lies beside the release."""
+    _check_name(output)
     return output.with_name(output.name + MANIFEST)
+
+
+def _check_name(path: Path) -> None:
+    """Refuse a path without a name of its own, beside which nothing can lie."""
+    if path.name in ("", ".."):
+        raise OutputError(f"{path}: is not the name of a file or of a new folder", hint=_HINT)
 
 
 def figures_path(report: Path) -> Path:
     """The figures of a report lie beside it."""
+    _check_name(report)
     return report.with_suffix(".figures.json")
 
 
@@ -66,7 +75,10 @@ def check_outputs(
     others : further files to be written, such as reports
     """
     inputs = list(inputs)
-    targets = [output, manifest_path(output), *([] if link is None else [link]), *others]
+    for target in (link, *others):
+        if target is not None:
+            _check_name(target)
+    targets = [output, manifest_path(output), *([] if link is None else [link, mark_path(link)]), *others]
     for target in [*targets, work_path(output)]:
         for source in inputs:
             _check_apart(target, source)
@@ -114,18 +126,34 @@ class Guard:
 
     def __call__(self, path: Path) -> None:
         if path == self._output:
-            ours = is_manifest(manifest_path(path))
+            ours = _is_release(path)
         elif path == self._link:
             ours = _first_line(path) == b"row"
+        elif self._link is not None and path == mark_path(self._link):
+            ours = release_in(path) is not None
         elif path.name.endswith(MANIFEST):
             ours = is_manifest(path)
         else:
             ours = _is_report(path)
         if not ours:
             raise OutputError(
-                f"{path}: was not written by gpuanon, and is not replaced (a release has its manifest beside it)",
+                f"{path}: was not written by gpuanon, or was changed since, and is not replaced (a release has its"
+                " manifest beside it)",
                 hint=_HINT + ", or remove it yourself",
             )
+
+
+def _is_release(path: Path) -> bool:
+    """Whether a file or folder is a release as gpuanon wrote it: the manifest beside it speaks of these bytes.
+
+    Somebody may have put a table of their own in its place, or into its folder.
+    """
+    found = read_manifest(manifest_path(path))
+    if found is None:
+        return False
+    written = found.get("release")
+    digest = written.get("digest") if isinstance(written, dict) else None
+    return digest is None or digest == digest_of(path)
 
 
 def is_manifest(path: Path) -> bool:

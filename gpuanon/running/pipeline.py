@@ -11,8 +11,10 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
+from pathlib import Path
 from typing import Any
 
+from gpuanon import __version__
 from gpuanon.errors import GuaranteeError, InputError, RecipeError
 from gpuanon.masking.claims import Counted
 from gpuanon.masking.contract import Summary
@@ -94,10 +96,11 @@ def _concluded(
     counted = [classes for step in steps for claim in step.claims for classes in claim.counted]
     counted += [quasi] if quasi else []
     counted = list(dict.fromkeys([*counted, *(classes.of_records for classes in counted)]))
-    changed = {name for step in steps for name in step.fitted.columns}
+    changed = {name for step in steps for name in step.fitted.changed}
     unmasked = [column.name for column in state.schema.columns if column.name not in changed]
     warnings += unused_hierarchies(run.recipe, schema.without(schema.identifiers))
-    warnings += identifying_columns(run.store.released(0, unmasked), unmasked) if unmasked else ()
+    if unmasked:
+        warnings += identifying_columns(run.store.released(0, unmasked), unmasked, run.store.persons(0))
     smallest = _smallest_classes(run, state, tuple(counted))
     done = Done(schema, (rows, state.rows), added, state.release_parts, tuple(steps), smallest, quasi, warnings)
     done.conclude(done.smallest)
@@ -105,7 +108,7 @@ def _concluded(
 
 
 def _check_columns(recipe: Recipe, schema: Schema) -> None:
-    """Refuse columns that cannot be masked: identifiers, and those in whose place an earlier mask released others."""
+    """Refuse masks that cannot follow each other: a column that is gone, a constraint that would not last."""
     for number, mask in enumerate(recipe.mask):
         combination = mask.combination()
         columns = needed_columns(combination, schema)
@@ -115,6 +118,12 @@ def _check_columns(recipe: Recipe, schema: Schema) -> None:
                 f"mask.{number}: columns: an earlier mask releases others in place of {', '.join(map(repr, gone))}",
                 hint="mask a column before it is released as an interval, or name this mask's columns",
             )
+        later = [one.combination().operation for one in recipe.mask[number + 1 :]]
+        if combination.constraint is not None and any(operation.rows != "kept" for operation in later):
+            raise RecipeError(
+                f"mask.{number}: diversity, closeness: a later mask drops or adds rows, which may break it",
+                hint="put the mask that changes the rows first",
+            )
         schema = released_schema(combination, schema)
 
 
@@ -123,7 +132,7 @@ class _State:
     """Where a run is between two masks.
 
     schema        : of the rows as they are now
-    salt          : makes the order of the rows a function of what they are and of the recipe
+    salt          : makes the order of the rows a function of the records, the recipe and the masks until now
     release_parts : number of parts of the release
     """
 
@@ -154,7 +163,7 @@ def _step(run: Run, number: int, state: _State, schema: Schema, reference: Table
     if number:
         run.store.forget(part.name for part in state.parts if isinstance(part, StoredPart))
     cells = cells_of(counts, placing.count, run.cell_rows, fitted)
-    salt = state.salt or _salt(run.recipe, [content for _, content in placed], len(cells))
+    salt = _salt(state.salt or _input_digest(run.recipe, [found for _, found in placed]), mask, len(cells))
     last = number == len(run.recipe.mask) - 1
     release_parts = _release_parts(run, state) if last else 1
     targets = [f"masked-{number}-{at:05d}" for at in range(len(cells))]
@@ -254,11 +263,27 @@ def _release_parts(run: Run, state: _State) -> int:
     return max(1, -(-state.rows // rows))
 
 
-def _salt(recipe: Recipe, contents: list[Content], cells: int) -> str:
-    """Different for different recipes, tables and cells: two releases under one key share no order of rows."""
+def _salt(before: str, mask: AnyMask, cells: int) -> str:
+    """Different wherever the release is: two different releases under one key share no order of rows.
+
+    before : of the mask before this one, or the digest of what goes into the first
+    mask   : with its automatic parameters chosen
+    """
+    return hashlib.blake2b(f"{before} {mask.model_dump_json()} {cells}".encode(), digest_size=16).hexdigest()
+
+
+def _input_digest(recipe: Recipe, contents: list[Content]) -> str:
+    """A digest of the recipe, of the content of its hierarchies (wherever they lie) and of the records."""
     low, high = (sum(content[half] for content in contents) % 2**64 for half in (0, 1))
-    text = f"{recipe.model_dump_json()} {low} {high} {cells}"
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    files = {name: spec.hierarchy for name, spec in recipe.columns.items() if isinstance(spec.hierarchy, Path)}
+    rules = recipe.model_dump_json(exclude={"columns": {name: {"hierarchy"} for name in files}})
+    digest = hashlib.blake2b(f"{__version__} {rules} {low} {high}".encode(), digest_size=16)
+    for name, file in files.items():
+        try:
+            digest.update(hashlib.blake2b(name.encode() + b"\n" + file.read_bytes()).digest())
+        except OSError:
+            raise InputError(f"{file.name}: cannot be read") from None
+    return digest.hexdigest()
 
 
 def _changed_later(run: Run, number: int, schema: Schema) -> bool:

@@ -34,6 +34,7 @@ from gpuanon.running.reports import reporter
 from gpuanon.running.run import Done, Run, Workers, in_turn
 from gpuanon.running.sources import head_of, in_parquet, parquet_parts
 from gpuanon.running.store import FolderStore, MemoryPart, MemoryStore
+from gpuanon.running.texts import Texts
 from gpuanon.running.workspace import Workspace, check_not_running, left_behind
 from gpuanon.tables.files import io
 from gpuanon.tables.files.reading import parquet_files
@@ -154,7 +155,8 @@ def protect_file(
             table = read_table(source, loaded)
         release = protect(table, loaded, rng=key, backend=chosen.name, reference=sample)
         with progress.stage("write"):
-            manifest = release.write(output, link=link, report=report, force=force)
+            texts = Texts.of(source, output, loaded.csv)
+            manifest = release.write(output, link=link, report=report, force=force, texts=texts)
     else:
         from gpuanon.running.workers import on_cluster
 
@@ -220,6 +222,7 @@ def protect_in_parts(
             output, released.give, manifest, done, link, origins, force=force,
             fill=None if output.suffix else lambda folder: _link_parts(store.release_folder, folder),
             report=None if report is None else (report, reporter(original, released, done.schema, rows, reference)),
+            texts=Texts.of(source, output, recipe.csv, workspace.folder),
         )  # fmt: skip
     except BaseException as error:
         met_again = isinstance(error, (InputError, RecipeError, ParameterError, GuaranteeError))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +13,12 @@ import numpy as np
 
 from gpuanon.assessing.streams import Pieces
 from gpuanon.errors import ParameterError
-from gpuanon.running.digest import ALGORITHM, digest_of
+from gpuanon.running.digest import ALGORITHM, digest_of, link_mark, mark_path
 from gpuanon.running.manifest import conclude
 from gpuanon.running.outputs import Guard, manifest_path
 from gpuanon.running.reports import Contents, put_report, reporter, shown_in_notebook
 from gpuanon.running.run import Done
+from gpuanon.running.texts import Texts, put_back, unmasked_columns
 from gpuanon.tables.dictionaries import common_levels, with_levels
 from gpuanon.tables.files import io
 from gpuanon.tables.files.classes import smallest_classes
@@ -85,11 +86,19 @@ class Release:
         return reporter(*pieces, self.done.schema, self.link, self.sample)
 
     def write(
-        self, output: Path, *, link: Path | None = None, report: Path | None = None, force: bool = False
+        self,
+        output: Path,
+        *,
+        link: Path | None = None,
+        report: Path | None = None,
+        force: bool = False,
+        texts: Texts | None = None,
     ) -> dict[str, Any]:
         """Write the release, its manifest beside it, on request the report and the private link: all of them or none.
 
         The claims are checked again on the file, as it is written; the manifest has the figures of the file.
+
+        texts : of the CSV that was masked, for columns that come out as they went in
         """
         if self.done is None or self.link is None:
             raise ParameterError(
@@ -102,11 +111,45 @@ class Release:
             table = Table(nw.from_native(stored, eager_only=True))  # as it is
         page = None if report is None else (report, self._contents())
         return write_release(
-            output, lambda: [table], self.manifest, self.done, link, [self.link], force=force, report=page
+            output, lambda: [table], self.manifest, self.done, link, [self.link], force=force, report=page, texts=texts
         )
 
     def __repr__(self) -> str:
         return f"Release({self.table.n_rows} rows, {len(self.table.names)} columns)"
+
+
+def _stream(
+    out: io.Writing,
+    output: Path,
+    pieces: Callable[[], Iterable[Table]],
+    declared: Mapping[str, Any],
+    restored: Callable[[int, pa.Table], pa.Table],
+) -> None:
+    """Write the pieces, one after the other, with the levels that all of them hold.
+
+    restored : a piece, by its number, with the columns that come out as they went in
+    """
+    put = None
+    levels = common_levels(pieces(), declared, ordered_only=output.suffix.lower() != ".arrow")
+    for number, piece in enumerate(pieces()):
+        arrow = restored(number, with_levels(piece.to_arrow(), levels))
+        put = put or out.stream(output, arrow.schema)
+        put(arrow)
+
+
+def _restored(texts: Texts | None, done: Done, origins: Sequence[Host]) -> Callable[[int, pa.Table], pa.Table]:
+    """See `_stream`; the texts are read when the first piece is there."""
+    held: list[pa.Table] = []
+
+    def restored(number: int, piece: pa.Table) -> pa.Table:
+        names = [] if texts is None else unmasked_columns(done, piece.schema)
+        if texts is None or not names:
+            return piece
+        if not held:
+            held.append(texts.columns(names, done.rows[0]))
+        return put_back(piece, held[0], names, origins[number])
+
+    return restored
 
 
 def write_release(
@@ -115,16 +158,18 @@ def write_release(
     manifest: dict[str, Any],
     done: Done,
     link: Path | None,
-    origins: Iterable[Host],
+    origins: Sequence[Host],
     *,
     force: bool,
     fill: Callable[[Path], None] | None = None,
     report: tuple[Path, Callable[[dict[str, Any]], Contents]] | None = None,
+    texts: Texts | None = None,
 ) -> dict[str, Any]:
     """Write a release piece by piece, check it as it is written, then its manifest; all or nothing.
 
     fill   : puts the release parts into a folder, instead of `pieces`; None when `output` is a file
     report : where the report goes, and what makes it of the manifest
+    texts  : see `Release.write`
     """
     declared = {column.name: column.levels for column in done.schema.columns}
     with io.Writing(force=force, guard=Guard(output, link)) as out:
@@ -133,12 +178,7 @@ def write_release(
             fill(folder)
             unify_parts(folder, declared)
         else:
-            put = None
-            levels = common_levels(pieces(), declared, ordered_only=output.suffix.lower() != ".arrow")
-            for piece in pieces():
-                arrow = with_levels(piece.to_arrow(), levels)
-                put = put or out.stream(output, arrow.schema)
-                put(arrow)
+            _stream(out, output, pieces, declared, _restored(texts, done, origins))
         counted = tuple(classes for classes in done.smallest if classes.unit == "record")
         written = out.finish(output)
         smallest = smallest_classes(written, output, counted, done.rows[1])
@@ -150,4 +190,5 @@ def write_release(
         if link is not None:
             lines = ["row", *(str(row) for origin in origins for row in origin.tolist()), ""]
             out.text(link, "\n".join(lines), private=True)
+            out.text(mark_path(link), link_mark(release["digest"]), private=True)
     return manifest

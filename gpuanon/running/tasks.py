@@ -21,6 +21,7 @@ import numpy as np
 
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend
+from gpuanon.arrays.hashing import mix_bits
 from gpuanon.arrays.rng import Key
 from gpuanon.masking.claims import Counted
 from gpuanon.masking.contract import Facts, Summary, added_facts
@@ -37,7 +38,7 @@ from gpuanon.tables.summaries import Summary as TableSummary
 
 Host = np.ndarray[Any, Any]
 Content = tuple[int, int]
-"""A sum over rows that tells whether two tables hold the same rows."""
+"""A sum over records that tells whether two tables hold the same ones."""
 
 
 @dataclass(frozen=True)
@@ -119,8 +120,15 @@ def place(
 
 
 def content(rows: Rows) -> Content:
-    """A sum over rows of the bits of all their values: the same whatever the order and the division of the rows."""
-    low, high = row_bits(rows.table, rows.table.names).sum(axis=0, dtype=np.uint64)
+    """A sum over rows of the bits of their numbers, their persons and all their values: whatever the division of them.
+
+    It tells what is masked: the same rows in another order are other records.
+    """
+    bits = row_bits(rows.table, rows.table.names)
+    for numbers in (rows.records, rows.persons):
+        if numbers is not None:
+            bits = mix_bits(bits ^ mix_bits(numbers.astype(np.int64).view(np.uint64))[:, None])
+    low, high = bits.sum(axis=0, dtype=np.uint64)
     return int(low), int(high)
 
 

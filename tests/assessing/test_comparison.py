@@ -17,7 +17,7 @@ from gpuanon.errors import InputError
 from gpuanon.running.assess import assess, measure
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
-from tests.support.every import recipe, registry
+from tests.support.every import QUASI, recipe, registry
 
 ROWS = 240
 NAMES = tuple(measure.name for measure in MEASURES)
@@ -197,3 +197,126 @@ def test_a_column_that_was_dropped_need_not_be_there_unless_it_is_compared() -> 
     assert Comparison(Table.of(table), Table.of(table.drop_columns(["note"])), schema).columns == tuple(COLUMNS)
     with pytest.raises(InputError, match="the release has no column 'age'"):
         Comparison(Table.of(table), Table.of(table.drop_columns(["age"])), schema)
+
+
+TIMED = ("reidentification", "prediction_distance", "records_changed", "means", "ks", "exact_copies")
+
+
+def timed(first: pa.DataType, second: pa.DataType, streamed: bool = False, **known: object) -> dict[str, object]:
+    """What the measures say of a release with small noise whose dates have another type than the original's."""
+    table = people()
+    born = np.array(table["born"].cast(pa.int32()).to_numpy()) + np.arange(90) % 2
+    released = table.set_column(1, "born", pa.array(born.astype(np.int32)).cast(pa.date32()))
+    tables = [t.set_column(1, "born", t["born"].cast(kind)) for t, kind in ((table, first), (released, second))]
+    options = {"sample_rows": 1000} if streamed else {}
+    names = TIMED[:-1] if streamed else TIMED  # copies need all rows at once
+    found = assess(*tables, RULES, link=np.arange(90), measures=names, backend="numpy", **options, **known)
+    assert set(found.measured) == set(names)
+    return {name: figure.value for name, figure in found.measured.items()}
+
+
+@pytest.mark.parametrize("kind", [pa.date64(), *(pa.timestamp(unit) for unit in ("s", "ms", "us", "ns"))], ids=str)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_times_of_other_units_are_the_same_moments(kind: pa.DataType, streamed: bool) -> None:
+    assert timed(pa.date32(), kind, streamed) == timed(kind, pa.date32(), streamed) == timed(kind, kind, streamed)
+    assert timed(kind, kind)["reidentification"] > 0.9
+
+
+def test_times_of_a_reference_sample_have_the_originals_unit_too() -> None:
+    reference = people()
+    other = reference.set_column(1, "born", reference["born"].cast(pa.timestamp("us")))
+    known = [timed(pa.date32(), pa.date32(), reference=table) for table in (reference, other)]
+    assert known[0] == known[1]
+
+
+def test_times_that_the_originals_type_cannot_hold_are_refused() -> None:
+    table = people()
+    hours = pa.array(table["born"].cast(pa.timestamp("us")).cast(pa.int64()).to_numpy() + 3_600_000_000)
+    released = table.set_column(1, "born", hours.cast(pa.timestamp("us")))
+    found = assess(table, released, RULES, link=np.arange(90), measures=("reidentification", "k_anonymity"))
+    assert "'born': released as timestamp[us], which the original's type, date32" in found.failed["reidentification"]
+    assert found.measured["k_anonymity"].value == 1
+
+
+@pytest.mark.parametrize(
+    ("link", "said"),
+    [
+        (np.zeros(90, dtype=np.int64), "89 released rows have the same original"),
+        (np.array(["smith"] * 90), "whole numbers"),
+        (np.arange(90) + 0.5, "whole numbers"),
+        (np.full(90, np.nan), "whole numbers"),
+        (np.arange(90)[:, None], "whole numbers"),
+        (np.ones(90, dtype=bool), "whole numbers"),
+        (np.arange(89), "the link has 89 rows, the release 90"),
+        (np.arange(1, 91), "names rows that the original"),
+        (np.arange(90) - 2, "names rows that the original"),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"sample_rows": 1000}])
+def test_what_cannot_be_a_link_is_refused(link: np.ndarray, said: str, options: dict[str, int]) -> None:
+    with pytest.raises(InputError, match=said) as caught:
+        assess(people(), people(), RULES, link=link, measures=("match_auc",), **options)
+    assert "smith" not in str(caught.value)
+
+
+def test_added_rows_may_have_no_original_each() -> None:
+    link = np.where(np.arange(90) < 5, -1, np.arange(90))
+    assert "reidentification" in assess(people(), people(), RULES, link=link, measures=("reidentification",)).measured
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+@pytest.mark.parametrize("rows", [1, 90])
+def test_infinite_released_values_fail_measures_one_by_one(value: float, rows: int) -> None:
+    table = people()
+    cost = np.where(np.arange(90) < rows, value, table["cost"].to_numpy())
+    released = table.set_column(table.column_names.index("cost"), "cost", pa.array(cost))
+    found = assess(table, released, RULES, link=np.arange(90), measures=NAMES, reference=people(), backend="numpy")
+    assert set(found.measured) | set(found.failed) == set(NAMES)
+    assert found.measured["k_anonymity"].value == 1
+    json.dumps(found.to_json(), allow_nan=False)
+    assert "'cost': " in found.failed["pmse_logit"]
+    assert "infinite" in found.failed["pmse_logit"]
+
+
+def test_a_column_of_nulls_fails_measures_one_by_one() -> None:
+    table = people()
+    released = table.set_column(table.column_names.index("cost"), "cost", pa.nulls(90, pa.float64()))
+    found = assess(table, released, RULES, link=np.arange(90), measures=NAMES, reference=people(), backend="numpy")
+    assert set(found.measured) | set(found.failed) == set(NAMES)
+
+
+def test_a_reference_sample_that_does_not_fit_is_refused() -> None:
+    for reference, said in ((people().drop_columns(["zip"]), "has no column 'zip'"), (people()[:0], "has no rows")):
+        found = assess(people(), people(), RULES, reference=reference, measures=("reference_standard", "exact_copies"))
+        assert all(said in found.failed[name] for name in ("reference_standard", "exact_copies"))
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_constant_quasi_identifiers_show_beside_the_median_of_all_features(streamed: bool) -> None:
+    table = registry(400)
+    constant = table
+    for name in QUASI:
+        column = table[name].take(pa.array([0] * 400))
+        constant = constant.set_column(constant.column_names.index(name), name, column)
+    names = ("means", "variances", "correlations", "covariances", "rank_correlations")
+    options = {"sample_rows": 1000} if streamed else {}
+    found = assess(table, constant, recipe("noise"), measures=names, backend="numpy", **options).to_json()["utility"]
+    assert found["variances"]["value"] == 0  # the levels of the diagnosis are most of the features
+    assert found["variances"]["quasi_median"] == 1
+    assert found["variances"]["max"] == 1
+    assert found["means"]["quasi_median"] > 0.3
+    assert found["covariances"]["quasi_median"] > found["covariances"]["value"]
+    same = assess(table, table, recipe("noise"), measures=names, backend="numpy", **options).to_json()["utility"]
+    assert all(same[name]["quasi_median"] == 0 for name in names)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_column_that_was_blown_up_is_the_worst(streamed: bool) -> None:
+    table = registry(400)
+    age = pa.array(table["age"].to_numpy() * 1e9)
+    blown = table.set_column(table.column_names.index("age"), "age", age)
+    options = {"sample_rows": 1000} if streamed else {}
+    found = assess(table, blown, recipe("noise"), measures=("means", "ks"), backend="numpy", **options).to_json()
+    assert found["utility"]["means"]["worst"] == "age"
+    assert found["utility"]["means"]["max"] > 1e9
+    assert found["utility"]["ks"]["value"] == 1

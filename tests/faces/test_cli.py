@@ -323,3 +323,17 @@ def test_importing_the_package_imports_nothing_heavy():
         [sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ), check=True
     )
     assert answer.stdout.strip() == "[]"
+
+
+def test_what_is_kept_is_named_beside_the_headline_and_names_are_no_markup(gpuanon, folder):
+    table = registry(200)
+    names = [{"age": "age [/years]", "income": "[red]income"}.get(name, name) for name in table.column_names]
+    pq.write_table(table.rename_columns(names), folder / "registry.parquet")
+    text = RECIPE.replace("age  ", '"age [/years]"').replace("income  ", '"[red]income"')
+    text = text.replace('sex       = { role = "quasi" }', 'sex = { role = "quasi", keep = true }')
+    (folder / "recipe.toml").write_text(text)
+    code, out, err = gpuanon("protect", "registry.parquet", "recipe.toml", "-o", "release [red].parquet")
+    assert code == 0, err
+    assert "smallest class over all of age [/years], sex, [red]income" in out
+    assert "released as they are: sex" in out
+    assert "release [red].parquet" in out

@@ -126,6 +126,41 @@ def test_new_values_that_are_the_old_ones_were_not_drawn(protect, monkeypatch):
         protect("gaussian binned")
 
 
+def doubled_registry():
+    """Everybody twice, so that nobody's values are unique in a group of four."""
+    return registry(150).take(pa.array(np.repeat(np.arange(150), 2)))
+
+
+@pytest.mark.parametrize(
+    ("mask", "operation"), [("permute", Permute), ("resample", Resample), ("gaussian", Dither), ("cell", Dither)]
+)
+def test_values_that_stay_where_they_are_were_not_drawn_where_values_repeat(monkeypatch, mask, operation):
+    honest = gpuanon.protect(doubled_registry(), recipe(mask), rng=KEY, backend="numpy")
+    assert honest.manifest["guarantee"][0]["verified"] is True
+    breaking(monkeypatch, operation, own_rows)
+    with pytest.raises(GuaranteeError, match="300 records have values equal to their own; a random draw"):
+        gpuanon.protect(doubled_registry(), recipe(mask), rng=KEY, backend="numpy")
+
+
+def test_a_mixture_that_takes_every_value_from_few_records_is_refused(protect, monkeypatch):
+    breaking(monkeypatch, Dither, lambda outcome, T: replace(outcome, source=np.arange(len(T))[::-1] // 4))
+    with pytest.raises(GuaranteeError, match=r"\d+ different records were drawn of the \d+"):
+        protect("gaussian")
+
+
+@pytest.mark.parametrize("mask", ["permute", "resample", "gaussian", "cell"])
+@pytest.mark.parametrize("rows", [40, 300])
+def test_honest_draws_are_not_refused_where_most_values_are_equal(mask, rows):
+    table = registry(rows)
+    columns = {name: spec for name, spec in recipe(mask)["columns"].items() if name in ("sex", "smoker", "education")}
+    rules = recipe(mask) | {"columns": columns, "others": "drop"}
+    for number in range(12):
+        (found,) = gpuanon.protect(
+            table, rules, rng=b"a key of sixteen bytes and one" + bytes([number]), backend="numpy"
+        ).manifest["guarantee"]
+        assert found["verified"] is True
+
+
 @pytest.mark.parametrize("mask", ["permute", "resample", "gaussian", "gaussian binned", "cell"])
 def test_honest_draws_keep_few_of_their_own_values(protect, mask):
     (guarantee,) = protect(mask)["guarantee"]
@@ -311,10 +346,13 @@ def test_evidence_of_cells_is_added_up_and_the_smallest_group_stands():
 def test_own_values_are_judged_over_all_cells():
     claim = DrawnFromGroup(4, (("x",),))
     counts = {"groups": 100, "own_values": 100, "distinct_values": 400, "distinct_drawn": 260}
+    counts |= {"equal_values": 100, "expected_equal": 100, "variance_equal": 150}
     fair = Evidence(counts, {"smallest_group": 4})
     assert claim.conclude(fair, {}).verified is True
     with pytest.raises(GuaranteeError, match="151 records kept their own values"):
         claim.conclude(replace(fair, sums=counts | {"own_values": 151}), {})
+    with pytest.raises(GuaranteeError, match="200 records have values equal to their own"):
+        claim.conclude(replace(fair, sums=counts | {"equal_values": 200}), {})
     with pytest.raises(GuaranteeError, match="150 different values were drawn of the 400"):
         claim.conclude(replace(fair, sums=counts | {"distinct_drawn": 150}), {})
 

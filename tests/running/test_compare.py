@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import gpuanon
 from gpuanon.errors import OutputError, ParameterError, RecipeError
 from gpuanon.recipe import Recipe
 from gpuanon.running.compare import Trial, Trials, compare
+from gpuanon.running.files import compare_files
 from gpuanon.running.grid import grid
 from gpuanon.running.journal import Journal
-from tests.support.every import COLUMNS, QUASI, recipe, registry
+from tests.support.every import COLUMNS, HIERARCHIES, QUASI, recipe, registry
 
 KEY = b"a key for tests, of sixteen bytes or more"
 MEASURES = ("reidentification", "information_loss")
@@ -91,6 +93,34 @@ def test_limits_that_no_release_keeps_leave_no_best():
     trials = gpuanon.compare(registry(60), [rules], measures=MEASURES, rng=KEY)
     assert all("limits.k_anonymity" in trial.refused for trial in trials.trials)
     assert trials.best is None
+
+
+@pytest.mark.parametrize("values", [{"k": []}, {"k": [4, 5], "block": []}])
+def test_an_empty_grid_is_refused(tmp_path, values):
+    rules = recipe({"method": "microaggregation"} | values)
+    with pytest.raises(RecipeError, match=r"recipe: mask\.0\.(k|block): a grid needs values, got none"):
+        gpuanon.compare(registry(60), [rules])
+    (tmp_path / "one.json").write_text(json.dumps(rules))
+    pq.write_table(registry(60), tmp_path / "table.parquet")
+    with pytest.raises(RecipeError, match="a grid needs values"):
+        compare_files(tmp_path / "table.parquet", [tmp_path / "one.json"])
+
+
+def test_no_recipe_at_all_is_refused():
+    with pytest.raises(ParameterError, match="at least one"):
+        gpuanon.compare(registry(60), [])
+
+
+def test_a_hierarchy_is_found_beside_the_recipe_of_a_grid(tmp_path):
+    folder = tmp_path / "settings"
+    folder.mkdir()
+    (folder / "age.csv").write_bytes((HIERARCHIES / "age.csv").read_bytes())
+    rules = recipe({"method": "recode", "levels": {"age": 2}, "columns": ["age"]})
+    columns = {n: {k: v for k, v in spec.items() if k != "hierarchy"} for n, spec in rules["columns"].items()}
+    columns["age"] |= {"hierarchy": "age.csv"}
+    (folder / "one.json").write_text(json.dumps(rules | {"columns": columns}))
+    found = gpuanon.compare(registry(60), [folder / "one.json"], measures=("k_anonymity",), rng=1, backend="numpy")
+    assert found.trials[0].refused is None
 
 
 def test_the_best_by_another_measure_and_by_mean_rank():

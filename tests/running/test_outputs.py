@@ -269,3 +269,41 @@ def test_a_link_of_another_release_is_refused(folder, text, said):
     Path("link.csv").write_text(text)
     with pytest.raises(InputError, match=said):
         notes("release.parquet", link=Path("link.csv"))
+
+
+@pytest.mark.parametrize("how", [None, InParts(workers=0)])
+def test_a_link_of_another_release_of_as_many_rows_is_refused(folder, how):
+    for name in ("one", "two"):
+        Path("settings/key").write_text(f"a key for tests, of sixteen bytes or more: {name}")
+        run("data/registry.parquet", f"{name}.parquet", link=Path(f"{name}.csv"), in_parts=how)
+    assert "changed since" not in notes("one.parquet", link=Path("one.csv"))
+    with pytest.raises(InputError, match=r"two\.csv: belongs to another release"):
+        notes("one.parquet", link=Path("two.csv"))
+    mark = Path("two.csv.release.json")
+    assert mark.stat().st_mode & 0o077 == 0
+    mark.unlink()  # nothing says whose link it is
+    assert "changed since" not in notes("one.parquet", link=Path("two.csv"))
+
+
+def test_the_mark_of_a_link_replaces_nothing_else(folder):
+    Path("link.csv.release.json").write_text("mine")
+    with pytest.raises(OutputError, match="not written by gpuanon"):
+        run("data/registry.parquet", "release.parquet", link=Path("link.csv"))
+    assert Path("link.csv.release.json").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["release.parquet", "release.csv", "release"])
+def test_what_somebody_put_in_the_place_of_a_release_is_not_replaced(folder, name):
+    run("data/registry.parquet", name)
+    mine = Path(name) / "mine.parquet" if name == "release" else Path(name)
+    mine.write_bytes(Path("data/registry.parquet").read_bytes())
+    with pytest.raises(OutputError, match="not written by gpuanon, or was changed since"):
+        run("data/registry.parquet", name)
+    assert mine.read_bytes() == Path("data/registry.parquet").read_bytes()
+
+
+@pytest.mark.parametrize("option", [{"output": "."}, {"output": ".."}, {"link": Path(".")}, {"report": Path("..")}])
+@pytest.mark.parametrize("how", [None, InParts(workers=0)])
+def test_a_target_without_a_name_is_refused(folder, option, how):
+    with pytest.raises(OutputError, match="is not the name of a file"):
+        run("data/registry.parquet", **({"output": "release.parquet", "in_parts": how} | option))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +12,12 @@ import pytest
 
 import gpuanon
 from gpuanon.errors import GpuanonError, ParameterError, RecipeError
+from gpuanon.recipe import Recipe
+from gpuanon.running import pipeline
+from gpuanon.running.files import check_recipe
 from gpuanon.running.protect import InParts, protect_file
 from gpuanon.tables.table import Table
-from tests.support.every import MASKS, recipe, registry
+from tests.support.every import COLUMNS, MASKS, recipe, registry
 from tests.support.running import as_rows, divided, in_parts, protected, read_link, written
 
 KEY = b"a key for tests, of sixteen bytes or more"
@@ -244,6 +248,44 @@ def test_two_tables_under_one_key_share_no_order_of_rows():
     assert shared_order(one, other) < 0.05
 
 
+def test_the_same_rows_in_another_order_share_no_order():
+    table = registry()
+    other = np.random.default_rng(1).permutation(300)
+    links = [gpuanon.protect(t, recipe("permute"), rng=KEY, backend="numpy").link for t in (table, table.take(other))]
+    assert shared_order(*links) < 0.05
+    assert shared_order(links[0], other[links[1]]) < 0.05  # nor do the people
+
+
+def test_another_content_of_a_hierarchy_is_another_order(tmp_path):
+    rules, links = recipe("recode"), []
+    for name, folder in (("a", "one"), ("a", "two"), ("b", "one")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        file = tmp_path / folder / "age.csv"
+        lines = Path(COLUMNS["age"]["hierarchy"]).read_text().splitlines()
+        file.write_text("\n".join(lines if name == "a" else [line.replace("-", " to ") for line in lines]) + "\n")
+        columns = rules["columns"] | {"age": {"role": "quasi", "hierarchy": str(file)}}
+        release = gpuanon.protect(registry(), rules | {"columns": columns}, rng=KEY, backend="numpy")
+        links.append((release.link, release.data))
+    assert np.array_equal(links[0][0], links[1][0])  # wherever it lies
+    assert not links[0][1].equals(links[2][1])
+    assert shared_order(links[0][0], links[2][0]) < 0.05
+
+
+def test_other_persons_are_another_order():
+    links = []
+    for size in (2, 3):
+        table = registry().append_column("who", pa.array(np.arange(300) // size))
+        columns = COLUMNS | {"who": {"role": "person"}}
+        links.append(gpuanon.protect(table, recipe("permute", columns=columns), rng=KEY, backend="numpy").link)
+    assert shared_order(*links) < 0.05
+
+
+def test_another_choice_of_an_automatic_parameter_is_another_order():
+    masks = [Recipe.load(recipe(MASKS["pica"] | {"target": target})).mask[0] for target in (20, 40)]
+    salts = {pipeline._salt("", mask, 1) for mask in masks}
+    assert len(salts) == 2
+
+
 def test_the_division_into_cells_changes_the_order_of_rows(tmp_path):
     _, one, _ = in_parts(tmp_path, registry(600), "permute", name="one")
     _, other, _ = in_parts(tmp_path, registry(600), "permute", name="other", cell_rows=100)
@@ -312,6 +354,54 @@ def test_columns_that_tell_most_rows_apart_are_warned_of():
     assert not any("'diagnosis' is released" in warning for warning in warnings)
 
 
+def test_a_column_that_is_recoded_to_its_own_values_is_unmasked():
+    table = registry(200).append_column("number", pa.array(np.arange(200)))
+    columns = recipe("recode")["columns"] | {"number": {"role": "quasi"}}
+    mask = {"method": "recode", "levels": {"age": 2}, "columns": ["age", "sex", "education", "number"]}
+    rules = recipe("recode") | {"columns": columns, "mask": [mask]}
+    found = gpuanon.protect(table, rules, rng=KEY, backend="numpy").manifest["warnings"]
+    assert any("'number' is released unmasked, and 100% of the rows" in warning for warning in found)
+
+
+def test_a_value_that_one_person_has_in_all_records_is_warned_of(tmp_path):
+    table = registry(200).append_column("who", pa.array(np.arange(200) // 4))
+    table = table.append_column("phone", pa.array([f"0{7919 * (i // 4)}" for i in range(200)]))
+    columns = COLUMNS | {"who": {"role": "person"}, "phone": {"role": "other"}}
+    rules = recipe("permute", columns=columns)
+    said = "'phone' is released unmasked, and 100% of the rows have a value that only one person has"
+    found = gpuanon.protect(table, rules, rng=KEY, backend="numpy").manifest["warnings"]
+    assert any(said in warning for warning in found)
+    pq.write_table(table, tmp_path / "table.parquet")
+    (tmp_path / "recipe.json").write_text(json.dumps(rules))
+    lines = check_recipe(tmp_path / "recipe.json", tmp_path / "table.parquet")
+    assert any(said in line for line in lines)
+    assert "  who: person, not released" in lines
+    plain = gpuanon.protect(table, recipe("permute"), rng=KEY, backend="numpy").manifest["warnings"]
+    assert not any("'phone' is released" in warning for warning in plain)  # four rows each share it
+
+
+def test_check_warns_of_columns_that_tell_most_rows_apart(tmp_path):
+    table = registry(200).append_column("a", pa.array(np.arange(200) % 20))
+    table = table.append_column("b", pa.array(np.arange(200) // 20)).append_column("n", pa.array(np.arange(200)))
+    pq.write_table(table, tmp_path / "table.parquet")
+    (tmp_path / "recipe.json").write_text(json.dumps(recipe("permute")))
+    lines = check_recipe(tmp_path / "recipe.json", tmp_path / "table.parquet")
+    warnings = [line for line in lines if line.startswith("warning: ")]
+    assert any("column 'n' is released unmasked, and 100% of the rows" in line for line in warnings)
+    assert any("columns 'a' and 'b' are released unmasked, and 100% of the rows" in line for line in warnings)
+    assert "  person_id: identifier, not released" in lines
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+@pytest.mark.parametrize(
+    "mask", [{"method": "noise", "b": 0}, {"method": "svd-swap", "tol": 0}, MASKS["permute"] | {"response_weight": 0}]
+)
+def test_a_parameter_that_is_no_number_is_refused(mask, bad):
+    name = list(mask)[-1]
+    with pytest.raises(RecipeError, match=rf"mask\.0\.{name}: input should be"):
+        gpuanon.protect(registry(60), recipe(mask | {name: bad}), rng=KEY, backend="numpy")
+
+
 def test_a_hierarchy_that_no_mask_uses_is_pointed_out():
     unused = gpuanon.protect(registry(60), recipe("permute"), rng=KEY, backend="numpy").manifest["warnings"]
     used = gpuanon.protect(registry(60), recipe("recode"), rng=KEY, backend="numpy").manifest["warnings"]
@@ -323,3 +413,14 @@ def test_a_hierarchy_that_no_mask_uses_is_pointed_out():
 def test_a_limit_that_is_no_number_is_refused(limit):
     with pytest.raises(RecipeError, match=r"limits\.uniqueness"):
         gpuanon.protect(registry(60), recipe("permute", limits={"uniqueness": limit}), rng=KEY, backend="numpy")
+
+
+@pytest.mark.parametrize("later", ["suppress", "synthetic-rows"])
+def test_a_constraint_before_a_mask_that_changes_the_rows_is_refused(later):
+    columns = COLUMNS | {name: {"role": "quasi", "keep": True} for name in ("income", "admission", "age")}
+    first = {"method": "microaggregation", "k": 4, "diversity": 2, "columns": ["smoker"]}
+    second = {"method": later, "k": 3, "columns": ["sex", "education"]}
+    with pytest.raises(RecipeError, match=r"mask\.0: diversity, closeness: a later mask drops or adds rows"):
+        gpuanon.protect(registry(), recipe(first, second, columns=columns), rng=KEY, backend="numpy")
+    release = gpuanon.protect(registry(), recipe(second, first, columns=columns), rng=KEY, backend="numpy")
+    assert [found["verified"] for found in release.manifest["guarantee"]] == [True] * 3

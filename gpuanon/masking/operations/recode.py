@@ -53,6 +53,9 @@ class Recode(Operation):
     def reading(self, kind: Kind) -> Reading:
         return "level"
 
+    def changes(self, name: str) -> bool:
+        return (self.levels if isinstance(self.levels, int) else self.levels.get(name, 0)) > 0
+
     def apply(self, T: Array, groups: Partition, records: Records) -> Recoded:
         classes = records.classes
         if classes is None:

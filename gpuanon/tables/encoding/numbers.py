@@ -148,10 +148,10 @@ class NumberCodec:
         """Scaled to range 1; a null lies in the middle, half a range away from every value."""
         values = floats(data)
         null = np.isnan(values)
-        if self.low is None or self.low == self.high:
+        low, high = (0.0, 0.0) if self.low is None else self._forward(np.array([self.low, self.high], dtype=np.float64))
+        if low == high:  # also 2⁶⁰ and 2⁶⁰ + 1, which float64 does not tell apart
             scaled = np.zeros(len(values))
         else:
-            low, high = self._forward(np.array([self.low, self.high], dtype=np.float64))
             scaled = np.where(null, 0.5, (self._forward(values) - low) / (high - low))
         if not self.nulls:
             return [scaled], [False], [1.0]

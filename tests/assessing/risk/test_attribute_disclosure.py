@@ -120,3 +120,18 @@ def test_the_measures_of_a_table():
     assert found.measured["household_risk"].value >= found.measured["reidentification"].value
     without = gpuanon.assess(registry(600), release.data, recipe("permute"), link=release.link, measures=names)
     assert "household" in without.failed["household_risk"]
+
+
+def test_groups_that_ignore_the_sensitive_columns_disclose_little_and_are_the_default():
+    """The paper's weight of 1 makes groups alike in the diagnosis: whoever knows the rest knows it."""
+    table, rules = registry(2000), recipe({"method": "distribution-preserving", "k": 10, "dither": "permute"})
+    success = []
+    for mask in ({}, {"response_weight": 0.0}, {"response_weight": 1.0}):
+        chosen = rules | {"mask": [rules["mask"][0] | mask]}
+        release = gpuanon.protect(table, chosen, rng=b"a key of sixteen bytes or more", backend="numpy")
+        found = gpuanon.assess(table, release.data, chosen, measures=("attribute_disclosure",), backend="numpy")
+        success.append(found.measured["attribute_disclosure"].details["success_by_column"]["diagnosis"])
+        control = found.measured["attribute_disclosure"].details["control_by_column"]["diagnosis"]
+    assert success[0] == success[1]
+    assert success[1] < control + 0.1
+    assert success[2] > control + 0.1

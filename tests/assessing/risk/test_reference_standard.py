@@ -10,7 +10,14 @@ from scipy import stats
 
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.risk.prediction import predict
-from gpuanon.assessing.risk.reference_standard import p_value, reference_standard, split_reference, verdict
+from gpuanon.assessing.risk.reference_standard import (
+    COPIES,
+    EFFECTIVE,
+    p_value,
+    reference_standard,
+    split_reference,
+    verdict,
+)
 from gpuanon.errors import ParameterError
 
 
@@ -38,6 +45,17 @@ def test_a_copy_fails_on_distance_and_ambiguity(samples: tuple[np.ndarray, ...])
     assert measured.details["distance"]["excess"] == 1.0  # type: ignore[index, call-overload]
     assert measured.details["ambiguity"]["passes"] is False  # type: ignore[index, call-overload]
     assert "fails on distance, ambiguity" in str(measured.details["verdict"])
+
+
+def test_a_few_verbatim_copies_fail_though_the_distributions_pass(samples: tuple[np.ndarray, ...]) -> None:
+    original, other, reference = samples
+    release = other.copy()
+    release[:45] = original[:45]  # 3 %
+    measured = reference_standard(original, release, reference)
+    passes = {name: measured.details[name]["passes"] for name in (*EFFECTIVE, COPIES)}  # type: ignore[index, call-overload]
+    assert passes == dict.fromkeys(EFFECTIVE, True) | {COPIES: False}
+    assert measured.details["passes"] is False
+    assert measured.value <= 0.05
 
 
 def test_small_noise_fails_on_distance(samples: tuple[np.ndarray, ...]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -14,7 +15,7 @@ from pydantic import ValidationError
 
 import gpuanon
 from gpuanon.errors import GpuanonError
-from gpuanon.running.protect import protect_file, protect_in_parts
+from gpuanon.running.protect import InParts, protect_file, protect_in_parts
 from gpuanon.tables.files import io
 from gpuanon.tables.files.csv_files import CsvOptions
 from gpuanon.tables.files.csv_types import CsvColumns
@@ -147,6 +148,45 @@ def test_unmasked_columns_come_out_text_for_text(tmp_path: Path, in_parts: bool)
     for name in frame.columns[2:]:
         assert back[name].tolist() == expected[name].tolist(), name
     assert back["age"].str.fullmatch(r"\d+").all()
+
+
+MEASURED = {
+    "cost": ["12.50", "1e3", "+5", "", "0.0", "-0", "NA", "007.5", "3", " 4"],
+    "weight": ["1.0", "2", "1.50", "0010", "3.", ".5", "1e0", "2.00", "1", "4.0"],
+    "kept": ["1.50", "1.5"] * 5,
+    "when": ["2020-01-01 10:00", "2020-01-01T10:00:30"] * 5,
+    "day": ["2020-01-01", "2020-02-01"] * 5,
+    "flag": ["true", "True"] * 5,
+}
+ROLES = """
+pid = { role = "identifier" }
+age = { role = "quasi" }
+cost = { role = "sensitive", kind = "numeric" }
+weight = { role = "weight" }
+kept = { role = "quasi", kind = "numeric", keep = true }
+when = { role = "sensitive", kind = "date" }
+day = { role = "sensitive" }
+flag = { role = "sensitive" }
+"""
+
+
+@pytest.mark.parametrize("in_parts", [False, True])
+@pytest.mark.parametrize("method", ["microaggregation", "synthetic-rows"])
+def test_columns_that_are_measured_or_kept_come_out_text_for_text(tmp_path: Path, in_parts: bool, method: str) -> None:
+    frame = pd.DataFrame({"pid": [f"P{i}" for i in range(30)], "age": [str(20 + i // 4) for i in range(30)]})
+    frame = frame.assign(**{name: values * 3 for name, values in MEASURED.items()})
+    path, recipe, output = tmp_path / "t.csv", tmp_path / "recipe.toml", tmp_path / "release.csv"
+    frame.to_csv(path, index=False)
+    recipe.write_text(f'[columns]{ROLES}[[mask]]\nmethod = "{method}"\nk = 3\n[limits]\nk_anonymity = 1\n')
+    link = tmp_path / "link.csv"
+    protect_file(path, recipe, output, link=link, in_parts=InParts(workers=0) if in_parts else None)
+    back, rows = pd.read_csv(output, dtype=str, keep_default_na=False), pd.read_csv(link)["row"].to_numpy()
+    assert (method == "synthetic-rows") == bool((rows < 0).any())
+    expected = frame.iloc[rows[rows >= 0]].reset_index(drop=True)
+    for name in MEASURED:
+        assert back.loc[rows >= 0, name].tolist() == expected[name].tolist(), name
+    manifest = json.loads((tmp_path / "release.csv.manifest.json").read_text())
+    assert manifest["quasi"]["smallest_class"] == back.groupby(["age", "kept"]).size().min()  # of the texts
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)

@@ -27,15 +27,19 @@ if TYPE_CHECKING:
     from gpuanon.recipe import Recipe
     from gpuanon.running.assess import assess
     from gpuanon.running.compare import compare
+    from gpuanon.running.intervals import intervals
+    from gpuanon.running.propose import propose
     from gpuanon.running.protect import protect
     from gpuanon.tables.files.io import read
 
 _PUBLIC = {
     "Anonymizer": ("gpuanon.faces.anonymizer", "Anonymizer"),
     "read": ("gpuanon.tables.files.io", "read"),
+    "propose": ("gpuanon.running.propose", "propose"),
     "protect": ("gpuanon.running.protect", "protect"),
     "assess": ("gpuanon.running.assess", "assess"),
     "compare": ("gpuanon.running.compare", "compare"),
+    "intervals": ("gpuanon.running.intervals", "intervals"),
     "methods": ("gpuanon.masking.methods.catalogue", "catalogue"),
     "measures": ("gpuanon.assessing.measures", "catalogue"),
     "report_html": ("gpuanon.faces.report.page", "report_html"),
@@ -52,8 +56,10 @@ __all__ = [
     "Recipe",
     "assess",
     "compare",
+    "intervals",
     "measures",
     "methods",
+    "propose",
     "protect",
     "read",
     "report_html",

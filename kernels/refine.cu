@@ -14,6 +14,7 @@ struct Pair {
     const int* x;  // (d, stride)
     int stride, d, n_a, n_b;
     long long *in, *to;
+    long long* totals;  // (2, d) scratch: sums of the rows of a and of b
 
     __device__ __forceinline__ int size() const { return n_a + n_b; }
 };
@@ -29,23 +30,69 @@ __device__ __forceinline__ long long distance(const Pair& pair, int s, int other
     return sum;
 }
 
-// Set in and to; return the distortions of both groups.
-template <bool GOWER>
-__device__ __forceinline__ void sum_distances(const Pair& pair, const int* mismatch, double& f_a, double& f_b) {
-    const int lane = threadIdx.x % WARP;
-    long long all_a = 0, all_b = 0;
-    for (int s = lane; s < pair.size(); s += WARP) {
+// Set in and to from distances; return the sums of in over both groups.
+__device__ __forceinline__ void sum_gower(const Pair& pair, const int* mismatch, long long& all_a, long long& all_b) {
+    for (int s = threadIdx.x % WARP; s < pair.size(); s += WARP) {
         long long from_a = 0, from_b = 0;
-        for (int other = 0; other < pair.n_a; ++other) from_a += distance<GOWER>(pair, s, other, mismatch);
-        for (int other = pair.n_a; other < pair.size(); ++other) from_b += distance<GOWER>(pair, s, other, mismatch);
+        for (int other = 0; other < pair.n_a; ++other) from_a += distance<true>(pair, s, other, mismatch);
+        for (int other = pair.n_a; other < pair.size(); ++other) from_b += distance<true>(pair, s, other, mismatch);
         const bool in_a = s < pair.n_a;
         pair.in[s] = in_a ? from_a : from_b;
         pair.to[s] = in_a ? from_b : from_a;
         all_a += in_a ? from_a : 0;
         all_b += in_a ? 0 : from_b;
     }
-    f_a = (double)warp_sum(all_a) / (double)(2 * pair.n_a);
-    f_b = (double)warp_sum(all_b) / (double)(2 * pair.n_b);
+    all_a = warp_sum(all_a);
+    all_b = warp_sum(all_b);
+}
+
+// The same for squared Euclidean distances: those of a row x from the n rows of a group with the sum t and the sum of
+// squares q add up to n |x|^2 - 2 x t + q.  One lane per row and group.
+__device__ __forceinline__ void sum_euclidean(const Pair& pair, long long& all_a, long long& all_b) {
+    const int lane = threadIdx.x % WARP, d = pair.d;
+    for (int t = lane; t < 2 * d; t += WARP) {
+        const int *row = pair.x + t % d * pair.stride, from = t < d ? 0 : pair.n_a, to = t < d ? pair.n_a : pair.size();
+        long long total = 0;
+        for (int s = from; s < to; ++s) total += row[s];
+        pair.totals[t] = total;
+    }
+    __syncwarp();
+    long long squares_a = 0, squares_b = 0;
+    for (int t = lane; t < 2 * pair.size(); t += WARP) {
+        const int s = t / 2, n = t % 2 ? pair.n_b : pair.n_a;
+        const bool in_a = s < pair.n_a, own = in_a != (bool)(t % 2);
+        const long long* totals = pair.totals + t % 2 * d;
+        long long square = 0, product = 0;
+        for (int j = 0; j < d; ++j) {
+            const long long value = pair.x[j * pair.stride + s];
+            square += value * value;
+            product += value * totals[j];
+        }
+        const long long sum = n * square - 2 * product;
+        (own ? pair.in : pair.to)[s] = sum;
+        squares_a += own && in_a ? square : 0;
+        squares_b += own && !in_a ? square : 0;
+        all_a += own && in_a ? sum : 0;
+        all_b += own && !in_a ? sum : 0;
+    }
+    squares_a = warp_sum(squares_a);
+    squares_b = warp_sum(squares_b);
+    all_a = warp_sum(all_a) + pair.n_a * squares_a;
+    all_b = warp_sum(all_b) + pair.n_b * squares_b;
+    __syncwarp();
+    for (int s = lane; s < pair.size(); s += WARP) {
+        pair.in[s] += s < pair.n_a ? squares_a : squares_b;
+        pair.to[s] += s < pair.n_a ? squares_b : squares_a;
+    }
+}
+
+// Set in and to; return the distortions of both groups.
+template <bool GOWER>
+__device__ __forceinline__ void sum_distances(const Pair& pair, const int* mismatch, double& f_a, double& f_b) {
+    long long all_a = 0, all_b = 0;
+    GOWER ? sum_gower(pair, mismatch, all_a, all_b) : sum_euclidean(pair, all_a, all_b);
+    f_a = (double)all_a / (double)(2 * pair.n_a);
+    f_b = (double)all_b / (double)(2 * pair.n_b);
     __syncwarp();
 }
 
@@ -168,7 +215,7 @@ struct Task {
     // 8-byte words that a pair needs.  The stride of a column is odd, so that the columns of one row are in different
     // banks.
     __device__ __forceinline__ int stride() const { return 2 * width + 1; }
-    __device__ __forceinline__ int room() const { return 2 * stride() + (d * stride() + 1) / 2; }
+    __device__ __forceinline__ int room() const { return 2 * stride() + 2 * d + (d * stride() + 1) / 2; }
 };
 
 // Groups a and b: find the best exchange, with scratch for their rows and sums, and carry it out if it changes the
@@ -176,8 +223,9 @@ struct Task {
 __device__ __forceinline__ double visit(const Task& task, long long a, long long b, double heat, long long* room) {
     long long *rows_a = task.members + a * task.width, *rows_b = task.members + b * task.width;
     const int n_a = (int)task.sizes[a], n_b = (int)task.sizes[b], stride = task.stride();
-    int* copy = reinterpret_cast<int*>(room + 2 * stride);
-    const Pair pair = {copy, stride, task.d, n_a, n_b, room, room + stride};
+    long long* totals = room + 2 * stride;
+    int* copy = reinterpret_cast<int*>(totals + 2 * task.d);
+    const Pair pair = {copy, stride, task.d, n_a, n_b, room, room + stride, totals};
     double f_a, f_b;
     gather(task.x, task.d, rows_a, rows_b, n_a, n_a + n_b, stride, copy);
     const Exchange best = best_exchange(pair, task.k, task.width, task.mismatch, f_a, f_b);

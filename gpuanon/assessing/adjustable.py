@@ -58,18 +58,24 @@ def scores(measure: Callable[..., Measured]) -> Adjustable:
 
     def computed(c: Comparison, permutations: int = 0) -> Measured:
         before, after = c.values
-        link = c.link_or_none if permutations else None
+        link = _pairs(c) if permutations else None
         return measure(before, after, categorical=c.categorical, permutations=permutations, link=link)
 
     return Adjustable(computed, PERMUTATIONS)
 
 
+def _pairs(c: Comparison) -> Any:
+    """The link where it is known and a released row has an original; None: there are no pairs to exchange."""
+    link = c.link_or_none
+    return link if link is not None and bool((link >= 0).any()) else None
+
+
 def _ks(c: Comparison, permutations: int | None = None) -> Measured:
     """Of every column; the null where the link is known, the reference's distances where there is one."""
-    link = c.link_or_none
+    link = _pairs(c)
     rounds = (0 if link is None else KS_EXCHANGES) if permutations is None else permutations
     if rounds and link is None:
-        raise MissingEvidence("permutations need the private link between release and original (--link)")
+        raise MissingEvidence("permutations need the private link (--link), and released rows that have an original")
     before, after = c.encoded
     return ks.ks(before, after, reference=c.encoded_reference, link=link, permutations=rounds, names=c.features)
 
@@ -134,7 +140,7 @@ def _analysis(c: Comparison, models: Sequence[Mapping[str, Any]] = ()) -> Measur
 def _mmd(c: Comparison, **options: Any) -> Measured:
     """Of all compared columns, encoded."""
     before, after = c.encoded
-    return mmd.mmd(before, after, link=c.link_or_none, **options)
+    return mmd.mmd(before, after, link=_pairs(c), **options)
 
 
 def _cdf_points(c: Comparison, **options: Any) -> Measured:

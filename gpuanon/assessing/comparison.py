@@ -5,7 +5,7 @@ Tables become arrays here, once, with the encoding of the original; the measures
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol, TypeVar
@@ -19,6 +19,7 @@ from gpuanon.assessing.released import (
     as_link,
     as_text,
     class_columns,
+    class_columns_by_name,
     compared_columns,
     points_of,
     recoded,
@@ -32,6 +33,7 @@ from gpuanon.assessing.risk.k_anonymity import sizes_of
 from gpuanon.assessing.risk.prediction import Prediction, predict, standardised
 from gpuanon.assessing.utility.cells import binned
 from gpuanon.errors import InputError
+from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.encoding.features import Categories
@@ -39,7 +41,7 @@ from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary
 from gpuanon.tables.table import Table
-from gpuanon.tables.values import floats
+from gpuanon.tables.values import floats, null_mask
 
 __all__ = ["Comparison", "MissingEvidence", "Side", "Source", "points_of"]
 
@@ -64,11 +66,22 @@ class Source(Protocol):
         """(classes,) released records of each class that is equal on the quasi-identifiers."""
 
     @property
+    def class_sizes_by_column(self) -> Mapping[str, Array]:
+        """For each quasi-identifier (classes,) released records of each of its values."""
+
+    @property
+    def population(self) -> float:
+        """People that the released records stand for, by the sample weights."""
+
+    @property
     def features(self) -> tuple[str, ...]:
         """The table column of each feature of the encoded pieces."""
 
     def encoded_pieces(self, side: Side) -> Iterator[Array]:
         """All rows, encoded as `Comparison.encoded`, a piece at a time."""
+
+    def table_pieces(self, side: Side) -> Iterator[Table]:
+        """All rows as they are, a piece at a time."""
 
     def collect(self, evidence: Callable[[Source], T]) -> T:
         """`evidence` of this source, collected once however many measures ask for it."""
@@ -237,6 +250,28 @@ class Comparison:
         return sizes_of(self.classes)
 
     @placed
+    def column_classes(self) -> Array:
+        """(m, quasi) equal for equal released values of a quasi-identifier, both ends of an interval; null is −1."""
+        self._need_quasi()
+        names = class_columns_by_name(self.release.names, self.schema)
+        out = np.empty((self.release.n_rows, len(names)), dtype=np.int64)
+        for at, columns in enumerate(names.values()):
+            out[:, at] = equal_rows(row_bits(self.release, columns, stored=True).view(np.int64))
+            out[np.logical_and.reduce([null_mask(self.release.arrow(column)) for column in columns]), at] = -1
+        return out
+
+    @cached_property
+    def class_sizes_by_column(self) -> Mapping[str, Array]:
+        """See `Source`."""
+        codes = self.column_classes + 1  # a null is a value here, as it is in a class
+        return {name: sizes_of(codes[:, at : at + 1]) for at, name in enumerate(self.schema.quasi)}
+
+    @cached_property
+    def population(self) -> float:
+        """See `Source`."""
+        return float(self.release_weights.sum())
+
+    @placed
     def codes(self) -> tuple[Array, Array]:
         """Equal codes for equal values, all compared columns."""
         return self._codes(self.columns)
@@ -312,6 +347,10 @@ class Comparison:
     def features(self) -> tuple[str, ...]:
         """The table column of each feature of `encoded`."""
         return tuple(feature.column for feature in self._encoding.features)
+
+    def table_pieces(self, side: Side) -> Iterator[Table]:
+        """See `Source`."""
+        yield self.original if side == "original" else self.release
 
     def encoded_pieces(self, side: Side) -> Iterator[Array]:
         """See `Source`: one piece."""

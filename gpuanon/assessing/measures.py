@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from gpuanon.assessing import adjustable as with_options
-from gpuanon.assessing import named, people
+from gpuanon.assessing import intervals, named, people
 from gpuanon.assessing.adjustable import Adjustable, tables
 from gpuanon.assessing.comparison import Comparison, Source
 from gpuanon.assessing.figures import Measured, strict
@@ -18,6 +18,7 @@ from gpuanon.assessing.ranges import declared
 from gpuanon.assessing.risk import diversity, individual_risk, k_anonymity, match_auc, noise_stripping, prediction
 from gpuanon.assessing.risk import reference_standard as standard
 from gpuanon.assessing.risk import reidentification as attack
+from gpuanon.assessing.singled_out import POPULATION_UNIQUENESS, SUDA2
 from gpuanon.assessing.utility import (
     bias,
     cells,
@@ -31,6 +32,7 @@ from gpuanon.assessing.utility import (
 
 BENEDETTI = "Benedetti and Franconi 1998; sdcMicro"
 COVER = "Cover and Thomas 2006"
+DANKAR = "Dankar, El Emam, Neisa and Roffey 2012; ARX"
 ESTEBAN = "Esteban, Hyland and Rätsch 2017"
 FRIED = "Fried and Vamvourellis"
 GIOMI = "Giomi et al. 2023; ours"
@@ -41,12 +43,14 @@ KULIK = "Kulik, lecture on utility and information loss"
 LASKO = "Lasko 2007"
 LI = "Li, Li and Venkatasubramanian 2007"
 MACHANAVAJJHALA = "Machanavajjhala et al. 2007"
+MANNING = "Manning, Haglin and Keane 2008; Elliot et al. 2005; sdcMicro"
 MATEO = "Mateo-Sanz, Sebé and Domingo-Ferrer 2004; sdcMicro"
 OURS = "ours"
 SAMARATI = "Samarati and Sweeney 1998"
 SNOKE = "Snoke et al. 2018; synthpop"
 TORRA = "Domingo-Ferrer and Torra 2005"
 WEI = "Wei, Ramamurthy and Varshney 2018"
+XIANG = "Xiang and Kreinovich 2013"
 WOO = "Woo, Reiter, Oganian and Karr 2009"
 
 
@@ -123,6 +127,11 @@ def class_evidence(source: Source) -> Any:
     return source.class_sizes
 
 
+def uniqueness_evidence(source: Source) -> tuple[Any, Mapping[str, Any]]:
+    """Sizes of the classes of the release, and of those of each quasi-identifier by itself."""
+    return source.class_sizes, source.class_sizes_by_column
+
+
 def moment_evidence(source: Source) -> tuple[Moments, Moments, tuple[str, ...]]:
     """Moments of original and release, and the table column of each feature."""
     before, after = (Moments.over(source.encoded_pieces(side)) for side in ("original", "release"))
@@ -170,8 +179,12 @@ HOST = True  # as the last argument below: written for host arrays
 MEASURES: tuple[Measure, ...] = (
     _risk("k_anonymity", "higher", SAMARATI, "records in the smallest class that is equal on the quasi-identifiers",
           Merged(class_evidence, k_anonymity.smallest_of), "merged"),
-    _risk("uniqueness", "lower", SAMARATI, "share of records alone in their class",
-          Merged(class_evidence, k_anonymity.alone_of), "merged"),
+    _risk("uniqueness", "lower", SAMARATI, "share of records alone in their class, and by column in their value",
+          Merged(uniqueness_evidence, lambda evidence: k_anonymity.alone_of(*evidence)), "merged"),
+    _risk("suda2", "lower", MANNING, "share of records that a few quasi-identifiers are enough to single out",
+          SUDA2, "whole"),
+    _risk("population_uniqueness", "lower", DANKAR, "estimated share of the population alone on the quasi-identifiers",
+          POPULATION_UNIQUENESS, "merged"),
     _risk("l_diversity", "higher", MACHANAVAJJHALA, "fewest different sensitive values in a class",
           lambda c: diversity.l_diversity(c.classes, c.sensitive_codes, names=c.schema.sensitive), "whole", HOST),
     _risk("t_closeness", "lower", LI, "largest distance of a class's sensitive values from the table's",
@@ -280,6 +293,8 @@ MEASURES: tuple[Measure, ...] = (
     _loss("regression_drift", FRIED, "mean shift of the coefficients that explain the last column by the others",
           named.adjusted(named.regression_drift, _encoded(bias.regression_drift),
                          {"response": str, "predictors": list[str]}), "whole", HOST),
+    _loss("interval_statistics", XIANG, "mean width of the guaranteed range of a covariance, in standard deviations",
+          Merged(intervals.evidence, intervals.interval_statistics), "merged", HOST),
 )
 # fmt: on
 

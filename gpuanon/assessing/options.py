@@ -12,6 +12,8 @@ Options: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 WHOLE = Annotated[int, Field(strict=True, ge=1, le=100_000)]
 PERMUTATIONS = {"permutations": Annotated[int, Field(strict=True, ge=0, le=10_000)]}
+FRACTION = {"fraction": Annotated[float, Field(gt=0, le=1, description="of the population that the records are")]}
+SET_SIZE = Annotated[int, Field(strict=True, ge=1, le=10, description="columns of the largest set that is looked at")]
 LEVEL = {"level": Annotated[float, Field(gt=0, lt=1)]}
 
 

@@ -44,9 +44,13 @@ def points_of(release: Table, schema: Schema) -> Table:
 
 def class_columns(names: Sequence[str], schema: Schema) -> tuple[str, ...]:
     """The released columns that make up a class: the quasi-identifiers, both ends of one that is an interval."""
+    return tuple(column for columns in class_columns_by_name(names, schema).values() for column in columns)
+
+
+def class_columns_by_name(names: Sequence[str], schema: Schema) -> dict[str, tuple[str, ...]]:
+    """For each quasi-identifier the released columns that stand for it: itself, or both ends of an interval."""
     intervals = _intervals(names, schema)
-    pairs = [(f"{name}_low", f"{name}_high") if name in intervals else (name,) for name in schema.quasi]
-    return tuple(column for pair in pairs for column in pair)
+    return {name: (f"{name}_low", f"{name}_high") if name in intervals else (name,) for name in schema.quasi}
 
 
 def compared_columns(original: Sequence[str], release: Sequence[str], schema: Schema) -> tuple[str, ...]:

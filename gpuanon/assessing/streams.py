@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from gpuanon.assessing.released import (
     aligned,
     as_link,
     class_columns,
+    class_columns_by_name,
     compared_columns,
     points_of,
     require_levels,
@@ -25,12 +26,13 @@ from gpuanon.assessing.released import (
     types_of,
 )
 from gpuanon.errors import InputError
-from gpuanon.tables.class_counts import class_sizes
+from gpuanon.tables.class_counts import class_sizes, sizes_by_set
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary
 from gpuanon.tables.table import Table
+from gpuanon.tables.values import floats
 
 Host = np.ndarray[Any, Any]
 T = TypeVar("T")
@@ -138,6 +140,22 @@ class Streamed:
             return class_sizes(self.release.give, self.release.rows, columns)
 
     @cached_property
+    def class_sizes_by_column(self) -> Mapping[str, Host]:
+        """See `Source`; by a hash of each value."""
+        sets = class_columns_by_name(self.release.first.names, self.schema)
+        with progress.stage("classes"):
+            found = sizes_by_set(self.release.give, self.release.rows, list(sets.values()))
+        return dict(zip(sets, found, strict=True))
+
+    @cached_property
+    def population(self) -> float:
+        """See `Source`."""
+        name = self.schema.weight
+        if name is None or name not in self.release.first.names:
+            raise MissingEvidence("needs a column of role weight")
+        return float(sum(floats(piece.arrow(name)).sum() for piece in self.release.give()))
+
+    @cached_property
     def summary(self) -> Summary:
         """Of all original rows."""
         with progress.stage("summary"):
@@ -155,6 +173,10 @@ class Streamed:
     def features(self) -> tuple[str, ...]:
         """See `Source`."""
         return tuple(feature.column for feature in self._encoding.features)
+
+    def table_pieces(self, side: Side) -> Iterator[Table]:
+        """See `Source`."""
+        yield from self.original.give() if side == "original" else self.release.give()
 
     def encoded_pieces(self, side: Side) -> Iterator[Array]:
         """See `Source`."""

@@ -22,6 +22,7 @@ from rich.table import Table as RichTable
 from gpuanon import __version__
 from gpuanon.arrays import interruption
 from gpuanon.errors import GpuanonError, ParameterError, Remark
+from gpuanon.tables.files.formats import ALLOWED
 from gpuanon.tables.files.places import PLACED
 
 if TYPE_CHECKING:
@@ -33,9 +34,28 @@ app = typer.Typer(
     help="Mask a registry, verify what the release promises, measure risk and utility.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # a pretty traceback shows local variables: cell values
-    add_completion=False,
 )
 out, err = Console(), Console(stderr=True)
+
+
+def examples(*commands: str) -> str:
+    """Commands as they stand below the help of a command."""
+    return "\n\n".join(["Examples:", *commands])
+
+
+def _purposes() -> list[tuple[str, str]]:
+    """Names and summaries of the ready recipes, for completion."""
+    from gpuanon.running.purposes import PURPOSES
+
+    return [(purpose.name, purpose.summary) for purpose in PURPOSES]
+
+
+def _explained() -> list[tuple[str, str]]:
+    """Names of methods, parts and measures with their summaries, for completion."""
+    from gpuanon.faces.explaining import names
+
+    return list(names().items())
+
 
 RecipePath = Annotated[Path, typer.Argument(help="recipe: .toml, .yaml or .json")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object")]
@@ -48,9 +68,52 @@ Cell = Annotated[
 BackendChoice = Annotated[Literal["auto", "numpy", "cupy"], typer.Option(help="where the arrays live")]
 
 
-@app.command()
+@app.command(epilog=examples(
+    "gpuanon init registry.csv -o recipe.toml",
+    "gpuanon init registry.parquet --for public-use --yes -o recipe.toml",
+))  # fmt: skip
+def init(
+    table: Annotated[Path, typer.Argument(help=f"table: {ALLOWED}")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="recipe to write (.toml); default: print it")
+    ] = None,
+    purpose: Annotated[
+        str | None,
+        typer.Option("--for", help="what the release is for: see 'gpuanon recipes'", autocompletion=_purposes),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="take every proposal, ask nothing")] = False,
+    force: Annotated[bool, typer.Option("--force", help="overwrite an earlier proposal")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+) -> None:
+    """Look at a table and propose a recipe, with a reason beside each choice."""
+    from gpuanon.faces.progress_bar import shown
+    from gpuanon.faces.proposing import init as propose
+
+    ask = not yes and sys.stdin.isatty() and err.is_terminal
+    with shown(err, quiet=quiet or ask):
+        propose(table, output, purpose, ask=ask, force=force, out=out, err=err)
+
+
+@app.command(epilog=examples("gpuanon recipes", "gpuanon init registry.csv --for training"))
+def recipes(json_: Json = False) -> None:
+    """List the ready recipes by purpose, and which measures each is held to."""
+    from gpuanon.faces.proposing import show_purposes
+    from gpuanon.running.purposes import PURPOSES
+
+    if json_:
+        _print_json([purpose.to_json() for purpose in PURPOSES])
+    else:
+        show_purposes(out)
+
+
+@app.command(
+    epilog=examples(
+        "gpuanon protect registry.parquet recipe.toml -o release.parquet --report report.html",
+        "gpuanon protect registry/ recipe.toml -o release/ --workers 8 --key-file key --resume",
+    )
+)
 def protect(
-    input: Annotated[Path, typer.Argument(help="table: .parquet, .csv, .csv.gz, .arrow, or a folder of Parquet parts")],
+    input: Annotated[Path, typer.Argument(help=f"table: {ALLOWED}")],
     recipe: RecipePath,
     output: Annotated[Path, typer.Option("-o", "--output", help="release to write")],
     backend: BackendChoice = "auto",
@@ -97,7 +160,12 @@ def protect(
         _print_release(result)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "gpuanon assess registry.parquet release.parquet --recipe recipe.toml --link link.csv",
+        "gpuanon assess registry.csv release.csv --recipe recipe.toml --measures k_anonymity,suda2 --json",
+    )
+)
 def assess(
     original: Annotated[Path, typer.Argument(help="the table as it was")],
     release: Annotated[Path, typer.Argument(help="the table as it is released")],
@@ -133,7 +201,7 @@ def assess(
         _print_assessment(result)
 
 
-@app.command()
+@app.command(epilog=examples("gpuanon compare registry.parquet recipe.toml other.toml --report map.html"))
 def compare(
     input: Annotated[Path, typer.Argument(help="table")],
     recipes: Annotated[
@@ -201,7 +269,31 @@ def _limits(texts: Sequence[str]) -> dict[str, float]:
     return found
 
 
-@app.command()
+@app.command(epilog=examples("gpuanon intervals release.parquet --statistic mean --statistic 'correlation(a, b)'"))
+def intervals(
+    release: Annotated[Path, typer.Argument(help="release of boxes: columns NAME_low and NAME_high")],
+    statistic: Annotated[
+        list[str] | None,
+        typer.Option(help="mean, variance, sd, covariance, correlation, covariance(a, b), regression(y ~ a + b), ..."),
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """Print guaranteed ranges of statistics, from the boxes of a release alone."""
+    from gpuanon.running.intervals import intervals as ranges_of
+
+    result = ranges_of(release, statistic)
+    if json_:
+        _print_json(result.to_json())
+        return
+    table = RichTable("statistic", "low", "high", "how")
+    for found in result.ranges:
+        table.add_row(escape(found.name), f"{found.low:.6g}", f"{found.high:.6g}", found.how)
+    out.print(table, highlight=False)
+    for note in result.notes:
+        out.print(note, markup=False, highlight=False)
+
+
+@app.command(epilog=examples("gpuanon demo --rows 10000 --report story.html"))
 def demo(
     rows: Annotated[int, typer.Option(min=100, help="people in the registry")] = 100_000,
     out_dir: Annotated[Path, typer.Option("--out", help="folder to write to")] = Path("demo-release"),
@@ -214,7 +306,7 @@ def demo(
     run(rows, out_dir, out, err, report=report, force=force)
 
 
-@app.command()
+@app.command(epilog=examples("gpuanon clean release.parquet"))
 def clean(output: Annotated[Path, typer.Argument(help="release that an interrupted run was to write")]) -> None:
     """Remove what an interrupted run left beside its output: its workspace with personal data, and hidden files."""
     from gpuanon.running.outputs import clean as clean_up
@@ -226,19 +318,31 @@ def clean(output: Annotated[Path, typer.Argument(help="release that an interrupt
         out.print(f"nothing of an interrupted run lies beside {output}", markup=False, highlight=False, soft_wrap=True)
 
 
-@app.command()
+@app.command(epilog=examples("gpuanon check recipe.toml", "gpuanon check recipe.toml registry.parquet"))
 def check(
     recipe: RecipePath,
     input: Annotated[Path | None, typer.Argument(help="also check the recipe against this table")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="no trial runs: nothing is said of promises, time and memory")
+    ] = False,
+    json_: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
-    """Check a recipe, and whether it fits a table, without masking anything."""
-    from gpuanon.running.files import check_recipe
+    """The page to read before signing: warnings, what is dropped, masked and kept, what is promised, expected time."""
+    from gpuanon.faces.progress_bar import shown
+    from gpuanon.running.checking import checked
 
-    for line in check_recipe(recipe, input):
-        out.print(line, markup=False, highlight=False, soft_wrap=True)
+    with shown(err, quiet=quiet):
+        found = checked(recipe, input, trial=not quick)
+    if json_:
+        _print_json(found.to_json())
+        return
+    for line in found.lines():
+        style = "yellow" if line.startswith("warning: ") else None
+        out.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
-@app.command()
+@app.command(epilog=examples("gpuanon methods", "gpuanon methods --json"))
 def methods(json_: Json = False) -> None:
     """List the masking methods, with their parameters and sources."""
     from gpuanon.masking.methods.catalogue import catalogue
@@ -246,7 +350,7 @@ def methods(json_: Json = False) -> None:
     _print_catalogue(catalogue(), json_)
 
 
-@app.command()
+@app.command(epilog=examples("gpuanon measures", "gpuanon measures --json"))
 def measures(json_: Json = False) -> None:
     """List the measures of risk and utility."""
     from gpuanon.assessing.measures import catalogue
@@ -254,7 +358,33 @@ def measures(json_: Json = False) -> None:
     _print_catalogue(catalogue(), json_)
 
 
-@app.command()
+@app.command(epilog=examples("gpuanon explain microaggregation", "gpuanon explain suda2", "gpuanon explain mdav"))
+def explain(
+    name: Annotated[str, typer.Argument(help="a method, a part of a mask or a measure", autocompletion=_explained)],
+    json_: Json = False,
+) -> None:
+    """Say what a method, part or measure does: formula, parameters, promise, source."""
+    from gpuanon.faces.explaining import explain as explanation
+
+    found = explanation(name)
+    if json_:
+        _print_json(found.to_json())
+        return
+    out.print(f"[bold]{escape(found.name)}[/bold] ({found.kind})", highlight=False)
+    for text in found.text or (found.summary,):
+        out.print(f"\n{text}", markup=False, highlight=False)
+    for heading, details in (("", found.facts), ("parameters", found.parameters)):
+        table = RichTable(title=heading or None, title_justify="left", show_edge=False, show_header=False, box=None)
+        table.add_column(no_wrap=True)
+        table.add_column()
+        for key, value in details.items():
+            table.add_row(escape(key), escape(value))
+        if details:
+            out.print()
+            out.print(table, highlight=False)
+
+
+@app.command(epilog=examples("gpuanon schema > recipe.schema.json"))
 def schema() -> None:
     """Print the JSON Schema of a recipe."""
     from gpuanon.recipe import Recipe
@@ -262,7 +392,7 @@ def schema() -> None:
     _print_json(Recipe.model_json_schema())
 
 
-@app.command()
+@app.command(epilog=examples("gpuanon doctor", "gpuanon doctor --full"))
 def doctor(
     json_: Json = False,
     full: Annotated[bool, typer.Option("--full", help="whole runs of a million rows on both backends too")] = False,

@@ -8,11 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from gpuanon.arrays.partition import Partition
 from gpuanon.masking.claims import Claim, ColumnSet, Counted, Guarantee, Host, require
-from gpuanon.masking.constraints import ROUNDING, Constraint
+from gpuanon.masking.constraints import ROUNDING, Constraint, Spread, separated_values
 from gpuanon.masking.evidence import Evidence, Trace
 from gpuanon.numerics.closeness import distinct_values, equal_distance, ordered_distance
 from gpuanon.numerics.equal_rows import equal_rows
+from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.rows import Rows
 from gpuanon.tables.schema import Unit
@@ -116,6 +118,48 @@ class CloseGroups(_OfGroups):
         guarantee = super().conclude(evidence, smallest)
         figures = {**guarantee.figures, "largest_distance": min(largest, self.most)}
         return Guarantee(guarantee.statement, self.k, True, figures)
+
+
+@dataclass(frozen=True)
+class SpreadBoxes(Claim):
+    """In every class of equal released records the columns have values that are far enough apart.
+
+    spread   : how many, and how far
+    encoding : by which distances are measured, in standard deviations
+    """
+
+    spread: Spread = field(default_factory=lambda: Spread(1, ()))
+    encoding: Encoding | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def statement(self) -> str:
+        names = ", ".join(f"{name} (by {epsilon:g})" for name, epsilon in self.spread.columns)
+        return (
+            f"the records of each released box have at least {self.spread.least} values that differ, by the given"
+            f" number of standard deviations or more, in each of {names}"
+        )
+
+    def check(self, before: Rows, trace: Trace, after: Rows) -> Evidence:
+        found = super().check(before, trace, after)
+        fewest = _NO_ROWS
+        if len(after):
+            assert self.encoding is not None
+            X = self.encoding.encode(before.table.take(trace.rows).select(self.encoding.columns))
+            bits = row_bits(after.table, self.columns)
+            boxes = Partition.from_labels(equal_rows(bits.view(np.int64)))
+            place = {feature.column: at for at, feature in enumerate(self.encoding.features) if feature.kind == "value"}
+            for name, epsilon in self.spread.columns:
+                values = separated_values(X[:, place[name]], boxes, epsilon, self.spread.least)
+                fewest = min(fewest, int(values.min()))
+        return Evidence(found.sums, {**found.minima, "fewest_separated_values": fewest})
+
+    def conclude(self, evidence: Evidence, smallest: Mapping[Counted, int]) -> Guarantee:
+        fewest = evidence.minima["fewest_separated_values"]
+        require(
+            fewest >= self.spread.least,
+            f"a box has {fewest} values of a column that differ enough, fewer than diversity = {self.spread.least}",
+        )
+        return super().conclude(evidence, smallest)
 
 
 def constraint_claims(

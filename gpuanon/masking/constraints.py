@@ -10,12 +10,13 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace
-from gpuanon.arrays.partition import Partition, segment_means
+from gpuanon.arrays.partition import Partition, segment_means, segment_minima
 from gpuanon.errors import GuaranteeError
 from gpuanon.numerics.closeness import distinct_values, equal_distance, ordered_distance
 from gpuanon.numerics.distance import k_nearest
@@ -44,6 +45,18 @@ class Constraint:
         said = [f"{self.diversity} different values of each sensitive column"] if self.diversity is not None else []
         said += [f"a distance of at most {self.closeness:g}"] if self.closeness is not None else []
         return " and ".join(said)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What every group must hold of the values that it is formed by.
+
+    least   : values of each of `columns` that differ by at least its ε, at least
+    columns : table columns, and ε of each in standard deviations of the encoded column
+    """
+
+    least: int
+    columns: tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,28 +94,56 @@ def failing(groups: Partition, sensitive: Sensitive, constraint: Constraint, cou
 
 
 def unite_failing(groups: Partition, X: Array, sensitive: Sensitive, constraint: Constraint) -> Partition:
-    """Unite groups that miss the constraint with the nearest groups, by the distance of centroids, until none does.
+    """Unite groups that miss the constraint with the nearest groups; see `unite_while`.
 
     X : (n, d) the rows as points
+    """
+    return unite_while(groups, X, lambda now: failing(now, sensitive, constraint), str(constraint))
+
+
+def unite_while(groups: Partition, X: Array, fails: Callable[[Partition], Array], wanted: str) -> Partition:
+    """Unite groups that fail with the nearest groups, by the distance of centroids, until none does.
+
+    X      : (n, d) the rows as points
+    fails  : (g,) whether each group fails; all rows together must not
+    wanted : what was asked for, in words
 
     In every round a group receives at most one other, the nearest of those that want to join it; a group that wants to
     leave receives none, but of two that want each other the lower one stays.
 
-    Guarantee : every group holds; groups are united whole, so none becomes smaller.  When all rows together miss the
-        constraint, that is an error.
+    Guarantee : every group holds; groups are united whole, so none becomes smaller.  When all rows together fail, that
+        is an error.
     Cost      : per round a search of the nearest of g centroids for each group that fails, and sorts of n numbers.
     """
     while True:
-        fails = failing(groups, sensitive, constraint)
-        if not bool(fails.any()):
+        failed = fails(groups)
+        if not bool(failed.any()):
             return groups
         if groups.parts == 1:
             raise GuaranteeError(
-                f"the constraint does not hold for all {groups.n} records together: {constraint} were asked for",
-                hint="lower diversity, raise closeness, or mask more rows at once",
+                f"the constraint does not hold for all {groups.n} records together: {wanted} were asked for",
+                hint="lower diversity or epsilon, raise closeness, or mask more rows at once",
             )
-        joins = _joins(segment_means(X, groups), fails)
+        joins = _joins(segment_means(X, groups), failed)
         groups = Partition.from_labels(joins[groups.labels()])
+
+
+def separated_values(values: Array, groups: Partition, epsilon: float, least: int) -> Array:
+    """(g,) how many values of each group differ by at least `epsilon` from one another, counted up to `least`.
+
+    The largest such set is found from the smallest value upwards.
+
+    Cost : `least` passes over the rows.
+    """
+    xp = namespace(values)
+    labels = groups.labels()
+    last = segment_minima(values, groups)
+    count = xp.ones(groups.parts, dtype=np.int64)
+    for _ in range(least - 1):
+        ahead = xp.where(values >= last[labels] + epsilon, values, np.inf)
+        last = segment_minima(ahead, groups)
+        count += xp.isfinite(last)
+    return count
 
 
 def _joins(centres: Array, fails: Array) -> Array:

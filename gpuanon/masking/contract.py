@@ -21,7 +21,7 @@ from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.claims import Claim
-from gpuanon.masking.constraints import Constraint, Sensitive
+from gpuanon.masking.constraints import Constraint, Sensitive, Spread
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 from gpuanon.tables.schema import Kind, Reading
 
@@ -69,7 +69,7 @@ def added_facts(one: Facts, other: Facts) -> Facts:
 
 
 class Summary(Protocol):
-    """What an operation learns of a cell before it is applied; the summaries of all cells are merged."""
+    """What a part of a mask learns of a cell before it is applied; the summaries of all cells are merged."""
 
     def merge(self, other: Self) -> Self:
         """The summary of the rows of both."""
@@ -294,6 +294,34 @@ class Groups(Part):
     per_column: ClassVar[bool] = False
     host_only: ClassVar[bool] = False
     metrics: ClassVar[tuple[Literal["euclidean", "gower"], ...]] = ("euclidean", "gower")
+
+    @property
+    def learns(self) -> bool:
+        """Whether `learn` is to be called for every cell before groups are formed."""
+        return False
+
+    @property
+    def drops(self) -> bool:
+        """Whether `kept` may leave rows out: they belong to no group and are not released."""
+        return False
+
+    @property
+    def spread(self) -> Spread | None:
+        """How far apart the values of every group must be; None for nothing."""
+        return None
+
+    def informed(self, features: tuple[tuple[str, bool], ...], learned: Any = None) -> Self:
+        """These groups, which know the table column of each column of `X`, whether it stands for a category, and what
+        was learned of all cells."""
+        return self
+
+    def learn(self, X: Array, draws: Draws) -> Summary:
+        """A summary of the rows of one cell."""
+        raise NotImplementedError
+
+    def kept(self, X: Array) -> Array:
+        """(n,) whether each row of `X` is to be in a group; called only where `drops`."""
+        raise NotImplementedError
 
     def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
         """Divide the rows of `X`: a matrix (n, d), whose distances `metric` measures, or codes (n, columns)."""

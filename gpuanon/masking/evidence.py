@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,18 @@ class Trace:
     weights: Host | None = None
     minima: Mapping[str, int] = field(default_factory=dict)
     persons: Host | None = None
+
+    def of_more(self, n: int, chosen: Host, persons: Host | None) -> Trace:
+        """The same where these rows are the rows `chosen` of n, and the others are in no group (label −1)."""
+        labels, weights = None, None
+        if self.labels is not None:
+            labels = np.full(n, -1, dtype=np.int64)
+            labels[chosen] = self.labels
+        if self.weights is not None:
+            weights = np.zeros(n)
+            weights[chosen] = self.weights
+        source = None if self.source is None else chosen[self.source]
+        return replace(self, rows=chosen[self.rows], labels=labels, source=source, weights=weights, persons=persons)
 
     @property
     def smallest_drawn(self) -> int:

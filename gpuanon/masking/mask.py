@@ -15,15 +15,25 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays import progress
-from gpuanon.arrays.backend import Backend, namespace
+from gpuanon.arrays.backend import Backend, namespace, to_host
 from gpuanon.arrays.device_memory import explain_out_of_memory
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
 from gpuanon.errors import BackendError
 from gpuanon.masking.claims import Claim, RowsAccounted
-from gpuanon.masking.constraint_claims import constraint_claims
+from gpuanon.masking.constraint_claims import SpreadBoxes, constraint_claims
 from gpuanon.masking.constraints import Sensitive
-from gpuanon.masking.contract import Changed, Facts, Moved, Outcome, Placement, Recoded, Summary, added_facts
+from gpuanon.masking.contract import (
+    Changed,
+    Facts,
+    Groups,
+    Moved,
+    Outcome,
+    Placement,
+    Recoded,
+    Summary,
+    added_facts,
+)
 from gpuanon.masking.copies import stacked
 from gpuanon.masking.download import codes_on_host, download
 from gpuanon.masking.evidence import Trace
@@ -57,6 +67,11 @@ class Masked:
     rows: Rows
     trace: Trace
     facts: Facts = field(default_factory=dict)
+
+    def of_more(self, whole: Rows, chosen: Host) -> Masked:
+        """The same, as what became of the rows `whole`, of which the groups left out all but `chosen`."""
+        facts = {**self.facts, "rows_dismissed": len(whole) - len(chosen)}
+        return Masked(self.rows, self.trace.of_more(len(whole), chosen, whole.persons), facts)
 
 
 @dataclass(frozen=True, repr=False)
@@ -160,8 +175,17 @@ class Mask:
         if constraint is not None and k is not None:
             united = self.combination.operation.whole_table
             claims += constraint_claims(constraint, k, sets, self.schema.unit, self.sensitive, united)
+        spread = self.combination.groups.informed(self._features).spread
+        if spread is not None and k is not None:
+            assert self.encoding is not None
+            claims += (SpreadBoxes(k, tuple(sets), self.schema.unit, spread, self.encoding),)
         wildcard = self.nulls == "wildcard" and self.combination.groups.sees == "classes"
         return tuple(claim.with_wildcards() for claim in claims) if wildcard else claims
+
+    @property
+    def _features(self) -> tuple[tuple[str, bool], ...]:
+        """The table column of each column of the matrix, and whether it stands for a category."""
+        return () if self.encoding is None else self.encoding.columns_of_features
 
     @property
     def accounting(self) -> RowsAccounted:
@@ -184,12 +208,11 @@ class Mask:
     @property
     def learns(self) -> bool:
         """Whether all cells have to be learned from before any is masked."""
-        operation = self.combination.operation
-        return operation.learns or operation.samples is not None
+        return self.combination.learns or self.combination.operation.samples is not None
 
     @explain_out_of_memory()
     def learn(self, rows: Rows, key: Key, stream: str, backend: Backend, total: int | None = None) -> Summary:
-        """What the operation wants to know of a cell beforehand; summaries of all cells are merged.
+        """What a part of the mask wants to know of a cell beforehand; summaries of all cells are merged.
 
         total : records of the whole table; None when this is all of it
         """
@@ -198,6 +221,8 @@ class Mask:
             return self._sample(rows, key, stream, backend, len(rows) if total is None else total)
         view, draws = self._view(rows, backend), key.draws(backend.upload(rows.records), stream)
         (scope,) = view.scopes(draws, self.combination.groups.per_column)
+        if self.combination.groups.learns:
+            return scope.learn(self.combination.groups.informed(view.features), view.metric)
         groups = scope.form(self.combination.groups, view.metric)
         T, _ = scope.coordinates(self.combination, groups)
         return self.combination.operation.learn(T, groups, scope.records(self.combination))
@@ -208,7 +233,8 @@ class Mask:
         assert samples is not None
         added = rows.take(np.empty(0, np.int64))
         if samples.added:
-            outcome, _ = self._outcome(self._view(rows, backend), key.draws(backend.upload(rows.records), stream), None)
+            view, draws = self._view(rows, backend), key.draws(backend.upload(rows.records), stream)
+            outcome, _ = self._outcome(view, draws, self.combination.groups, None)
             parents = download(outcome, None).rows
             if parents is not None and outcome.added:
                 added = rows.take(parents[-outcome.added :])
@@ -248,9 +274,18 @@ class Mask:
         with progress.stage("encode"):
             view = self._view(rows, backend)
         fill = learned if isinstance(learned, Fill) else None
-        outcome, groups = self._outcome(view, draws, None if fill else learned)
+        part = self.combination.groups
+        part = part.informed(view.features, learned if part.learns else None)
+        chosen = None
+        if part.drops:
+            (scope,) = view.scopes(draws, part.per_column)
+            chosen = np.flatnonzero(to_host(scope.kept(part, view.metric)))
+            whole, rows = rows, rows.take(chosen)
+            view, draws = self._view(rows, backend), key.draws(backend.upload(rows.records), stream)
+        outcome, groups = self._outcome(view, draws, part, None if fill or part.learns else learned)
         with progress.stage("fill" if fill else "decode"):
-            return self._released(rows, outcome, groups, view, key, stream, fill)
+            masked = self._released(rows, outcome, groups, view, key, stream, fill)
+        return masked if chosen is None else masked.of_more(whole, chosen)
 
     def _view(self, rows: Rows, backend: Backend) -> View:
         """The rows as points, as classes or as both, on the device."""
@@ -279,15 +314,17 @@ class Mask:
         counts = tuple(backend.upload(column.counts) for column in self.sensitive)
         return Sensitive(backend.upload(codes), counts, tuple(column.ordered for column in self.sensitive))
 
-    def _outcome(self, view: View, draws: Draws, learned: Summary | None) -> tuple[Outcome, list[Partition]]:
+    def _outcome(
+        self, view: View, draws: Draws, part: Groups, learned: Summary | None
+    ) -> tuple[Outcome, list[Partition]]:
         """Form groups and apply the operation: once, or once for each column."""
         combination = self.combination
-        scopes = view.scopes(draws, combination.groups.per_column)
+        scopes = view.scopes(draws, part.per_column)
         outcomes: list[Outcome] = []
         formed: list[Partition] = []
         for scope in scopes:
             with progress.stage("") if len(scopes) > 1 else nullcontext():  # of many scopes, the scopes are reported
-                groups = scope.form(combination.groups, view.metric)
+                groups = scope.form(part, view.metric)
             with progress.stage("mask"):
                 T, inverse = scope.coordinates(combination, groups)
                 outcome = combination.operation.apply(T, groups, scope.records(combination, learned))

@@ -60,6 +60,19 @@ class Scope:
         assert self.sensitive is not None
         return groups.constrain(formed, self.X, self.sensitive)
 
+    def learn(self, groups: Groups, metric: Metric) -> Summary:
+        """What the groups learn of the rows, or of persons where there are any."""
+        draws = self.draws.child("groups")
+        if self.people is None:
+            return groups.learn(self.grouped, draws)
+        return groups.learn(self.people.points(self.grouped, metric), draws.take(self.people.first))
+
+    def kept(self, groups: Groups, metric: Metric) -> Array:
+        """(n,) whether each row is to be in a group; the rows of a person together."""
+        if self.people is None:
+            return groups.kept(self.grouped)
+        return groups.kept(self.people.points(self.grouped, metric))[self.people.index]
+
     def coordinates(self, combination: Combination, groups: Partition) -> tuple[Array, Callable[[Array], Array]]:
         """What the operation sees, and the inverse of its coordinates."""
         if combination.operation.sees == "classes":
@@ -175,7 +188,7 @@ def view_of(
         grouped = backend.upload(grouping.encode(table).astype(backend.real, copy=False))
     elif combination.groups.sees == "classes" or grouped is None:
         grouped = codes if by is None else by.codes
-    features = () if encoding is None else tuple((f.column, f.kind != "value") for f in encoding.features)
+    features = () if encoding is None else encoding.columns_of_features
     given = by if combination.operation.conditional else None
     return View(X, grouped, metric, codes, classes, values, features, weights, given=given)
 

@@ -25,7 +25,7 @@ from gpuanon.numerics.patterns import classes_at
 Host = np.ndarray[Any, Any]
 
 _ALL_SUBSETS = 10  # columns of which every subset is tried
-_START_ROWS = 400_000  # patterns × starts, about
+_WORK = 4_000_000  # patterns × sets × starts, about
 _MOST_STARTS = 48
 
 
@@ -49,7 +49,8 @@ def kept_cells(patterns: Host, counts: Host, k: int, weights: Sequence[float] | 
     if int(counts.sum()) < k:
         raise GuaranteeError(f"the table has {int(counts.sum())} records, fewer than k = {k}", hint="a smaller k")
     search = _Blanking(patterns, counts, k, np.ones(patterns.shape[1]) if weights is None else np.asarray(weights))
-    return search.best(max(1, min(_MOST_STARTS, _START_ROWS // max(1, len(patterns)))))
+    work = max(1, len(patterns)) * len(_subsets(patterns.shape[1]))
+    return search.best(max(1, min(_MOST_STARTS, _WORK // work)))
 
 
 def randomly_kept(patterns: Host, counts: Host, k: int, order: Host) -> Host:

@@ -147,6 +147,7 @@ class Trials:
                     "failed": dict(t.failed),
                     "rows": dict(t.rows),
                     "details": dict(t.details),
+                    "seconds": t.seconds,
                 }
                 for t in self.trials
             ],

@@ -17,24 +17,18 @@ from gpuanon.assessing.measures import by_name
 from gpuanon.assessing.released import as_link
 from gpuanon.assessing.streams import Pieces
 from gpuanon.errors import InputError
-from gpuanon.masking.mask_columns import masked_columns
-from gpuanon.numerics.sampling import sample_rows
 from gpuanon.recipe import Recipe
 from gpuanon.running.assess import IN_MEMORY_ROWS, Assessment, measure
+from gpuanon.running.checking import checked
 from gpuanon.running.compare import MEASURES, Trials, compare
 from gpuanon.running.digest import digest_of, mark_path, marked_release
 from gpuanon.running.grid import grid
 from gpuanon.running.journal import Journal
 from gpuanon.running.outputs import manifest_path, read_manifest
 from gpuanon.running.protect import open_table, read_table
-from gpuanon.running.warnings import SAMPLE_ROWS, identifying_columns
-from gpuanon.tables.checks import code_notes
-from gpuanon.tables.class_counts import ClassCounts, repeat_warnings
 from gpuanon.tables.files import io
 from gpuanon.tables.files.csv_files import CsvOptions
-from gpuanon.tables.roles import UNRELEASED
-from gpuanon.tables.row_bits import row_bits
-from gpuanon.tables.schema import Column, Schema
+from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import family
 
@@ -169,44 +163,5 @@ def release_notes(release: Path, rows: int) -> tuple[str, ...]:
 
 
 def check_recipe(recipe: Path, source: Path | None) -> list[str]:
-    """Check a recipe, and whether it fits a table; the lines say what it would do."""
-    loaded = Recipe.load(recipe)
-    lines = [f"{recipe.name}: {len(loaded.columns)} columns, {len(loaded.mask)} masks: no fault"]
-    if source is None:
-        return lines
-    table = read_table(source, loaded)
-    schema = Schema.resolve(table, loaded.columns, loaded.others)
-    loaded.fit(schema)
-    lines.append(f"{source.name}: {table.n_rows} rows, {len(table.names)} columns: fits")
-    lines += [f"  {column.name}: {column.role}, {_becomes(column)}" for column in schema.columns]
-    names = schema.with_role("identifier") if schema.unit == "record" else ()
-    counts = [ClassCounts.of(row_bits(table, [name])) for name in names]
-    lines += [f"warning: {warning}" for warning in repeat_warnings(names, counts)]
-    lines += [f"warning: {warning}" for warning in _identifying(table, loaded, schema)]
-    lines += [f"note: {note}" for note in (*table.notes, *schema.notes, *code_notes(table, schema, loaded.columns))]
-    for mask in loaded.mask:
-        combination = mask.combination()
-        parts = " × ".join(part.use for part in (combination.groups, combination.basis, combination.operation))
-        lines.append(f"mask: {parts} on {', '.join(masked_columns(combination, schema))}")
-        if combination.k is not None and table.n_rows < combination.k:
-            raise InputError(f"mask: k = {combination.k} is more than the table's {table.n_rows} rows")
-    return lines
-
-
-def _becomes(column: Column) -> str:
-    """What becomes of a column, for `check_recipe`."""
-    if column.role in UNRELEASED and column.release is None:
-        return "not released"
-    return column.release or column.kind or "kept as it is"
-
-
-def _identifying(table: Table, recipe: Recipe, schema: Schema) -> tuple[str, ...]:
-    """Warnings of columns that would be released as they are and tell most people apart."""
-    masks = [mask.combination() for mask in recipe.mask]
-    changed = {n for mask in masks for n in masked_columns(mask, schema) if mask.operation.changes(n)}
-    unmasked = [c.name for c in schema.without(schema.identifiers).columns if c.name not in changed and not c.release]
-    if not unmasked:
-        return ()
-    rows = table.take(sample_rows(table.n_rows, SAMPLE_ROWS, "identifying columns"))
-    persons = None if schema.person is None else row_bits(rows, [schema.person.name])[:, 0]
-    return identifying_columns(rows, unmasked, persons)
+    """Check a recipe, and whether it fits a table; the lines say what it would do, without a trial run."""
+    return checked(recipe, source, trial=False).lines()

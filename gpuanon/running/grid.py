@@ -116,13 +116,14 @@ def suggested(table: Table, start: Mapping[str, Any]) -> list[Point]:
     alone = _share_alone(table, schema.quasi)
     points = []
     for method in METHODS:
-        required = {name for name, field in method.model_fields.items() if field.is_required()}
-        if not required <= {"k"}:
-            continue
         name = method.model_fields["method"].default
-        for values in [{"k": k} for k in SUGGESTED_K] if "k" in required else [{}]:
+        for values in [{"k": k} for k in SUGGESTED_K] if "k" in method.model_fields else [{}]:
             mask = {"method": name, **values}
-            if method.model_validate(mask).combination().groups.sees == "classes" and alone > 0.5:
+            try:
+                sees = method.model_validate(mask).combination().groups.sees
+            except ValidationError:
+                continue  # it needs more than a k
+            if sees == "classes" and alone > 0.5:
                 continue
             label = ", ".join(f"{key} = {value}" for key, value in values.items())
             points.append(Point(f"{name}: {label}" if label else name, mask, {**data, "mask": [mask]}))

@@ -223,7 +223,7 @@ def _planned(
 
 
 def _learned(run: Run, number: int, names: tuple[str, ...], cells: list[Cell], fitted: Mask, rows: int) -> Any:
-    """The merged summary of all cells that the operation asks for, or what is fitted to it."""
+    """The merged summary of all cells that a part of the mask asks for, or what is fitted to it."""
     if not fitted.learns:
         return None
     task = partial(

@@ -16,7 +16,7 @@ import numpy as np
 
 from gpuanon.numerics.compatible import compatible_counts, covering_counts
 from gpuanon.tables.codes import level_codes
-from gpuanon.tables.row_bits import bits_of, column_words, row_bits
+from gpuanon.tables.row_bits import bits_of, column_words
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import plain
 
@@ -204,7 +204,14 @@ def count_classes(
 
 
 def class_sizes(pieces: Callable[[], Iterable[Table]], rows: int, columns: Sequence[str], held: int = HELD) -> Host:
-    """(classes,) int64 rows of each class that is equal on `columns`.
+    """(classes,) int64 rows of each class that is equal on `columns`; see `sizes_by_set`."""
+    return sizes_by_set(pieces, rows, [columns], held)[0]
+
+
+def sizes_by_set(
+    pieces: Callable[[], Iterable[Table]], rows: int, sets: Sequence[Sequence[str]], held: int = HELD
+) -> list[Host]:
+    """For each set of columns (classes,) int64 rows of each class that is equal on it.
 
     Parameters
     ----------
@@ -212,16 +219,21 @@ def class_sizes(pieces: Callable[[], Iterable[Table]], rows: int, columns: Seque
     rows   : of the table
     held   : classes that memory holds
     """
-    rounds = max(1, -(-rows // held))
-    return np.concatenate([_round(pieces(), columns, (at, rounds)) for at in range(rounds)])
+    rounds = max(1, -(-rows * len(sets) // held))
+    found = [_round(pieces(), sets, (at, rounds)) for at in range(rounds)]
+    return [np.concatenate([sizes[at] for sizes in found]) for at in range(len(sets))]
 
 
-def _round(pieces: Iterable[Table], columns: Sequence[str], share: tuple[int, int]) -> Host:
-    """Sizes of the classes whose bits fall to this round."""
-    total = ClassCounts(np.empty((0, 2), np.uint64), np.empty(0, np.int64))
-    waiting: list[ClassCounts] = []
+def _round(pieces: Iterable[Table], sets: Sequence[Sequence[str]], share: tuple[int, int]) -> list[Host]:
+    """For each set of columns the sizes of the classes whose bits fall to this round."""
+    empty = ClassCounts(np.empty((0, 2), np.uint64), np.empty(0, np.int64))
+    totals = [empty] * len(sets)
+    waiting: list[list[ClassCounts]] = [[] for _ in sets]
     for table in pieces:
-        waiting.append(ClassCounts.of(row_bits(table, columns, stored=True), share))
-        if sum(len(counts.sizes) for counts in waiting) > max(_PENDING, len(total.sizes)):
-            total, waiting = ClassCounts.merged([total, *waiting]), []
-    return ClassCounts.merged([total, *waiting]).sizes
+        words = column_words(table, [name for columns in sets for name in columns], stored=True)
+        for at, columns in enumerate(sets):
+            rows = bits_of([words[name] for name in columns], table.n_rows)
+            waiting[at].append(ClassCounts.of(rows, share))
+            if sum(len(counts.sizes) for counts in waiting[at]) > max(_PENDING, len(totals[at].sizes)):
+                totals[at], waiting[at] = ClassCounts.merged([totals[at], *waiting[at]]), []
+    return [ClassCounts.merged([total, *more]).sizes for total, more in zip(totals, waiting, strict=True)]

@@ -153,7 +153,7 @@ def test_a_value_lies_in_the_declared_range(request, side, name):
 def test_damage_is_seen_by_a_measure_of_utility_with_a_large_figure(copy, damage):
     """Large: on its own scale at least a third of the way to the worst, or a shift of a standard deviation."""
     table = weighted(registry(ROWS))
-    age = table["age"].to_numpy()
+    age = table["age"].to_numpy().astype(np.int64)
     if damage == "rare levels dropped":
         regions = table["region"].to_pylist()
         common = max(set(regions), key=regions.count)
@@ -208,6 +208,8 @@ def _flat(figure):
 QUASI_SENSITIVE = tuple(name for name in WEIGHTED if WEIGHTED[name]["role"] in ("quasi", "sensitive"))
 SENSITIVE = tuple(name for name in WEIGHTED if WEIGHTED[name]["role"] == "sensitive")
 BY_COLUMN = {
+    "uniqueness": QUASI,
+    "suda2": QUASI,
     "l_diversity": SENSITIVE,
     "t_closeness": SENSITIVE,
     "attribute_disclosure": SENSITIVE,

@@ -1,5 +1,5 @@
 """Fixtures of the GPU tests."""
 
-from tests.cuda.fixtures import cp, cuml, xp
+from tests.cuda.fixtures import cp, cuml, device, xp
 
-__all__ = ["cp", "cuml", "xp"]
+__all__ = ["cp", "cuml", "device", "xp"]

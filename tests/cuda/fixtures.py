@@ -36,6 +36,18 @@ def cp(request: pytest.FixtureRequest) -> Iterator[Any]:
     yield RealCupy(real_device())
 
 
+@pytest.fixture(params=["stand-in", pytest.param("cupy", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The stand-in for CuPy without race detection, for many or large problems, and the real CuPy."""
+    from tests.cuda.support.fake_cupy import fake_cupy
+
+    if request.param == "stand-in":
+        with fake_cupy() as module:
+            yield module
+        return
+    yield real_device()
+
+
 def real_device() -> Any:
     """The real CuPy; the test is skipped where it has no device."""
     problem = device_problem()

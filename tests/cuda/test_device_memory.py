@@ -23,7 +23,9 @@ from tests.support.every import ON_THE_DEVICE, recipe, registry
 
 ROWS = 10_000
 MEMORY = (8 << 30) * ROWS // 10_000_000
-FIXED = {"pica": 24 << 20, "clustered-swap": 24 << 20}
+FIXED = {"pica": 24 << 20, "clustered-swap": 24 << 20} | {
+    name: 96 << 20 for name in ON_THE_DEVICE if name.startswith("optimal-boxes")
+}
 """Bytes of batches whose size does not grow with the table: nothing on 8 GB, much on a device scaled down."""
 
 

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from gpuanon.arrays import kernels, rapids
@@ -157,6 +158,17 @@ def test_the_full_check_runs_from_end_to_end(monkeypatch: pytest.MonkeyPatch) ->
     assert all(run["pool_bytes"] > 0 for run in runs)
     assert json.loads(json.dumps(report)) == report
     assert "compute-sanitizer" in doctor.rendered(report)
+
+
+def test_the_full_check_notices_a_whole_number_of_another_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = full_checks._table(400, 2, "whole numbers")
+    moved = table.set_column(0, "c0", pa.array(np.where(np.arange(400) == 7, 2, 0) + table["c0"].to_numpy()))
+    runs = {"cupy": (moved, {"all": 1.0}), "numpy": (table, {"all": 1.0})}
+    monkeypatch.setattr(full_checks, "_timed_run", lambda given, recipe, backend: runs[backend])
+    with fake_cupy() as cp:
+        found = full_checks._compared_runs(cp, 400, 2, "whole numbers")
+    assert (found["passed"], found["largest_difference"]) == (False, 2.0)
+    assert found["equal_share"]["c0"] > 0.98
 
 
 @pytest.mark.parametrize("grouping", [mdav, kmember])

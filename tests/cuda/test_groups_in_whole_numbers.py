@@ -17,7 +17,6 @@ from gpuanon.masking.groups.mdav import mdav
 from gpuanon.masking.groups.whole_numbers import grid_of
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 from tests.cuda.fixtures import host
-from tests.cuda.support.fake_cupy import fake_cupy
 from tests.support import naive_groups as naive
 
 Rows = np.ndarray[Any, Any]
@@ -79,10 +78,11 @@ def tables(make: Callable[..., Rows], k: int) -> tuple[Rows, Partition]:
     return X[shuffled], Partition.from_labels(np.repeat(np.arange(TABLES), sizes)[shuffled])
 
 
-def on_the_device(grouping: Callable[..., Partition], X: Rows, within: Partition, k: int, metric: Metric) -> Partition:
-    with fake_cupy() as cp:
-        groups = grouping(cp.asarray(X), Partition(cp.asarray(within.order), cp.asarray(within.starts)), k, metric)
-        return Partition(host(groups.order), host(groups.starts))
+def on_the_device(
+    cp: Any, grouping: Callable[..., Partition], X: Rows, within: Partition, k: int, metric: Metric
+) -> Partition:
+    groups = grouping(cp.asarray(X), Partition(cp.asarray(within.order), cp.asarray(within.starts)), k, metric)
+    return Partition(host(groups.order), host(groups.starts))
 
 
 def of_fractions(grouping: str, X: Rows, within: Partition, k: int, metric: Metric) -> list[list[int]]:
@@ -104,23 +104,24 @@ def of_fractions(grouping: str, X: Rows, within: Partition, k: int, metric: Metr
 @pytest.mark.parametrize(("make", "metric"), KINDS)
 @pytest.mark.parametrize("grouping", [kmember, mdav], ids=["k-member", "mdav"])
 def test_host_device_and_exact_fractions_agree(
-    grouping: Callable[..., Partition], make: Callable[..., Rows], metric: Metric
+    device: Any, grouping: Callable[..., Partition], make: Callable[..., Rows], metric: Metric
 ) -> None:
     k = 3
     X, within = tables(make, k)
     groups = grouping(X, within, k, metric)
-    device = on_the_device(grouping, X, within, k, metric)
-    np.testing.assert_array_equal(device.starts, groups.starts)
-    np.testing.assert_array_equal(device.order, groups.order)
+    found = on_the_device(device, grouping, X, within, k, metric)
+    np.testing.assert_array_equal(found.starts, groups.starts)
+    np.testing.assert_array_equal(found.order, groups.order)
     expected = of_fractions(grouping.__name__, X, within, k, metric)
     assert naive.as_set(naive.members(groups)) == naive.as_set(expected)
 
 
 @pytest.mark.parametrize("make", [integers, standardised, duplicates, constants, continuous])
-def test_the_first_axis_is_the_same_on_the_device_and_equal_rows_stay_in_order(make: Callable[..., Rows]) -> None:
+def test_the_first_axis_is_the_same_on_the_device_and_equal_rows_stay_in_order(
+    device: Any, make: Callable[..., Rows]
+) -> None:
     X = make(np.random.default_rng(4), 90)
-    with fake_cupy() as cp:
-        labels = host(first_axis(cp.asarray(X), 4).labels())
+    labels = host(first_axis(device.asarray(X), 4).labels())
     np.testing.assert_array_equal(labels, first_axis(X, 4).labels())
     for row in range(len(X)):
         equal = np.flatnonzero((X[row] == X).all(axis=1))

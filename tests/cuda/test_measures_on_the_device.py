@@ -124,12 +124,15 @@ def tables() -> tuple[Table, Table, Table, Schema, np.ndarray]:
     return original, release.table.take(rows), reference, Schema.resolve(original, rules["columns"]), link
 
 
+OPTIONS = {"analysis": {"models": [{"formula": "cost ~ age"}]}}
+
+
 @pytest.mark.usefixtures("cuml")
 @pytest.mark.parametrize("name", [measure.name for measure in MEASURES])
 def test_every_measure_of_a_comparison_on_the_device_equals_the_hosts(cp: Any, name: str, tables: Any) -> None:
     original, release, reference, schema, link = tables
     found, expected = (
-        compute(Comparison(original, release, schema, link, reference, backend), (name,))
+        compute(Comparison(original, release, schema, link, reference, backend), (name,), OPTIONS)
         for backend in (Backend("cupy", "the stand-in"), None)
     )
     assert found.failed == expected.failed == {}

@@ -63,6 +63,9 @@ TRANSFERS = {
     "univariate-synthesis": (5, 5),  # as the copula
     "latin-hypercube": (24, 6),  # twice
     "table-synthesis": (4, 2),
+    # Points and codes to learn, to dismiss and to form boxes, four tables of ancestors each time, and what was learned;
+    # the summary, which records are kept, and the new columns.
+    "optimal-boxes": (21, 5),
     "copula": (5, 5),  # numbers and points to learn and again to sample, and the factor; sums, and the new points
 }
 
@@ -139,3 +142,13 @@ def test_every_method_runs_on_a_real_device(name: str) -> None:
     found = gpuanon.protect(data, recipe(name), rng=7, backend="cupy")
     assert_same_release(found.data, expected.data)
     assert np.array_equal(found.link, expected.link)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ON_THE_DEVICE)
+def test_every_method_runs_on_a_real_device_in_parts(name: str, tmp_path: Path) -> None:
+    real_device()
+    expected, link, _ = in_parts(tmp_path, registry(2000), name, name="host", cell_rows=1000)
+    found, its_link, _ = in_parts(tmp_path, registry(2000), name, name="device", cell_rows=1000, backend="cupy")
+    assert_same_release(found, expected)
+    assert np.array_equal(its_link, link)

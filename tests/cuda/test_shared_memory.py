@@ -81,7 +81,7 @@ SWEEPS: dict[str, tuple[Run, str, Iterable[int], tuple[int, ...]]] = {
     "mdav": (run_mdav, "mdav", range(4, 4200, 17), (4, 5, 10)),
     "kmember": (run_kmember, "kmember", range(4, 4200, 17), (4, 5, 10)),
     "neighbours": (run_neighbours, "neighbours", range(8, 4600, 23), (5, 10)),
-    "anneal": (run_anneal, "anneal", range(8, 520, 9), (5, 150, 205, 560)),
+    "anneal": (run_anneal, "anneal", range(8, 520, 9), (5, 103, 142, 388)),
     "rosenblatt": (run_rosenblatt, "rosenblatt", range(1, 70), (0,)),
     "k_nearest": (run_k_nearest, "k_nearest", range(1, 33), (3,)),
 }

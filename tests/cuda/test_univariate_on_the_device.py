@@ -10,6 +10,7 @@ import pytest
 
 from gpuanon.masking.groups import univariate as module
 from gpuanon.masking.groups import univariate_device
+from tests.cuda.fixtures import host
 from tests.cuda.support.fake_cupy import fake_cupy
 
 Rows = np.ndarray[Any, Any]
@@ -57,6 +58,15 @@ def test_groups_equal_those_of_the_host(
 ) -> None:
     monkeypatch.setattr(module, "_CHUNK", chunk)
     assert_equal_groups(function, make(np.random.default_rng(chunk), 150), 3, races=chunk == 16)
+
+
+@pytest.mark.parametrize("make", [levels, incomes, integers, with_nulls, constant])
+@pytest.mark.parametrize("k", [2, 5])
+def test_optimal_groups_on_either_device(device: Any, make: Callable[..., Rows], k: int) -> None:
+    values = make(np.random.default_rng(k), 60)
+    found, expected = module.optimal_univariate(device.asarray(values), k), module.optimal_univariate(values, k)
+    np.testing.assert_array_equal(host(found.order), expected.order)
+    np.testing.assert_array_equal(host(found.starts), expected.starts)
 
 
 @pytest.mark.parametrize("k", [32, 33, 40])

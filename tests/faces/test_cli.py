@@ -251,6 +251,63 @@ def test_check_says_what_a_recipe_would_do(gpuanon):
     assert code == 0
     assert "200 rows" in out
     assert "income: quasi, numeric" in out
+    assert "person_id: identifier, not released" in out
+    assert "promised: every combination of age, sex, income is shared by at least 5 released records" in out
+    assert "expected: about" in out
+
+
+def test_check_warns_first_and_tells_machines_the_same(gpuanon, folder):
+    break_recipe(folder, 'person_id = { role = "identifier" }', 'person_id = { role = "other" }')
+    _, out, _ = gpuanon("check", "recipe.toml", "registry.parquet", "--quick")
+    assert out.startswith("warning: column 'person_id' is released unmasked")
+    found = json.loads(gpuanon("check", "recipe.toml", "registry.parquet", "--json")[1])
+    becomes = {column["name"]: column["becomes"] for column in found["columns"]}
+    assert (becomes["person_id"], becomes["age"], becomes["cost"]) == ("kept", "masked", "kept")
+    assert found["quasi"]["smallest"] == 1
+    assert found["kept"]["sets"]["person_id"] == 1
+    assert found["estimate"]["seconds"] > 0
+    assert found["promises"]
+
+
+def test_check_of_a_recipe_alone_and_of_a_trial_that_fails(gpuanon, folder):
+    assert "no fault" in gpuanon("check", "recipe.toml")[1]
+    break_recipe(folder, 'method = "microaggregation"', 'method = "rhs"')
+    assert "not estimated, a trial" in gpuanon("check", "recipe.toml", "registry.parquet")[1]
+
+
+COMMANDS = sorted(command.name or command.callback.__name__ for command in cli.app.registered_commands)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_examples_in_its_help(gpuanon, command):
+    code, out, _ = gpuanon(command, "--help")
+    assert code == 0
+    assert f"gpuanon {command}" in out.split("Examples:")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("gpuanon expl", "explain"),
+        ("gpuanon explain microag", "microaggregation"),
+        ("gpuanon init --for pub", "public-use"),
+    ],
+)
+def test_the_shell_completes_commands_and_names(words, expected):
+    program = "import sys; sys.argv = ['gpuanon']; from gpuanon.faces.cli import main; main()"
+    typed = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1), "_GPUANON_COMPLETE": "complete_bash"}
+    run = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | typed, capture_output=True, text=True, check=False
+    )
+    assert run.stdout.split() == [expected]
+
+
+def test_explain_prints_source_and_parameters(gpuanon):
+    code, out, _ = gpuanon("explain", "microaggregation")
+    assert code == 0
+    assert "Domingo-Ferrer" in out
+    assert "has to be given" in out
+    assert gpuanon("explain", "nonsense")[0] == 2
 
 
 @pytest.mark.parametrize("command", ["methods", "measures"])

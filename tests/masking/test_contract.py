@@ -64,7 +64,8 @@ def test_parts_of_every_kind_are_found():
 OTHER_MEANINGS = {
     "gpuanon.running.assess": {"sample"},  # what a measure may be given
     "gpuanon.running.release": {"sample"},  # the field that holds the reference sample
-    "gpuanon.masking.mask": {"classes"},  # how rows are seen, as for the next two
+    "gpuanon.running.grid": {"classes"},  # how rows are seen, as for the next three
+    "gpuanon.masking.mask": {"classes"},
     "gpuanon.masking.view": {"classes"},
     "gpuanon.masking.contract": {"classes"},
 }

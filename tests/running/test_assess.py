@@ -60,8 +60,9 @@ def test_the_engine_knows_no_measure_by_name(file):
 
 
 def test_evidence_that_merges_gives_the_figures_of_tables_in_memory(both, schema):
-    found = in_pieces(both, schema, EXACT)
-    expected = measure(Pieces.of(Table.of(both[0])), Pieces.of(Table.of(both[1])), schema, EXACT)
+    needed = {"population_uniqueness": {"fraction": 0.1}}  # the registry has no weights
+    found = in_pieces(both, schema, EXACT, options=needed)
+    expected = measure(Pieces.of(Table.of(both[0])), Pieces.of(Table.of(both[1])), schema, EXACT, options=needed)
     assert set(found.measured) == set(EXACT)
     for name in EXACT:
         # Sums of 1500 standardised values in another order.
@@ -189,6 +190,11 @@ def test_bits_tell_values_apart_and_equal_ones_together():
     own = [pa.table({"a": pa.array(values).dictionary_encode()}) for values in (["u", "v"], ["v", "u"])]
     first, second = (row_bits(Table.of(table), ["a"]) for table in own)
     assert (first == second[::-1]).all()
+
+
+def test_nulls_and_minus_one_are_two_classes():
+    table = pa.table({"a": pa.array([None, -1, -1, None, -1], pa.int64())})
+    assert sorted(class_sizes(pieces(table).give, 5, ["a"])) == [2, 3]
 
 
 def test_files_larger_than_the_limit_are_assessed_piece_by_piece(released, both, tmp_path, monkeypatch):

@@ -205,6 +205,14 @@ def test_a_suggested_grid_has_methods_that_suit_the_table():
     assert "suppress" in {trial.recipe["mask"][0]["method"] for trial in alone.trials}
 
 
+def timeless(trials):
+    """What was found, without the time that it took."""
+    found = trials.to_json()
+    for trial in found["trials"]:
+        trial.pop("seconds")
+    return found
+
+
 class Stopped(Exception):
     """Stands for a kill."""
 
@@ -231,7 +239,7 @@ def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path, monkeypatch):
         Journal(path)
     again = compare(registry(120), rules, measures=MEASURES, rng=KEY, journal=Journal(path, resume=True))
     assert len(calls) == 5  # two were done, one was stopped, two were left
-    assert again.to_json() == whole.to_json()
+    assert timeless(again) == timeless(whole)
     # Another key, table or measure is another trial.
     compare(registry(120), rules, measures=MEASURES, rng=KEY + b"!", journal=Journal(path, resume=True))
     assert len(calls) == 9
@@ -251,4 +259,4 @@ def test_several_processes_find_what_one_finds():
     rules = [recipe({"method": "microaggregation", "k": [3, 5]}, limits={"k_anonymity": 4})]
     one = gpuanon.compare(registry(150), rules, measures=MEASURES, rng=KEY)
     two = gpuanon.compare(registry(150), rules, measures=MEASURES, rng=KEY, workers=2)
-    assert two.to_json() == one.to_json()
+    assert timeless(two) == timeless(one)

@@ -72,6 +72,21 @@ MASKS: dict[str, dict[str, Any]] = {
         "calibrate": {"means": ["cost"], "correlations": [["visits", "bmi"]]},
     },
     "mondrian interval": {"method": "mondrian", "k": 4, "release": "interval"},
+    "optimal-boxes": {
+        "method": "optimal-boxes",
+        "k": 4,
+        "statistic": ["mean", "correlation(age, income)"],
+        "sweeps": 1,
+    },
+    "optimal-boxes diversity": {
+        "method": "optimal-boxes",
+        "k": 4,
+        "diversity": 3,
+        "epsilon": {"age": 0.1},
+        "release": "midpoint",
+        "improve": False,
+        "dismiss": False,
+    },
     "recode": {"method": "recode", "levels": {"age": 2, "education": 1}, "columns": ["age", "sex", "education"]},
     "recode searched": {
         "method": "recode",

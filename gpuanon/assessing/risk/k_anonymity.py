@@ -7,8 +7,10 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpuanon.arrays.backend import Array, namespace, to_host
-from gpuanon.assessing.figures import Distribution, Measured
+from gpuanon.assessing.figures import By, Distribution, Measured
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
 
@@ -31,10 +33,16 @@ def smallest_of(sizes: Array) -> Measured:
     return Measured(smallest, details, parts=(Distribution.over("sizes of classes", sizes),))
 
 
-def alone_of(sizes: Array) -> Measured:
-    """`uniqueness` from the sizes of the classes."""
+def alone_of(sizes: Array, by_column: Mapping[str, Array] | None = None) -> Measured:
+    """`uniqueness` from the sizes of the classes, and of the values of each column by itself."""
     alone = int((sizes == 1).sum())
-    return Measured(alone / int(sizes.sum()), {"records": alone})
+    parts = () if not by_column else (By("column", {name: _alone(found) for name, found in by_column.items()}),)
+    return Measured(_alone(sizes), {"records": alone}, parts=parts)
+
+
+def _alone(sizes: Array) -> float:
+    """Share of records that are alone."""
+    return int((sizes == 1).sum()) / int(sizes.sum())
 
 
 def sizes_of(codes: Array) -> Array:

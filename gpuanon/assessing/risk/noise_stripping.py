@@ -16,8 +16,11 @@ import numpy as np
 from gpuanon.arrays.backend import Array, namespace, to_host
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
 from gpuanon.assessing.risk.match_auc import match
-from gpuanon.assessing.risk.prediction import EXACT_ROWS, standardised
+from gpuanon.assessing.risk.prediction import standardised
 from gpuanon.errors import InputError, ParameterError
+
+STRIPPED_ROWS = 40_000
+"""As `gpuanon.assessing.risk.prediction.EXACT_ROWS`; fewer, because the attack is tried several times."""
 
 
 def strip_noise(release: Array, components: int, rows: Array | None = None) -> Array:
@@ -40,7 +43,7 @@ def noise_stripping(
     *,
     components: int | None = None,
     standardise: bool = True,
-    limit: int = EXACT_ROWS,
+    limit: int = STRIPPED_ROWS,
 ) -> Measured:
     """Share of records matched after the noise is stripped; beside it the share without, and the error removed.
 
@@ -52,6 +55,7 @@ def noise_stripping(
     link       : (m,) original row of each released row, −1 for added rows
     components : leading components kept; None tries several and reports the best for the attacker, who does not
                  know which it is: an upper bound
+    limit      : see `gpuanon.assessing.risk.prediction.predict`
     """
     if standardise:
         original, release = standardised(original, release)
@@ -78,9 +82,14 @@ def noise_stripping(
         "error_after": min(errors.values()),
         "error_by_kept": {f"{count} components": error for count, error in errors.items()},
     }
+    looked, note = len(plain.prediction.rows), None
+    details["records"] = looked
+    if looked < len(original):
+        error = 1.96 * float(np.sqrt(rates[best] * (1 - rates[best]) / looked))
+        note = f"for a random sample of {looked} of {len(original)} originals: right to ±{error:.4f} (95 %)"
     part = By("kept", {f"{count} components": rate for count, rate in rates.items()})
     beside = Beside("baseline", "without stripping", baseline)
-    return Measured(rates[best], details, parts=(part,), beside=(beside,))
+    return Measured(rates[best], details, note, parts=(part,), beside=(beside,))
 
 
 def _error(original: Array, release: Array, link: Array) -> float:

@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.rng import Key
-from gpuanon.assessing.figures import Beside, Figure, Measured
+from gpuanon.assessing.figures import Beside, Figure, Measured, join
 from gpuanon.errors import InputError, ParameterError
+from gpuanon.numerics.sampling import sample_rows
 
 Floats = np.ndarray[Any, Any]
 
+MODEL_ROWS = 50_000
 _PUBLIC = Key(b"the split of a measure is no secret")
 
 
@@ -41,7 +43,8 @@ def model_efficacy(
     link : (m,) original row of each released row: the model on the release then sees only those whose originals are
         not held out; without it the release was made from the held-out people too, which flatters it
 
-    Gradient boosted trees on histograms; half of the originals are held out.
+    Gradient boosted trees on histograms; half of the originals are held out.  Each model is fitted to at most
+    `MODEL_ROWS` rows, a random sample of the rows, and scored on as many.
     """
     if target not in names:
         raise ParameterError(f"target: {target!r} is not one of the compared columns")
@@ -51,9 +54,17 @@ def model_efficacy(
     train, learned, test = (_known(rows, at, categorical) for rows in (original[~held], release[seen], original[held]))
     if min(len(train), len(learned), len(test)) < 20:
         raise InputError("model_efficacy: needs at least 20 rows with a known target on every side")
+    several = max(len(train), len(learned), len(test)) > MODEL_ROWS
+    train, learned, test = (
+        rows[sample_rows(len(rows), MODEL_ROWS, name)]
+        for rows, name in ((train, "train"), (learned, "learned"), (test, "test"))
+    )
     scores = [_score(rows, test, at, categorical) for rows in (train, learned)]
     details: dict[str, Figure] = {"target": target, "held_out": len(test), "trained_on": len(learned)}
-    note = None if link is not None else "without a link the release was made from the held-out people too"
+    note = join(
+        None if link is not None else "without a link the release was made from the held-out people too",
+        f"models of {len(train)} and {len(learned)} rows, sampled at random" if several else None,
+    )
     beside = (
         Beside("score_original", "score of a model of the original", scores[0]),
         Beside("score_release", "score of a model of the release", scores[1]),

@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias
 from pydantic import Field
 
 from gpuanon.masking.groups.blocks import Blocks
+from gpuanon.masking.groups.boxes import Boxes
 from gpuanon.masking.groups.classes import Classes
 from gpuanon.masking.groups.constrained_kmeans import ConstrainedKMeans
 from gpuanon.masking.groups.first_axis import FirstAxis
@@ -30,6 +31,7 @@ AnyGroups: TypeAlias = Annotated[
     | KWard
     | ConstrainedKMeans
     | MedianCuts
+    | Boxes
     | Spectral
     | SpanningTree
     | Fuzzy
@@ -45,6 +47,7 @@ __all__ = [
     "AnyGroups",
     "Whole",
     "Blocks",
+    "Boxes",
     "Classes",
     "KMember",
     "Mdav",

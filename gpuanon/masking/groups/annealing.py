@@ -164,7 +164,7 @@ def _anneal_cuda(
     xp, d, (g, width) = namespace(rows), rows.shape[1], members.shape
     largest, stride = int(cells.sizes.max()), 2 * width + 1
     bytes_of_groups = 8 * largest + 4 * (largest + largest % 2)
-    words_of_warp = 2 * stride + (d * stride + 1) // 2  # of 8 bytes
+    words_of_warp = 2 * stride + 2 * d + (d * stride + 1) // 2  # of 8 bytes
     warps = next((w for w in (8, 4, 2, 1) if bytes_of_groups + 8 * w * words_of_warp <= limits().shared), 0)
     in_shared, warps = warps > 0, warps or 8
     scratch = None if in_shared else xp.empty((cells.parts, warps, words_of_warp), dtype=np.int64)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 from pydantic import Discriminator, Field, Tag
 
 from gpuanon.masking.groups import KMember, MedianCuts, Spectral, Whole
+from gpuanon.masking.methods.boxes import OptimalBoxes
 from gpuanon.masking.methods.classes import (
     Copula,
     GlobalRecoding,
@@ -219,6 +220,7 @@ AnyMethod: TypeAlias = (
     | Rhs
     | SpectralRhs
     | Mondrian
+    | OptimalBoxes
     | Pica
     | ClusteredSwap
     | AdditiveNoise

@@ -62,7 +62,12 @@ class Combination(Part):
             raise ValueError(
                 f"{operation.use} works on standard normal coordinates: basis normal-scores, got {basis.use}"
             )
-        if self.copies > 1 and (operation.rows not in ("new", "kept") or operation.claims(groups.least, [("",)])):
+        if groups.learns and (operation.learns or operation.samples is not None):
+            raise ValueError(f"{groups.use} groups and {operation.use} both learn of the whole table: one of them may")
+        if groups.drops and operation.rows not in ("kept", "dropped"):
+            raise ValueError(f"{groups.use} groups leave rows out, and {operation.use} adds rows: one of them may")
+        promised = operation.rows not in ("new", "kept") or groups.drops or operation.claims(groups.least, [("",)])
+        if self.copies > 1 and promised:
             raise ValueError(f"copies: {operation.use} in {groups.use} groups promises something of one release only")
         if self.by and (groups.per_column or self.metric != "euclidean" or self.response_weight):
             raise ValueError(
@@ -80,9 +85,16 @@ class Combination(Part):
         return self.groups.constraint or self.operation.constraint
 
     @property
+    def learns(self) -> bool:
+        """Whether a part has to learn of all cells beforehand."""
+        return self.groups.learns or self.operation.learns
+
+    @property
     def rows(self) -> RowEffect:
         """What becomes of the rows; of several copies the first has the records, and the others are added."""
-        return "added" if self.copies > 1 and self.operation.rows == "kept" else self.operation.rows
+        if self.copies > 1 and self.operation.rows == "kept":
+            return "added"
+        return "dropped" if self.groups.drops else self.operation.rows
 
     @property
     def k(self) -> int | None:

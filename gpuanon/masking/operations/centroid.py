@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from gpuanon.arrays.backend import Array, namespace
-from gpuanon.arrays.partition import Partition, segment_means, sort_within
+from gpuanon.arrays.partition import Partition, segment_maxima, segment_means, segment_minima, sort_within
 from gpuanon.masking.claims import Claim, EqualRecords
 from gpuanon.masking.contract import Changed, Operation, Records
 
@@ -33,19 +33,29 @@ def median(X: Array, groups: Partition) -> Array:
     return centres[groups.labels()]
 
 
+def midpoint(X: Array, groups: Partition) -> Array:
+    """(n, d) middle of the range of each column over each record's group."""
+    low, high = segment_minima(X, groups), segment_maxima(X, groups)
+    return (0.5 * low + 0.5 * high)[groups.labels()]
+
+
+CENTRES = {"median": median, "midpoint": midpoint}
+
+
 class Centroid(Operation):
-    """The centre of the group: mean (or median) of numbers, mode of categories."""
+    """The centre of the group: mean (or median, or middle of the range) of numbers, mode of categories."""
 
     claim: ClassVar[type[Claim] | None] = EqualRecords
     by_column: ClassVar[bool] = True
 
     use: Literal["centroid"] = "centroid"
-    centre: Literal["mean", "median"] = "mean"
+    centre: Literal["mean", "median", "midpoint"] = "mean"
 
     def apply(self, T: Array, groups: Partition, records: Records) -> Changed:
         centres = centroid(T, groups)
-        if self.centre == "median":
+        if self.centre != "mean":
+            centre = CENTRES[self.centre]
             for j, categorical in enumerate(records.categorical or (False,) * T.shape[1]):
                 if not categorical:
-                    centres[:, j : j + 1] = median(T[:, j : j + 1], groups)
+                    centres[:, j : j + 1] = centre(T[:, j : j + 1], groups)
         return Changed(centres)

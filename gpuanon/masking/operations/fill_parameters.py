@@ -35,7 +35,8 @@ class Calibrate(BaseModel):
 
     means        : columns
     correlations : pairs of columns; means and variances of filled columns in them stay as well
-    regressions  : "response ~ one + other": the slopes of a linear regression, of a response that is filled
+    regressions  : "response ~ one + other": the coefficients of a linear regression, of a response that is filled and
+                   has no other named statistic (its mean follows from those of the predictors)
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -64,16 +65,15 @@ class Calibrate(BaseModel):
                 raise ParameterError(f"calibrate: column {name!r} has no mean: numbers, or two levels, are needed")
             return at
 
-        slopes = []
+        models = []
         for formula in self.regressions:
             response, _, predictors = formula.partition("~")
-            slopes.append((number(response.strip()), tuple(number(name.strip()) for name in predictors.split("+"))))
+            models.append((number(response.strip()), tuple(number(name.strip()) for name in predictors.split("+"))))
         found = Named(
-            tuple(map(number, self.means)), tuple((number(a), number(b)) for a, b in self.correlations), tuple(slopes)
+            tuple(map(number, self.means)), tuple((number(a), number(b)) for a, b in self.correlations), tuple(models)
         )
-        fixed = [pair for pair in found.correlations if max(pair) < known]
-        fixed += [response for response, _ in found.slopes if response < known]  # type: ignore[misc]
-        if fixed or any(at < known for at in found.means):
+        fills = [*found.means, *map(max, found.correlations), *(response for response, _ in found.regressions)]
+        if any(at < known for at in fills):
             raise ParameterError(
                 "calibrate: a statistic of columns that are not filled cannot be kept",
                 hint="each needs a column outside of the mask; the response of a regression must be one",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,26 +20,27 @@ class Named:
 
     means        : columns
     correlations : pairs of columns
-    slopes       : a response and its predictors: the coefficients of the linear regression, without the intercept
+    regressions  : a response and its predictors: the coefficients of the linear regression, with the intercept
     """
 
     means: tuple[int, ...] = ()
     correlations: tuple[tuple[int, int], ...] = ()
-    slopes: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    regressions: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what contradicts itself: a correlation and a slope of one pair ask for different covariances."""
-        pairs = [frozenset(pair) for pair in self.correlations]
-        pairs += [frozenset((response, x)) for response, predictors in self.slopes for x in predictors]
-        if len(set(pairs)) < len(pairs):
+        """Refuse what contradicts itself: predictors have other means in the release, so a response has as well."""
+        named = {*self.means, *(column for pair in self.correlations for column in pair)}
+        responses = [response for response, _ in self.regressions]
+        if named & set(responses) or len(set(responses)) < len(responses):
             raise ParameterError(
-                "calibrate: a pair of columns is named twice; its correlation and its slope cannot both stay"
+                "calibrate: a column is named twice; the coefficients of one regression of it can stay, or its mean and"
+                " correlations"
             )
 
     def concerns(self, column: int) -> bool:
         """Whether the draws of a column matter to any of them."""
         pairs = [pair for pair in self.correlations if column in pair]
-        return column in self.means or bool(pairs) or any(column == response for response, _ in self.slopes)
+        return column in self.means or bool(pairs) or any(column == response for response, _ in self.regressions)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,26 +68,64 @@ class Whole:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Regression:
+    """A linear regression of the records, whose coefficients are to stay.
+
+    predictors : columns
+    centers, scales : of the predictors, for moments of one size
+    """
+
+    predictors: tuple[int, ...]
+    intercept: float
+    slopes: Floats
+    centers: Floats
+    scales: Floats
+
+    @classmethod
+    def of(cls, records: Floats, response: int, predictors: Sequence[int]) -> Regression:
+        """Least squares on the rows in which all columns are known."""
+        X, y = records[:, list(predictors)], records[:, response]
+        complete = ~np.isnan(X).any(axis=1) & ~np.isnan(y)
+        X, y = X[complete], y[complete]
+        centers, scales = X.mean(axis=0), X.std(axis=0)
+        slopes = np.linalg.lstsq(X - centers, y - y.mean(), rcond=None)[0]
+        return cls(
+            tuple(predictors), float(y.mean() - centers @ slopes), slopes, centers, np.where(scales > 0, scales, 1.0)
+        )
+
+    def moments(self, candidates: Floats, known: Floats) -> list[Floats]:
+        """(m, c) residuals, and their products with each predictor; 0 where a value is not known."""
+        X = known[:, list(self.predictors)]
+        residuals = candidates - (self.intercept + X @ self.slopes)[:, None]
+        residuals = np.nan_to_num(residuals)
+        return [residuals, *(residuals * z[:, None] for z in np.nan_to_num((X - self.centers) / self.scales).T)]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class ColumnTilt:
     """How the draws of one column are tilted.
 
     center, scale : of the column in the records
-    square        : whether its variance has to stay
+    correlated    : whether its mean and variance have to stay, for its correlations
     crossed       : column, mean and deviation in the release, of each column that it has to covary with
+    regression    : whose response it is, or None; then nothing else is named
     tilt          : the multipliers of its moments, and their price
     """
 
     center: float
     scale: float
-    square: bool
-    crossed: tuple[tuple[int, float, float], ...]
+    correlated: bool = False
+    crossed: tuple[tuple[int, float, float], ...] = ()
+    regression: Regression | None = None
     tilt: Tilt = field(default_factory=lambda: Tilt(np.zeros(0), 0.0, np.zeros(0)))
 
     def moments(self, candidates: Floats, known: Floats) -> Floats:
         """(m, c, p) moments of `candidates` (m, c) beside the columns that are `known` (m, columns); 0 for nulls."""
+        if self.regression is not None:
+            return np.stack(self.regression.moments(candidates, known), axis=2) / self.scale
         y = np.nan_to_num((candidates - self.center) / self.scale)
         found = [y]
-        if self.square:
+        if self.correlated:
             found.append(np.where(np.isnan(candidates), 0.0, y**2 - 1))
         for column, mean, deviation in self.crossed:
             found.append(y * np.nan_to_num((known[:, column] - mean) / deviation)[:, None])
@@ -102,62 +141,49 @@ def column_tilt(named: Named, column: int, whole: Whole, candidates: Floats) -> 
     """The tilt of the draws of `column` that leaves the named statistics of the whole table where they are.
 
     A mean stays if the added rows have the records' mean; a correlation ρ with a column x that is known in all rows, if
-    also the variance stays and ``Σ x̃ ỹ`` over all rows is ρ times their number (x̃ standardised in the release); slopes
-    β, if the covariances with the predictors are those that β gives under the predictors' covariance in the release.
+    also the variance stays and ``Σ x̃ ỹ`` over all rows is ρ times their number (x̃ standardised in the release); the
+    coefficients of a regression, if the added rows meet its normal equations, as the records do: residuals that add up
+    to 0, also times each predictor.
 
     candidates : (t, c) draws for the sampled added rows
     """
+    y = whole.records[:, column]
+    known = ~np.isnan(y)
+    center, scale = (float(y[known].mean()), float(y[known].std())) if known.any() else (0.0, 0.0)
+    if not scale > 0:
+        return ColumnTilt(center, 1.0)
+    predictors = next((names for response, names in named.regressions if response == column), None)
+    if predictors is not None:
+        found = ColumnTilt(center, scale, regression=Regression.of(whole.records, column, predictors))
+        G = found.moments(candidates, whole.added)
+        return replace(found, tilt=tilt(G, np.zeros(G.shape[2])))
+    pairs = [pair for pair in named.correlations if column in pair]
+    others = [pair[0] if pair[1] == column else pair[1] for pair in pairs]
+    crossed = [(x, *whole.moments(x)) for x in others if x != column and _filled(x, whole.added)]
+    found = ColumnTilt(
+        center, scale, bool(pairs), tuple((x, mean, dev if dev > 0 else 1.0) for x, mean, dev in crossed)
+    )
+    G = found.moments(candidates, whole.added)
+    return replace(found, tilt=tilt(G, _targets(found, column, whole, candidates)))
+
+
+def _targets(found: ColumnTilt, column: int, whole: Whole, candidates: Floats) -> Floats:
+    """What the mean of each moment must be over the added rows: 0, or what keeps a correlation."""
     records, added = whole.records, whole.added
     y = records[:, column]
     known = ~np.isnan(y)
-    center, scale = float(y[known].mean()) if known.any() else 0.0, float(y[known].std()) if known.any() else 0.0
-    if not scale > 0:
-        return ColumnTilt(center, 1.0, False, ())
-    correlated = [pair[0] if pair[1] == column else pair[1] for pair in named.correlations if column in pair]
-    crossed, targets = [], []
-    share = float((~np.isnan(candidates)).mean())
-    for x in (x for x in correlated if x < added.shape[1] and x != column and _filled(x, added)):
-        crossed.append((x, *whole.moments(x)))
-        both = known & ~np.isnan(records[:, x])
-        rho = np.corrcoef(y[both], records[both, x])[0, 1] if both.sum() > 1 and records[both, x].std() > 0 else 0.0
-        targets.append(float(rho))
-    for response, predictors in named.slopes:
-        if response == column:
-            crossed += [(x, *whole.moments(x)) for x in predictors]
-            targets += list(_slope_targets(records, added, whole, column, predictors, scale))
-    crossed_ = tuple((x, mean, deviation if deviation > 0 else 1.0) for x, mean, deviation in crossed)
-    found = ColumnTilt(center, scale, bool(correlated), crossed_)
-    G = found.moments(candidates, added)
     own = found.moments(y[:, None], records)[:, 0].mean(axis=0)
-    wanted = np.zeros(G.shape[2])
-    plain = 1 + found.square
-    for at, (x, _, _) in enumerate(crossed_):
-        there = whole.rows * float((known & ~np.isnan(records[:, x])).mean())
-        there += whole.rows_added * share * float((~np.isnan(added[:, x])).mean())
-        wanted[plain + at] = (targets[at] * there - own[plain + at] * whole.rows) / max(whole.rows_added, 1)
-    return ColumnTilt(center, scale, found.square, crossed_, tilt(G, wanted))
+    targets, plain = np.zeros(len(own)), len(own) - len(found.crossed)
+    for at, (x, _, _) in enumerate(found.crossed, plain):
+        both = known & ~np.isnan(records[:, x])
+        varies = both.sum() > 1 and records[both, x].std() > 0 and y[both].std() > 0
+        rho = float(np.corrcoef(y[both], records[both, x])[0, 1]) if varies else 0.0
+        rows = whole.rows * float(both.mean())
+        rows += whole.rows_added * float((~np.isnan(candidates)).mean()) * float((~np.isnan(added[:, x])).mean())
+        targets[at] = (rho * rows - own[at] * whole.rows) / max(whole.rows_added, 1)
+    return targets
 
 
 def _filled(column: int, added: Floats) -> bool:
     """Whether a column of the added rows is known by now."""
     return bool((~np.isnan(added[:, column])).any())
-
-
-def _slope_targets(
-    records: Floats, added: Floats, whole: Whole, column: int, predictors: Sequence[int], scale: float
-) -> Floats:
-    """Mean of x̃ỹ over all rows for each predictor, which gives the records' slopes in the release."""
-    X, y = records[:, list(predictors)], records[:, column]
-    complete = ~np.isnan(X).any(axis=1) & ~np.isnan(y)
-    centered = X[complete] - X[complete].mean(axis=0)
-    slopes = np.linalg.lstsq(centered, y[complete] - y[complete].mean(), rcond=None)[0]
-    parts = [(X, whole.rows), (added[:, list(predictors)], whole.rows_added)]
-    weights, rows = [], []
-    for values, count in parts:
-        there = values[~np.isnan(values).any(axis=1)]
-        rows.append(there)
-        weights.append(np.full(len(there), count / max(len(values), 1)))
-    covariance = np.atleast_2d(np.cov(np.vstack(rows), rowvar=False, aweights=np.concatenate(weights), ddof=0))
-    deviations = np.array([whole.moments(x)[1] for x in predictors])
-    deviations = np.where(deviations > 0, deviations, 1.0)
-    return np.asarray(covariance @ slopes / (deviations * scale))

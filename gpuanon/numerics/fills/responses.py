@@ -14,6 +14,8 @@ Floats = np.ndarray[Any, Any]
 
 _ATOM = 0.02  # share of the rows from which a single number counts as a point mass
 _LEVELS = 8  # most frequent levels that have an output of their own
+_SEVERAL = 5  # frequent numbers that show a lattice
+_DECIMALS = 6
 _RARE = 3  # a number that occurs so often at most is smoothed when it is drawn
 
 
@@ -101,7 +103,31 @@ class Response:
         rare = (counts[place] <= _RARE) & (values[place] == drawn)
         middle = np.concatenate([values[:1], (values[1:] + values[:-1]) / 2, values[-1:]])
         low, high = middle[place], middle[place + 1]
-        return np.where(rare, low + u * (high - low), drawn)
+        moved = low + u * (high - low)
+        if self.lattice is not None:
+            base, step = self.lattice
+            moved = np.clip(base + np.rint((moved - base) / step) * step, values[0], values[-1])
+        return np.where(rare, moved, drawn)
+
+    @cached_property
+    def lattice(self) -> tuple[float, float] | None:
+        """Origin and step of the lattice that numbers lie on (multiples of 5, two decimals …); None for no lattice.
+
+        Of frequent numbers if most rows have one, so that a few odd records do not hide it; else of all.
+        """
+        values, counts = self.distinct
+        frequent = counts > _RARE
+        if frequent.sum() >= _SEVERAL and counts[frequent].sum() >= counts.sum() / 2:
+            values = values[frequent]
+        for decimals in range(_DECIMALS + 1):
+            scaled = values * 10.0**decimals
+            whole = np.rint(scaled)
+            # Short decimals that were stored in 32 bits are near to whole numbers, not equal.
+            near = np.abs(scaled - whole) <= np.minimum(0.01, 2e-7 * np.abs(scaled) + 1e-9)
+            if near.all() and len(whole) > 1 and np.abs(whole).max() < 2**53:
+                step = int(np.gcd.reduce((whole - whole[0]).astype(np.int64)))
+                return float(whole[0]) / 10.0**decimals, step / 10.0**decimals
+        return None
 
     def nearest(self, drawn: Floats, among: Floats | None = None) -> Floats:
         """(m,) the value that occurs and is nearest to each drawn number; NaN stays."""

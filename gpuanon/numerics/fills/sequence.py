@@ -161,7 +161,7 @@ def fit_sequence(
     draws   : of the added rows in `whole`, and the key that seeds the models
     named   : statistics of the whole table that are to stay, with `whole`, what is known of it
     """
-    last = {response - known for response, _ in named.slopes} if named else set()
+    last = {response - known for response, _ in named.regressions} if named else set()
     others = range(records.shape[1] - known)
     order = tuple(column for late in (False, True) for column in others if (column in last) == late)
     model = FillModel(known, order, (), (), ())

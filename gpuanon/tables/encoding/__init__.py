@@ -103,6 +103,11 @@ class Encoding:
         """What each column of the matrix stands for."""
         return tuple(feature for codec in self.codecs for feature in codec.features)
 
+    @property
+    def columns_of_features(self) -> tuple[tuple[str, bool], ...]:
+        """For each column of the matrix its table column, and whether it stands for a category or a null."""
+        return tuple((feature.column, feature.kind != "value") for feature in self.features)
+
     def encode(self, table: Table) -> np.ndarray[Any, Any]:
         """(n, d) float64, finite.  Any table with these columns will do: the original, a release, a reference."""
         self.check()

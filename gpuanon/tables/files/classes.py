@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from gpuanon.tables.class_counts import HELD, count_classes, smallest_of
-from gpuanon.tables.files.formats import format_of
+from gpuanon.tables.files.formats import FOREIGN, format_of
+from gpuanon.tables.files.statistical import read_table as read_foreign
 from gpuanon.tables.table import Table
 
 C = TypeVar("C", bound="Classes")
@@ -55,6 +56,8 @@ def _pieces(written: Path, name: Path, columns: Sequence[str]) -> Iterator[Table
             with pq.ParquetFile(file) as parquet:
                 for group in range(parquet.num_row_groups):
                     yield Table.of(parquet.read_row_group(group, columns=list(columns)))
+    elif form in FOREIGN:
+        yield Table.of(read_foreign(written, form)[0].select(list(columns)))
     elif form == "arrow":
         with pa.memory_map(str(written)) as source:
             reader = pa.ipc.open_file(source)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from gpuanon.errors import InputError
 from gpuanon.tables.files.csv_files import CsvOptions, open_csv, read_csv
 from gpuanon.tables.files.csv_types import CsvColumns
-from gpuanon.tables.files.formats import ALLOWED, format_of, suffix_of
+from gpuanon.tables.files.formats import ALLOWED, FOREIGN, Format, format_of, suffix_of
+from gpuanon.tables.files.statistical import read_table as read_foreign
 from gpuanon.tables.table import Table
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def open(
             return _open_parquet(path)
         if form == "arrow":
             return _open_arrow(path)
+        if form in FOREIGN:
+            return _open_foreign(path, form)
         return Source(path, *open_csv(path, _csv_columns(text, columns), csv or CsvOptions()))
 
 
@@ -87,6 +90,9 @@ def read(
         if form in ("csv", "csv.gz"):
             table, notes = read_csv(path, _csv_columns(text, columns), csv or CsvOptions())
             return Table.of(table).with_notes(notes)
+        if form in FOREIGN:
+            found, notes = read_foreign(path, form)
+            return Table.of(found).with_notes(notes)
         import pyarrow as pa
 
         if form == "arrow":
@@ -152,7 +158,7 @@ def _rows_inside(
     return batches
 
 
-def _path_and_format(path: Path) -> tuple[Path, str]:
+def _path_and_format(path: Path) -> tuple[Path, Format]:
     """The path and its format; raises if it does not exist or cannot be read as a table."""
     form = format_of(path)
     if not path.exists():
@@ -246,6 +252,12 @@ def _open_parts(folder: Path) -> Source:
                 yield from source._batches(rows)
 
     return Source(folder, sources[0].schema, sum(source.rows or 0 for source in sources), batches)
+
+
+def _open_foreign(path: Path, form: Format) -> Source:
+    """Open a file of another program: its rows are read at once."""
+    table, notes = read_foreign(path, form)
+    return Source(path, table.schema, table.num_rows, lambda rows: iter(table.to_batches(max_chunksize=rows)), notes)
 
 
 def _arrow_reader(path: Path) -> Any:

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from gpuanon.tables.files.formats import Format
+from gpuanon.tables.files.formats import FOREIGN, Format
+from gpuanon.tables.files.statistical import write_table as write_foreign
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,7 +58,11 @@ def file_writer(form: Format, file: IO[Any], schema: pa.Schema) -> Iterator[Call
     import pyarrow.csv as csv
     import pyarrow.parquet as pq
 
-    if form == "parquet":
+    if form in FOREIGN:
+        pieces: list[pa.Table] = []
+        yield pieces.append
+        write_foreign(pa.concat_tables(pieces) if pieces else schema.empty_table(), form, file)
+    elif form == "parquet":
         with pq.ParquetWriter(file, schema, **parquet_settings(schema)) as writer:
             yield lambda rows: writer.write_table(rows, row_group_size=ROW_GROUP)
     elif form == "arrow":

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, TypeAlias
 
 from gpuanon.arrays import interruption
 from gpuanon.errors import OutputError
-from gpuanon.tables.files.formats import ALLOWED, Format, format_of, suffix_of
+from gpuanon.tables.files.formats import ALLOWED, READ_ONLY, Format, format_of, suffix_of
 from gpuanon.tables.files.places import PLACED, flush, hidden_name, lock, open_locked, remove
 from gpuanon.tables.files.writers import file_writer, parts_writer
 from gpuanon.tables.table import Table
@@ -257,6 +257,8 @@ def _format(path: Path) -> Format:
     form = format_of(path)
     if form is None:
         raise OutputError(f"{path}: suffix {suffix_of(path)!r} is not one of {ALLOWED}")
+    if form in READ_ONLY:
+        raise OutputError(f"{path}: {suffix_of(path)} is read, not written", hint=f"a release is {ALLOWED}")
     return form
 
 

@@ -74,11 +74,25 @@ def test_a_named_correlation_stays_and_with_it_mean_and_variance():
     assert abs(after[:, 1].std() - records[:, 1].std()) < 0.02
 
 
-def test_a_named_slope_stays():
-    records, after, _ = calibrated(Named(slopes=((1, (0,)),)))
-    assert abs(np.polyfit(*after.T, 1)[0] - np.polyfit(*records.T, 1)[0]) < 0.02
+def test_coefficients_of_a_named_regression_stay():
+    """The response is curved, so that added rows at one end turn the line that fits it."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=6000)
+    y = np.round(np.exp(0.6 * x) + 0.3 * rng.normal(size=6000), 1)
+    records, more = np.column_stack([x, y]), np.column_stack([rng.uniform(0.5, 2, 4000), np.full(4000, np.nan)])
+    slopes = {}
+    for name, named in {"plain": None, "kept": Named(regressions=((1, (0,)),))}.items():
+        draws, whole = KEY.draws(np.arange(4000), "added"), Whole(records, more, 6000, 4000)
+        model = fit_sequence(records, (0, 0), 1, Settings("tree", leaf=50), draws, named, whole)
+        drawn = model.draw(more[:, :1], KEY.draws(np.arange(4000), "other draws"))
+        after = np.vstack([records, np.column_stack([more[:, 0], drawn[:, 0]])])
+        slopes[name] = np.polyfit(*after.T, 1) - np.polyfit(*records.T, 1)
+    assert abs(slopes["plain"][0]) > 0.05
+    assert np.abs(slopes["kept"]).max() < 0.02
+    assert np.abs(model.tilts[0].tilt.left).max() < 1e-4
 
 
 def test_what_contradicts_itself_is_refused():
-    with pytest.raises(ParameterError, match="named twice"):
-        Named(correlations=((0, 1),), slopes=((1, (0,)),))
+    for other in ({"correlations": ((0, 1),)}, {"means": (1,)}, {"regressions": ((1, (0,)), (1, (2,)))}):
+        with pytest.raises(ParameterError, match="named twice"):
+            Named(**{"regressions": ((1, (0,)),), **other})

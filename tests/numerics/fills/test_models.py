@@ -134,6 +134,18 @@ def test_values_that_one_record_has_are_not_copied_and_point_masses_are():
     np.testing.assert_array_equal(Response(lattice).smoothed(lattice, rng.random(2000)), lattice)
 
 
+@pytest.mark.parametrize(("step", "type_"), [(5, np.float64), (0.25, np.float64), (0.1, np.float32)])
+def test_smoothed_values_stay_on_the_lattice_of_the_column(step, type_):
+    rng = np.random.default_rng(1)
+    values = (np.round(rng.lognormal(2, 1, 3000)) * step).astype(type_).astype(float)
+    values[:2] += 0.013  # two odd records do not hide it
+    response = Response(values)
+    smooth = response.smoothed(values, rng.random(3000))
+    assert (smooth != values).mean() > 0.005
+    np.testing.assert_allclose(smooth[2:] / step, np.rint(smooth[2:] / step), atol=1e-4)
+    assert Response(rng.normal(size=100)).lattice is None
+
+
 def test_columns_are_filled_in_sequence_so_that_their_link_is_kept():
     rng = np.random.default_rng(1)
     x = rng.normal(size=4000)

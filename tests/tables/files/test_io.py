@@ -201,11 +201,11 @@ def test_a_missing_file(tmp_path: Path, use: Callable) -> None:
 
 @pytest.mark.parametrize("use", [io.read, io.open])
 def test_a_wrong_suffix(tmp_path: Path, use: Callable) -> None:
-    for name in ("t.xlsx", "t.csv.zip", "t.parquet.bak"):
+    for name in ("t.docx", "t.csv.zip", "t.parquet.bak"):
         (tmp_path / name).touch()
         assert "is not one of .parquet, .csv" in error_message(lambda name=name: use(tmp_path / name))
     assert "is not one of" in error_message(
-        lambda: io.write(Table.of(pa.table({"a": [1]})), tmp_path / "t.xlsx"), OutputError
+        lambda: io.write(Table.of(pa.table({"a": [1]})), tmp_path / "t.docx"), OutputError
     )
 
 

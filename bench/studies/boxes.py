@@ -1,0 +1,242 @@
+"""Boxes that give the most accurate statistics: widths of guaranteed ranges against other partitions at the same k.
+
+    python bench/studies/boxes.py --out DIR [--part normals|tables|search|picture] [--sweeps 20]
+
+Every partition is released as the ranges of its groups, and the width of the guaranteed range of the wanted statistic
+is compared.  Baselines see the columns of the statistic only:
+
+mondrian-k : median cuts of the widest column at multiples of k, so that boxes hold exactly k records but for one
+mondrian   : as published, a part of up to 2k records is not cut
+mdav       : groups of MDAV, blocks of 4096 rows where the table is larger
+refined    : MDAV groups after the exchange of records (the microaggregation method)
+bins       : equal-width bins of every column; records of bins below k are put together with the nearest box
+
+The tables census and adult are read from the folder GPUANON_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays.partition import Partition, segment_maxima, segment_means, segment_minima
+from gpuanon.arrays.rng import Key
+from gpuanon.masking.groups.boxes import Boxes as BoxGroups
+from gpuanon.masking.groups.mdav import mdav
+from gpuanon.masking.groups.median_cuts import cut_in_two, widest_cuts
+from gpuanon.masking.groups.refine import refine
+from gpuanon.numerics.distance import k_nearest
+from gpuanon.numerics.equal_rows import equal_rows
+from gpuanon.numerics.interval_statistics import Boxes
+from gpuanon.numerics.median_blocks import blocks
+from gpuanon.numerics.sensitivities import Term, accuracy, half_widths, local_density, sensitivities
+
+Host = np.ndarray[Any, Any]
+STATISTICS = ("mean", "variance", "covariance", "correlation")
+
+
+def normals(n: int, d: int, seed: int = 0) -> Host:
+    """Standardised normal columns with correlations of one half."""
+    rng = np.random.default_rng(seed)
+    return standardised(rng.normal(size=(n, d)) @ np.linalg.cholesky(0.5 * np.eye(d) + 0.5).T)
+
+
+def standardised(X: Host) -> Host:
+    return np.asarray((X - X.mean(axis=0)) / X.std(axis=0))
+
+
+def width(X: Host, groups: Partition, statistic: str) -> float:
+    """Sum over columns, or pairs of columns, of the widths of the guaranteed ranges."""
+    boxes, d = Boxes.of(segment_minima(X, groups), segment_maxima(X, groups), groups.sizes), X.shape[1]
+    if statistic in ("mean", "variance"):
+        found = [getattr(boxes, statistic)(j) for j in range(d)]
+    else:
+        found = [getattr(boxes, statistic)(i, j) for i, j in itertools.combinations(range(d), 2)]
+    return float(sum(high - low for low, high in found))
+
+
+def optimal(X: Host, k: int, statistic: str, sweeps: int) -> Partition:
+    part = BoxGroups(k=k, statistic=statistic, improve=sweeps > 0, sweeps=max(1, sweeps))
+    return part.form(X, Key(b"a study has no secrets").draws(np.arange(len(X)), "boxes"))
+
+
+def _ranged(X: Host) -> Host:
+    return np.asarray(X / (X.max(axis=0) - X.min(axis=0)))
+
+
+def mondrian(X: Host, k: int) -> Partition:
+    return widest_cuts(_ranged(X), Partition.whole(len(X)), k)
+
+
+def mondrian_k(X: Host, k: int) -> Partition:
+    T, level = _ranged(X), Partition.whole(len(X))
+    while (level.sizes >= 2 * k).any():
+        level = cut_in_two(T, level, level.sizes // k // 2 * k, level.sizes >= 2 * k, True)
+    return level
+
+
+def mdav_groups(X: Host, k: int) -> Partition:
+    whole = Partition.whole(len(X))
+    return mdav(X, blocks(X, whole, 4096, multiple=k) if len(X) > 4096 else whole, k)
+
+
+def refined(X: Host, k: int) -> Partition:
+    return refine(X, mdav_groups(X, k), k)
+
+
+def bins(X: Host, k: int) -> Partition:
+    """Equal-width bins, as many per column as give k records per bin on average; bins below k join the nearest box."""
+    count = max(1, int((len(X) / k) ** (1 / X.shape[1])))
+    T = _ranged(X - X.min(axis=0))
+    groups = Partition.from_labels(equal_rows(np.minimum((T * count).astype(np.int64), count - 1)))
+    while (groups.sizes < k).any() and groups.parts > 1:
+        large = np.flatnonzero(groups.sizes >= k)
+        small = np.flatnonzero(groups.sizes < k)
+        centres = segment_means(X, groups)
+        target = large if len(large) else small[:1]
+        nearest = k_nearest(centres[small], centres[target], 1)[1][:, 0]
+        joins = np.arange(groups.parts)
+        joins[small] = target[nearest]
+        groups = Partition.from_labels(joins[groups.labels()])
+    return groups
+
+
+BASELINES: dict[str, Callable[[Host, int], Partition]] = {
+    "mondrian-k": mondrian_k,
+    "mondrian": mondrian,
+    "mdav": mdav_groups,
+    "refined": refined,
+    "bins": bins,
+}
+
+
+def asymptotic(X: Host, k: int, statistic: str) -> float:
+    """2 n Σ c(x): the width that small boxes of k records would give."""
+    d = X.shape[1]
+    columns = itertools.combinations(range(d), 1 if statistic in ("mean", "variance") else 2)
+    terms = tuple(Term(statistic, chosen) for chosen in columns)
+    a = sensitivities(X, terms, X.mean(axis=0), np.cov(X.T, bias=True).reshape(d, d))
+    return 2 * accuracy(half_widths(a, local_density(X, k), k)[1], d)
+
+
+def compared(
+    X: Host, k: int, statistics: tuple[str, ...], sweeps: int, label: str, baselines: tuple[str, ...] = ()
+) -> list[dict[str, Any]]:
+    """One line per statistic: the width of our boxes, and its ratio to each baseline's (all, if none is named)."""
+    others = {name: BASELINES[name](X, k) for name in baselines or BASELINES}
+    lines = []
+    for statistic in statistics:
+        started = time.process_time()
+        ours = optimal(X, k, statistic, sweeps)
+        seconds = time.process_time() - started
+        own = width(X, ours, statistic)
+        ratios = {name: own / width(X, groups, statistic) for name, groups in others.items()}
+        reference = own / asymptotic(X, k, statistic)
+        lines.append(
+            {"table": label, "rows": len(X), "columns": X.shape[1], "k": k, "statistic": statistic, "width": own}
+            | ratios
+            | {"asymptotic": reference, "cpu_seconds": seconds}
+        )
+        print(json.dumps({n: round(v, 4) if isinstance(v, float) else v for n, v in lines[-1].items()}), flush=True)
+    return lines
+
+
+def on_normals(sweeps: int) -> list[dict[str, Any]]:
+    """All statistics; of five columns the correlations, whose ranges take minutes, for one k and n only."""
+    lines = []
+    for d, k in itertools.product((2, 3, 5), (5, 10, 25)):
+        for n in (20_000, k * 2 ** round(np.log2(20_000 / k))):
+            chosen = STATISTICS if d == 2 or (n == 20_000 and (d, k) in ((3, 10), (5, 10))) else STATISTICS[:3]
+            lines += compared(normals(n, d), k, chosen, sweeps, "normals", ("mondrian-k", "mondrian", "mdav"))
+    return lines
+
+
+def on_tables(sweeps: int) -> list[dict[str, Any]]:
+    """Census, every pair of columns; adult and the registry, all numeric columns together."""
+    from gpuanon.tables.registry import make_registry
+
+    folder = Path(os.environ["GPUANON_DATA"])
+    census = np.genfromtxt(folder / "census/census.csv", delimiter=",", skip_header=1)
+    census = census[:, census.std(axis=0) > 0]
+    lines = []
+    for pair in itertools.combinations(range(census.shape[1]), 2):
+        lines += compared(standardised(census[:, list(pair)]), 5, ("covariance",), sweeps, f"census {pair}")
+    import pyarrow.csv as pc
+
+    adult = pc.read_csv(folder / "adult/adult_train_complete_30162.csv")
+    chosen = [name for name in adult.column_names if name in ("age", "fnlwgt", "education-num", "hours-per-week")]
+    X = np.stack([adult[name].to_numpy().astype(float) for name in chosen], axis=1)
+    lines += compared(standardised(X), 5, STATISTICS, sweeps, "adult")
+    registry = make_registry(20_000, seed=1)
+    X = np.stack([registry[name].to_numpy().astype(float) for name in ("age", "income", "cost")], axis=1)
+    lines += compared(standardised(X[~np.isnan(X).any(axis=1)]), 5, STATISTICS, sweeps, "registry")
+    return lines
+
+
+def on_search() -> list[dict[str, Any]]:
+    """What further sweeps of the search bring."""
+    lines = []
+    for d, k in ((2, 10), (3, 10), (5, 10)):
+        X = normals(20_000, d)
+        start = width(X, optimal(X, k, "covariance", 0), "covariance")
+        for sweeps in (1, 4, 8, 20, 40, 80):
+            ratio = width(X, optimal(X, k, "covariance", sweeps), "covariance") / start
+            lines.append({"columns": d, "k": k, "sweeps": sweeps, "ratio": ratio})
+            print(json.dumps(lines[-1]), flush=True)
+    return lines
+
+
+def picture(path: Path, sweeps: int) -> None:
+    """Boxes of two columns, for the mean and for the covariance, beside Mondrian's."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    X = normals(1000, 2, seed=4)
+    shown = {
+        "Mondrian, cut at multiples of k": mondrian_k(X, 10),
+        "optimal for the means": optimal(X, 10, "mean", sweeps),
+        "optimal for the covariance": optimal(X, 10, "covariance", sweeps),
+    }
+    figure, axes = plt.subplots(1, 3, figsize=(12, 4.2), sharex=True, sharey=True)
+    for axis, (title, groups) in zip(axes, shown.items(), strict=True):
+        low, high = segment_minima(X, groups), segment_maxima(X, groups)
+        for (x0, y0), (x1, y1) in zip(low, high, strict=True):
+            axis.add_patch(plt.Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, lw=0.7, color="tab:blue"))
+        axis.plot(*X.T, ".", ms=1.5, color="0.4")
+        ends = Boxes.of(low, high, groups.sizes).covariance(0, 1)
+        axis.set_title(f"{title}\ncovariance in [{ends[0]:.3f}, {ends[1]:.3f}]", fontsize=9)
+    figure.tight_layout()
+    figure.savefig(path, dpi=90)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--part", choices=("normals", "tables", "search", "picture"), action="append")
+    parser.add_argument("--sweeps", type=int, default=20)
+    chosen = parser.parse_args()
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    parts: dict[str, Callable[[], Any]] = {
+        "normals": lambda: on_normals(chosen.sweeps),
+        "tables": lambda: on_tables(chosen.sweeps),
+        "search": on_search,
+    }
+    for part in chosen.part or (*parts, "picture"):
+        if part == "picture":
+            picture(chosen.out / "boxes.png", chosen.sweeps)
+        else:
+            (chosen.out / f"boxes-{part}.json").write_text(json.dumps(parts[part](), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Which columns, alone and combined, tell the records of a table apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuanon.assessing.risk.suda2 import uniques
+from gpuanon.numerics.equal_rows import equal_rows
+from gpuanon.tables.codes import level_codes
+from gpuanon.tables.table import Table
+
+RISK_ROWS = 100_000
+"""Rows on which combinations of columns are counted; of a larger table a random sample."""
+RISK_COLUMNS = 10
+"""Columns whose combinations are counted: those with most different values."""
+
+
+@dataclass(frozen=True)
+class Risk:
+    """What tells people apart on some columns of a table, as it is.
+
+    rows     : that were looked at; a random sample of a larger table
+    columns  : that were combined
+    smallest : records of the smallest class
+    unique   : share of records alone on all of them
+    up_to    : share of records that 1, 2, 3 of them single out
+    sets     : share of the records by the smallest sets of columns that single them out, the worst first
+    """
+
+    rows: int
+    columns: tuple[str, ...]
+    smallest: int
+    unique: float
+    up_to: tuple[float, ...]
+    sets: Mapping[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """Strict JSON."""
+        return {**asdict(self), "columns": list(self.columns), "up_to": list(self.up_to), "sets": dict(self.sets)}
+
+
+def risk_of(table: Table, names: Sequence[str]) -> Risk | None:
+    """The risk of these columns; None without any, or without rows."""
+    if not names or table.n_rows == 0:
+        return None
+    rows = table.select(names)
+    if table.n_rows > RISK_ROWS:
+        rows = rows.take(np.sort(np.random.default_rng(0).choice(table.n_rows, RISK_ROWS, replace=False)))
+    (codes,) = level_codes([rows], names)
+    if len(names) > RISK_COLUMNS:
+        most = np.sort(np.argsort(-codes.max(axis=0), kind="stable")[:RISK_COLUMNS])  # codes are ranks of values
+        codes, names = codes[:, most], [names[at] for at in most]
+    sizes = np.bincount(equal_rows(codes))
+    found = uniques(codes, names)
+    up_to = tuple(float(count) / found.rows for count in found.records)
+    alone = float((sizes == 1).sum()) / found.rows
+    return Risk(found.rows, tuple(names), int(sizes.min()), alone, up_to, found.leading)

@@ -1,0 +1,79 @@
+"""Ready recipes by purpose: which mask, which limits, and what becomes of columns that nobody knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from gpuanon.errors import ParameterError
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """What a release is for.
+
+    mask    : of the recipe
+    limits  : measures that the release is held to, and the worst value that is written
+    unknown : role of columns about which nothing is known: other (released as they are) or quasi (masked)
+    """
+
+    name: str
+    summary: str
+    mask: Mapping[str, Any]
+    limits: Mapping[str, float] = field(default_factory=dict)
+    unknown: Literal["other", "quasi"] = "other"
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``recipes --json`` lists it."""
+        return {
+            "name": self.name,
+            "summary": self.summary,
+            "mask": dict(self.mask),
+            "limits": dict(self.limits),
+            "unknown_columns": self.unknown,
+        }
+
+
+PURPOSES: tuple[Purpose, ...] = (
+    Purpose(
+        "research",
+        "a research file for a safe room: quasi-identifiers in groups of 5, all else as it is",
+        {"method": "microaggregation", "k": 5},
+        {"k_anonymity": 5, "uniqueness": 0.0},
+    ),
+    Purpose(
+        "public-use",
+        "a public-use file: every column that is released is masked, in groups of 10",
+        {"method": "microaggregation", "k": 10},
+        {"k_anonymity": 10, "uniqueness": 0.0, "reidentification": 0.2},
+        unknown="quasi",
+    ),
+    Purpose(
+        "training",
+        "training data for models: all columns drawn anew from groups of 10, so that their distribution is kept",
+        {"method": "distribution-preserving", "k": 10, "dither": "gaussian", "columns": "all"},
+        {"reidentification": 0.2},
+        unknown="quasi",
+    ),
+    Purpose(
+        "statistics",
+        "statistics only: components of all columns swapped over the whole table; means and covariances are kept, no"
+        " record is",
+        {"method": "svd-swap", "orthonormal": True, "columns": "all"},
+        {"reidentification": 0.05, "means": 0.05},
+        unknown="quasi",
+    ),
+)
+"""The first is the one that is taken if none is named."""
+
+
+def purpose_of(name: str | None) -> Purpose:
+    """The purpose of this name; None for the first."""
+    if name is None:
+        return PURPOSES[0]
+    for purpose in PURPOSES:
+        if purpose.name == name:
+            return purpose
+    known = ", ".join(purpose.name for purpose in PURPOSES)
+    raise ParameterError(f"purpose: there is no {name!r}; there are {known}", hint="'gpuanon recipes' describes them")

@@ -1,0 +1,193 @@
+"""What the values of a column look like: counts and shapes, looked at once, for proposals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpuanon.arrays.threads import each
+from gpuanon.tables.codes import distinct
+from gpuanon.tables.table import Table
+from gpuanon.tables.values import Family, family, floats, null_mask, plain
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Host = np.ndarray[Any, Any]
+
+SAMPLE = 400
+"""Different values of a column whose text is looked at."""
+NINES = (9.0, 99.0, 999.0, 9999.0, 99999.0, 98.0, 998.0, 9998.0, 88.0, 888.0, 8888.0, 97.0, 997.0)
+NEGATIVE = (-1.0, -2.0, -3.0, -4.0, -5.0, -6.0, -7.0, -8.0, -9.0, -99.0, -999.0, -9999.0)
+"""Numbers that stand for a missing value by convention."""
+
+
+@dataclass(frozen=True, repr=False)
+class Profile:
+    """A column in figures.  `values`, `lowest`, `highest` and `rare` are private: they are of cells.
+
+    holds    : family of its type
+    rows     : of the table
+    nulls    : rows without a value
+    distinct : different values
+    alone    : values that occur once
+    whole    : numbers: all are whole
+    zeros    : rows that hold a zero
+    skewness : of numbers, missing-value codes left out
+    codes    : missing-value codes that it seems to hold: conventional numbers far from all others
+    certain  : whether a code is far enough from all other values to be sure
+    length   : text: mean characters of a value
+    spaces   : text: share of values with a space inside
+    rare     : rows of the rarest value
+    values   : some different values as text, spread over all
+    """
+
+    name: str
+    holds: Family
+    rows: int
+    nulls: int = 0
+    distinct: int = 0
+    alone: int = 0
+    whole: bool = False
+    zeros: int = 0
+    lowest: float = float("nan")
+    highest: float = float("nan")
+    skewness: float = 0.0
+    codes: tuple[float, ...] = ()
+    certain: bool = True
+    length: float = 0.0
+    spaces: float = 0.0
+    rare: int = 0
+    consecutive: bool = False
+    values: tuple[str, ...] = field(default=(), compare=False)
+
+    def without_cells(self) -> Profile:
+        """The figures without what is of single cells."""
+        return replace(self, values=(), lowest=float("nan"), highest=float("nan"), rare=0)
+
+    @property
+    def present(self) -> int:
+        """Rows with a value."""
+        return self.rows - self.nulls
+
+    @property
+    def share_alone(self) -> float:
+        """Share of the rows with a value of their own."""
+        return self.alone / max(self.present, 1)
+
+    @property
+    def share_distinct(self) -> float:
+        """Different values per row that has one."""
+        return self.distinct / max(self.present, 1)
+
+
+def profiles(table: Table) -> list[Profile]:
+    """The profile of every column.  Cost: the values of each column are counted once."""
+    return each(lambda name: _profile(name, table), list(table.names))
+
+
+def _profile(name: str, table: Table) -> Profile:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = table.arrow(name)
+    holds, rows = family(column.type), len(column)
+    if holds in ("other", "nothing") or rows == 0:
+        return Profile(name, holds, rows, rows if holds == "nothing" else column.null_count)
+    nulls = int(null_mask(column).sum())
+    counted = pc.value_counts(plain(column).drop_null())
+    values, counts = counted.field("values"), counted.field("counts").to_numpy()
+    if pa.types.is_floating(values.type):
+        there = pc.is_finite(values).to_numpy(zero_copy_only=False)
+        values, counts = values.filter(pa.array(there)), counts[there]
+    if len(counts) == 0:
+        return Profile(name, "nothing", rows, nulls)
+    found: dict[str, Any] = {
+        "nulls": nulls,
+        "distinct": len(counts),
+        "alone": int((counts == 1).sum()),
+        "rare": int(counts.min()),
+        "values": _texts(values),
+    }
+    if holds == "number":
+        found |= _of_numbers(floats(pa.chunked_array([values])), counts)
+    elif holds in ("text", "levels"):
+        texts = values.cast(pa.string())
+        found["length"] = float(pc.mean(pc.utf8_length(texts)).as_py())
+        found["spaces"] = float(pc.mean(pc.match_substring(texts, " ").cast(pa.int8())).as_py())
+    return Profile(name, holds, rows, **found)
+
+
+def _texts(values: pa.Array) -> tuple[str, ...]:
+    """Some of the values as text, spread evenly over all."""
+    import pyarrow as pa
+
+    at = np.unique(np.linspace(0, len(values) - 1, min(SAMPLE, len(values))).astype(np.int64))
+    return tuple(str(value) for value in values.take(pa.array(at)).to_pylist())
+
+
+def _of_numbers(values: Host, counts: Host) -> dict[str, Any]:
+    """What only numbers have.  values : different ones; counts : how often each occurs."""
+    order = np.argsort(values)
+    values, counts = values[order], counts[order]
+    whole = bool((values == np.round(values)).all())
+    codes, certain = missing_codes(values, counts) if whole else ((), True)
+    inside = ~np.isin(values, codes)
+    x, w = values[inside], counts[inside].astype(float)
+    mean = np.average(x, weights=w) if len(x) else 0.0
+    spread = np.sqrt(np.average((x - mean) ** 2, weights=w)) if len(x) else 0.0
+    skewness = float(np.average(((x - mean) / spread) ** 3, weights=w)) if spread > 0 else 0.0
+    return {
+        "whole": whole,
+        "zeros": int(counts[values == 0].sum()),
+        "lowest": float(x.min()) if len(x) else float(values[0]),
+        "highest": float(x.max()) if len(x) else float(values[-1]),
+        "skewness": skewness,
+        "codes": codes,
+        "certain": certain,
+        "consecutive": whole and values[-1] - values[0] + 1 == len(values),
+    }
+
+
+def missing_codes(values: Host, counts: Host) -> tuple[tuple[float, ...], bool]:
+    """Conventional numbers for a missing value that a column of whole numbers seems to hold, and whether it is certain.
+
+    values : different ones, ascending; counts : how often each occurs
+
+    A negative one counts where no other value is negative; it is certain.  One of nines or eights counts where it lies
+    beyond all others and is much more frequent than the value next to it; it is certain where it is farther from the
+    others than they are from each other.
+    """
+    negative = np.isin(values, NEGATIVE)
+    if negative.any() and (values[~negative] >= 0).all() and (~negative).sum() >= 2 and negative.sum() <= 3:
+        return tuple(values[negative].tolist()), True
+    top = len(values)
+    while top > 2 and values[top - 1] in NINES and counts[top - 1] >= 5 * counts[: top - 1][-1]:
+        top -= 1
+    if top == len(values) or top < 3:
+        return (), True
+    rest = values[:top]
+    gap = float(values[top] - rest[-1])
+    if gap < 2:
+        return (), True
+    return tuple(values[top:].tolist()), gap > float(rest[-1] - rest[0])
+
+
+def ordered_texts(table: Table, name: str, most: int) -> tuple[tuple[str, ...], bool] | None:
+    """The values of a text column that begin with numbers (bands: ``0-9``, ``10-19``), in the order of these numbers,
+    and whether that is their alphabetical order; None for other columns."""
+    import re
+
+    values = [str(value) for value in distinct([plain(table.arrow(name))]).to_pylist()]
+    if not 3 <= len(values) <= most:
+        return None
+    numbers = [re.match(r"\s*(?:[<>≤≥]=?\s*)?(\d+(?:[.,]\d+)?)", value) for value in values]
+    if not all(numbers):
+        return None
+    first = [float(found[1].replace(",", ".")) for found in numbers if found]
+    if len(set(first)) < len(first):
+        return None
+    order = tuple(value for _, value in sorted(zip(first, values, strict=True)))
+    return order, list(order) == values

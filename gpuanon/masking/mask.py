@@ -133,14 +133,14 @@ class Mask:
         )
 
     @property
-    def class_columns(self) -> tuple[str, ...]:
-        """The columns on which rows of a class are equal."""
-        return self.combination.by or self.columns
-
-    @property
     def changed(self) -> tuple[str, ...]:
         """The columns whose values it may change."""
         return tuple(name for name in self.columns if self.combination.operation.changes(name))
+
+    @property
+    def class_columns(self) -> tuple[str, ...]:
+        """The columns on which rows of a class are equal."""
+        return self.combination.by or self.columns
 
     @property
     def placement(self) -> Placement:

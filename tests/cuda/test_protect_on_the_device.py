@@ -50,6 +50,9 @@ TRANSFERS = {
     "random-suppress": (8, 3),
     "pram": (8, 3),  # the same, and the chances
     "mondrian interval": (7, 1),  # points and codes, and four tables of ancestors
+    # Points and codes to learn, to dismiss and to form boxes, four tables of ancestors each time, and what was learned;
+    # the summary, which records are kept, and the new columns.
+    "optimal-boxes": (21, 5),
     "noise normal-scores": (7, 2),  # codes, ancestors, and the root of the correlations, which are found on the host
     "rank-swap": (6, 1),  # codes, and four tables of ancestors
     "column-swap": (6, 1),
@@ -63,9 +66,6 @@ TRANSFERS = {
     "univariate-synthesis": (5, 5),  # as the copula
     "latin-hypercube": (24, 6),  # twice
     "table-synthesis": (4, 2),
-    # Points and codes to learn, to dismiss and to form boxes, four tables of ancestors each time, and what was learned;
-    # the summary, which records are kept, and the new columns.
-    "optimal-boxes": (21, 5),
     "copula": (5, 5),  # numbers and points to learn and again to sample, and the factor; sums, and the new points
 }
 

@@ -10,7 +10,8 @@ The attacker does not know which pairs belong together: EM finds m, u and the sh
 is linked with the candidate of the largest weight; among ties one is chosen at random.
 
 Blocking: the candidates of an original are the released records nearest to it, inside its block where columns of
-blocking are named.  EM sees candidates only, so m and u hold among them.
+blocking are named; in a small table all of them.  At most one candidate is a record's own, which EM uses; it looks at
+the nearest 100 of some records.  u is taken from all candidates, nearly none of which belong together.
 
 References
 ----------

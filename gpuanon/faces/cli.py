@@ -45,7 +45,7 @@ def examples(*commands: str) -> str:
 
 def _purposes() -> list[tuple[str, str]]:
     """Names and summaries of the ready recipes, for completion."""
-    from gpuanon.running.purposes import PURPOSES
+    from gpuanon.masking.methods.purposes import PURPOSES
 
     return [(purpose.name, purpose.summary) for purpose in PURPOSES]
 
@@ -98,7 +98,7 @@ def init(
 def recipes(json_: Json = False) -> None:
     """List the ready recipes by purpose, and which measures each is held to."""
     from gpuanon.faces.proposing import show_purposes
-    from gpuanon.running.purposes import PURPOSES
+    from gpuanon.masking.methods.purposes import PURPOSES
 
     if json_:
         _print_json([purpose.to_json() for purpose in PURPOSES])

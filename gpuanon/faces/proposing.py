@@ -12,11 +12,11 @@ from rich.prompt import Confirm, Prompt
 from rich.table import Table as RichTable
 
 from gpuanon.errors import OutputError
+from gpuanon.masking.methods.purposes import PURPOSES, purpose_of
 from gpuanon.running.choices import Choice
 from gpuanon.running.proposal_text import HEADINGS, MARK, foot_of, reason_of, rows_of
 from gpuanon.running.propose import Findings, Proposal, assembled, with_risk
 from gpuanon.running.proposing_files import examine_file
-from gpuanon.running.purposes import PURPOSES, purpose_of
 from gpuanon.tables.files import io
 from gpuanon.tables.roles import Role
 

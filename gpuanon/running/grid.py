@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from gpuanon.errors import RecipeError
 from gpuanon.masking.methods.catalogue import METHODS, AnyMask
 from gpuanon.recipe import Recipe, parse, with_paths
+from gpuanon.running.propose import propose
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
@@ -107,11 +108,12 @@ def suggested(table: Table, start: Mapping[str, Any]) -> list[Point]:
     Methods that see classes of equal values are left out where most records are alone in theirs: such methods would
     drop, add or blank most of the table.
 
-    start : a recipe, whose masks are not looked at; without columns, every column that tells nearly all rows apart is
-        taken for an identifier and every other one for a quasi-identifier
+    start : a recipe, whose masks are not looked at; without columns, they are proposed as ``gpuanon init`` does
     """
     data = {name: value for name, value in start.items() if name != "mask"}
-    data.setdefault("columns", proposed_columns(table))
+    if "columns" not in data:
+        proposed = propose(table).model_dump(mode="json", exclude_defaults=True, exclude_none=True)
+        data = {name: value for name, value in proposed.items() if name not in ("mask", "limits")} | data
     schema = Schema.resolve(table, Recipe.load({**data, "mask": [_ANY]}).columns, data.get("others", "refuse"))
     alone = _share_alone(table, schema.quasi)
     points = []
@@ -131,19 +133,6 @@ def suggested(table: Table, start: Mapping[str, Any]) -> list[Point]:
 
 
 _ANY = {"method": METHODS[0].model_fields["method"].default, "k": SUGGESTED_K[0]}
-
-
-def proposed_columns(table: Table) -> dict[str, dict[str, str]]:
-    """Roles to start from: identifiers tell nearly all rows apart and are no measurements."""
-    import pyarrow as pa
-
-    roles = {}
-    for name in table.names:
-        column = table.arrow(name)
-        measured = pa.types.is_floating(column.type) or pa.types.is_temporal(column.type)
-        apart = len(column.unique()) > 0.95 * max(len(column), 1)
-        roles[name] = {"role": "identifier" if apart and not measured else "quasi"}
-    return roles
 
 
 def _share_alone(table: Table, columns: tuple[str, ...]) -> float:

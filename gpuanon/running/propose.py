@@ -10,10 +10,10 @@ import numpy as np
 from pydantic import PrivateAttr
 
 from gpuanon.arrays import progress
+from gpuanon.masking.methods.purposes import Purpose, purpose_of
 from gpuanon.recipe import Recipe
 from gpuanon.running.choices import Choice, choices
 from gpuanon.running.combinations import Risk, risk_of
-from gpuanon.running.purposes import Purpose, purpose_of
 from gpuanon.tables.codes import NULL, level_codes, lookup
 from gpuanon.tables.files.csv_files import CsvOptions
 from gpuanon.tables.files.csv_types import NULL_WORDS

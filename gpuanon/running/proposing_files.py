@@ -7,8 +7,8 @@ from pathlib import Path
 
 from gpuanon.arrays import progress
 from gpuanon.errors import InputError
+from gpuanon.masking.methods.purposes import Purpose
 from gpuanon.running.propose import Findings, examine
-from gpuanon.running.purposes import Purpose
 from gpuanon.tables.files import io
 from gpuanon.tables.files.csv_files import CsvOptions
 from gpuanon.tables.files.formats import format_of

@@ -14,10 +14,10 @@ import pytest
 from rich.console import Console
 
 from gpuanon.faces import cli, proposing
+from gpuanon.masking.methods.purposes import PURPOSES, purpose_of
 from gpuanon.recipe import Recipe
 from gpuanon.running.propose import assembled
 from gpuanon.running.proposing_files import examine_file
-from gpuanon.running.purposes import PURPOSES, purpose_of
 from tests.support.every import registry
 
 

@@ -91,9 +91,9 @@ def test_every_corner_of_the_boxes_lies_in_the_ranges(ends: list[tuple[float, ..
 
 
 @pytest.mark.slow
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(tables)
-def test_every_corner_of_thousands_of_tables_lies_in_the_ranges(ends: list[tuple[float, ...]]) -> None:
+def test_every_corner_of_a_thousand_tables_lies_in_the_ranges(ends: list[tuple[float, ...]]) -> None:
     check_corners(ends)
 
 

@@ -16,11 +16,11 @@ import pytest
 
 import gpuanon
 from gpuanon.errors import GpuanonError
+from gpuanon.masking.methods.purposes import PURPOSES, purpose_of
 from gpuanon.recipe import Recipe
 from gpuanon.running.propose import assembled, constant_columns, determinations
 from gpuanon.running.proposing_files import examine_file, read_any
 from gpuanon.running.protect import read_table
-from gpuanon.running.purposes import PURPOSES, purpose_of
 from gpuanon.tables.table import Table
 from tests.support.every import registry
 

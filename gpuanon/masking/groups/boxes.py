@@ -165,6 +165,11 @@ class Boxes(Constrained):
     def informed(self, features: Features, learned: Any = None) -> Self:
         known = self.model_copy()
         known._features, known._learned = features, learned
+        if features and not known._places(len(features)):
+            raise ParameterError(
+                "boxes: the statistics are those of numeric columns, and the mask has none",
+                hint="mask a numeric column, or use a method on classes",
+            )
         known._terms(len(features))  # refuses columns that are not there
         return known
 

@@ -221,3 +221,13 @@ def test_a_person_is_dismissed_with_all_records() -> None:
     assert (counts == 2).all()
     assert 160 <= len(persons) < 200
     assert release.manifest["guarantee"][0]["smallest_class"] >= 5
+
+
+def test_a_mask_without_numbers_is_refused() -> None:
+    table = pa.table({"sex": ["f", "m"] * 20, "region": ["a", "b", "c", "d"] * 10})
+    recipe = {
+        "columns": {name: {"role": "quasi"} for name in ("sex", "region")},
+        "mask": [{"method": "optimal-boxes", "k": 3}],
+    }
+    with pytest.raises(ParameterError, match="numeric columns"):
+        gpuanon.protect(table, recipe, rng=KEY, backend="numpy")

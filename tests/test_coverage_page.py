@@ -1,0 +1,37 @@
+"""The page of what the sources describe names only what exists, and every method, measure and part."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import gpuanon
+from gpuanon.masking.groups import AnyGroups
+from gpuanon.masking.operations import AnyOperation
+from gpuanon.masking.views import AnyBasis
+
+ROOT = Path(__file__).resolve().parents[1]
+ROWS = [line.split("|") for line in (ROOT / "bench" / "COVERAGE.md").read_text().splitlines() if line.startswith("| ")]
+NAMED = [name for row in ROWS[1:] for name in re.findall(r"`([^`]+)`", row[3])]
+
+
+def known_names() -> set[str]:
+    parts = {
+        model.model_fields["use"].default for any_ in (AnyGroups, AnyBasis, AnyOperation) for model in members(any_)
+    }
+    return parts | {entry["name"] for entry in [*gpuanon.methods(), *gpuanon.measures()]}
+
+
+def members(union: object) -> tuple[type, ...]:
+    return get_args(get_args(union)[0])
+
+
+def test_every_name_and_file_of_the_page_exists() -> None:
+    for name in NAMED:
+        command = name.startswith("gpuanon ")
+        assert name in known_names() | {"diversity", "closeness"} or command or (ROOT / name).exists(), name
+
+
+def test_every_method_measure_and_part_is_on_the_page() -> None:
+    assert known_names() - set(NAMED) == set()

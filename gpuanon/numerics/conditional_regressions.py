@@ -51,14 +51,20 @@ def _design(column: Coded, new: Host) -> tuple[Host, Host]:
         place[levels + 1] = np.arange(len(levels))
         records, rows = (np.eye(len(levels))[place[codes + 1]][:, 1:] for codes in (column.codes, new))
         return records, rows
-    scores = np.zeros(column.count + 1)
     known = column.codes >= 0
-    if known.any():
-        scores[column.codes[known] + 1] = mid_scores(column.codes[known][:, None])[:, 0]
-    parts = [scores[codes + 1][:, None] for codes in (column.codes, new)]
+    parts = [_scores(codes, np.sort(column.codes[known]))[:, None] for codes in (column.codes, new)]
     if not known.all():
         parts = [np.column_stack([part, codes < 0]) for part, codes in zip(parts, (column.codes, new), strict=True)]
     return parts[0], parts[1]
+
+
+def _scores(codes: Host, ordered: Host) -> Host:
+    """(m,) normal scores of codes by their place among the `ordered` ones of the records, who need not have them."""
+    if not len(ordered):
+        return np.zeros(len(codes))
+    places = np.searchsorted(ordered, codes, side="left") + np.searchsorted(ordered, codes, side="right")
+    share = np.clip(places / (2 * len(ordered)), 0.5 / len(ordered), 1 - 0.5 / len(ordered))
+    return np.asarray(np.where(codes < 0, 0.0, ndtri(share)))
 
 
 def _draw_rank(codes: Host, X: Host, Y: Host, u: Host) -> Host:

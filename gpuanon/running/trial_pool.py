@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import threading
 import time
+import traceback
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import thread_count
 from gpuanon.assessing.comparison import Comparison
-from gpuanon.errors import GuaranteeError, ParameterError
+from gpuanon.errors import GpuanonError
 from gpuanon.recipe import Recipe
 from gpuanon.running.assess import compute
 from gpuanon.running.protect import protect
@@ -43,13 +45,18 @@ class Setting:
 
 
 def run_trial(setting: Setting, recipe: Recipe) -> Figures:
-    """Mask by one recipe and measure the release; a refusal is a result."""
+    """Mask by one recipe and measure the release; a refusal is a result, and so is a method that fails."""
     began = time.monotonic()
     s = setting
     try:
         release = protect(s.table, recipe, rng=s.key, backend=s.backend, reference=s.reference)
-    except (GuaranteeError, ParameterError) as error:
+    except GpuanonError as error:
         return {"refused": str(error), "seconds": time.monotonic() - began}
+    except (ArithmeticError, IndexError, LookupError, TypeError, ValueError) as error:
+        # One method that fails on this table does not sink the others.  The error's own text may quote a cell.
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        reason = f"internal error: {type(error).__name__} at {Path(where.filename).name}:{where.lineno}"
+        return {"refused": reason, "seconds": time.monotonic() - began}
     comparison = Comparison(s.table, release.table, s.schema, release.link, s.reference, choose(s.backend))
     found = compute(comparison, s.measures, s.options)
     return {

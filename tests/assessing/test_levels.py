@@ -1,6 +1,6 @@
-"""Tests of level: of 1000 nulls, every p-value rejects 5 ± 1 % at the level of 5 %.
+"""Tests of level: under a true hypothesis, every p-value rejects 5 ± 1 % at the level of 5 %.
 
-The seeds were fixed before the shares were looked at.  `reference_standard` is not here: its p is that of the thesis's
+The seed was fixed before the shares were looked at.  `reference_standard` is not here: its p is that of the thesis's
 subsamples at the distance of all records, so that a null of larger tables is rejected less often by design.
 """
 
@@ -48,9 +48,8 @@ def exchanged_mmd(rng):
 
 
 def permuted_mmd(rng):
-    return mmd(rng.normal(size=(50, 2)), rng.normal(size=(40, 2)), features=32, permutations=99).details[
-        "permuted_share"
-    ]
+    found = mmd(rng.normal(size=(50, 2)), rng.normal(size=(40, 2)), features=32, permutations=19)
+    return found.details["permuted_share"]
 
 
 def exchanged_logit(rng):
@@ -84,14 +83,23 @@ def coefficient_of_a_model(rng):
     return found.parts[1].before["y ~ x | x"]["p"]
 
 
-@pytest.mark.parametrize(
-    "p_value",
-    [
-        flips, flips_in_the_limit, exchanged_ks, exchanged_mmd, permuted_mmd, exchanged_logit, permuted_logit,
-        exchanged_cart, point_of_a_distribution, one_sample_fit, coefficient_of_a_model,
-    ],
-)  # fmt: skip
-def test_a_true_hypothesis_is_rejected_in_five_per_cent(p_value):
+QUICK = (flips, flips_in_the_limit, permuted_mmd, point_of_a_distribution, one_sample_fit)
+SLOWER = (exchanged_mmd, exchanged_logit, permuted_logit, exchanged_cart, coefficient_of_a_model)
+
+
+def rejections(p_value, nulls):
     rng = np.random.default_rng(20260)
-    rejected = np.mean([p_value(rng) <= 0.05 + 1e-12 for _ in range(NULLS)])
+    return np.mean([p_value(rng) <= 0.05 + 1e-12 for _ in range(nulls)])
+
+
+@pytest.mark.parametrize("p_value", [*QUICK, *SLOWER])
+def test_a_true_hypothesis_is_rejected_in_five_per_cent(p_value):
+    """With 1000 nulls one standard error is 0.7 %, and a seventh of all valid tests would miss ± 1 %: quick ones have
+    4000."""
+    rejected = rejections(p_value, 4 * NULLS if p_value in QUICK else NULLS)
     assert 0.04 <= rejected <= 0.06, rejected
+
+
+def test_the_exchange_test_of_ks_is_conservative_and_never_too_bold():
+    """Distances of 50 pairs are multiples of 1 / 50: ties with the observed one count against rejection."""
+    assert 0.01 <= rejections(exchanged_ks, NULLS) <= 0.06

@@ -213,6 +213,25 @@ def timeless(trials):
     return found
 
 
+def test_a_method_that_fails_does_not_sink_the_others(monkeypatch):
+    from gpuanon.running import trial_pool
+
+    protect = trial_pool.protect
+
+    def fails_at_five(table, rules, **options):
+        if rules.mask[0].k == 5:
+            raise ValueError("somebody's cell")
+        return protect(table, rules, **options)
+
+    monkeypatch.setattr(trial_pool, "protect", fails_at_five)
+    trials = gpuanon.compare(
+        registry(80), [recipe({"method": "microaggregation", "k": [3, 5]})], measures=MEASURES, rng=KEY
+    )
+    assert trials.best is trials.trials[0]
+    assert "internal error: ValueError" in trials.trials[1].refused
+    assert "cell" not in trials.trials[1].refused
+
+
 class Stopped(Exception):
     """Stands for a kill."""
 

@@ -66,7 +66,8 @@ class Combination(Part):
             raise ValueError(f"{groups.use} groups and {operation.use} both learn of the whole table: one of them may")
         if groups.drops and operation.rows not in ("kept", "dropped"):
             raise ValueError(f"{groups.use} groups leave rows out, and {operation.use} adds rows: one of them may")
-        if self.copies > 1 and (operation.rows not in ("new", "kept") or operation.claims(groups.least, [("",)])):
+        promised = operation.rows not in ("new", "kept") or groups.drops or operation.claims(groups.least, [("",)])
+        if self.copies > 1 and promised:
             raise ValueError(f"copies: {operation.use} in {groups.use} groups promises something of one release only")
         if self.by and (groups.per_column or self.metric != "euclidean" or self.response_weight):
             raise ValueError(

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, field_validator
 
+from gpuanon.assessing.declared_workloads import Workload
 from gpuanon.assessing.formulas import Analysis
 from gpuanon.errors import RecipeError
 from gpuanon.masking.contract import Part
@@ -42,6 +43,9 @@ class Recipe(Part):
     )
     analysis: tuple[Analysis, ...] = Field(
         default=(), description="models that analysts will fit: their coefficients are compared by assess"
+    )
+    workload: tuple[Workload, ...] = Field(
+        default=(), description="predictions that analysts will make: their bias is compared by assess"
     )
     csv: CsvOptions = Field(default=CsvOptions(), description="how CSV files are read")
 
@@ -106,9 +110,14 @@ class Recipe(Part):
 
     @property
     def options(self) -> dict[str, dict[str, Any]]:
-        """Options by measure, the models of ``[[analysis]]`` among them."""
+        """Options by measure, the models of ``[[analysis]]`` and predictions of ``[[workload]]`` among them."""
         models = [model.model_dump(mode="json") for model in self.analysis]
-        return {**self.measures, **({"analysis": {"models": models}} if models else {})}
+        workloads = [one.model_dump(mode="json", by_alias=True) for one in self.workload]
+        return {
+            **self.measures,
+            **({"analysis": {"models": models}} if models else {}),
+            **({"workload": {"workloads": workloads}} if workloads else {}),
+        }
 
     @property
     def least(self) -> int:

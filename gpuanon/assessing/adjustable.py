@@ -116,9 +116,7 @@ def _model_of_scores(measure: Callable[..., Measured]) -> Adjustable:
 
 
 def _analysis(c: Comparison, models: Sequence[Mapping[str, Any]] = ()) -> Measured:
-    """Of the columns that the formulas name; numbers and dates as numbers, everything else as text."""
-    import pandas as pd
-
+    """Of the columns that the formulas name."""
     parsed = TypeAdapter(list[Analysis]).validate_python(list(models))
     if not parsed:
         raise MissingEvidence("needs models of analysts in the recipe ([[analysis]])")
@@ -126,15 +124,23 @@ def _analysis(c: Comparison, models: Sequence[Mapping[str, Any]] = ()) -> Measur
     unknown = [name for name in named if name not in c.columns]
     if unknown:
         raise MissingEvidence(f"analysis: {', '.join(map(repr, unknown))}: there is no such column that is compared")
-    frames = []
-    for side, table in zip(c.values, (c.original, c.points), strict=True):
+    frames = frames_of(c, named)
+    return analysis.analysis(frames[0], frames[1], parsed, weights=c.weights_or_none)
+
+
+def frames_of(c: Comparison, named: Sequence[str]) -> tuple[Any, Any]:
+    """Data frames of original and release for formulas; numbers and dates as numbers, everything else as text."""
+    import pandas as pd
+
+    def frame(side: Any, table: Any) -> Any:
         columns = {}
         for name in named:
             number = c.schema[name].kind in ("numeric", "date")
             text = table.arrow(name).to_pandas().astype("object")
             columns[name] = side[:, c.columns.index(name)] if number else text.to_numpy()
-        frames.append(pd.DataFrame(columns))
-    return analysis.analysis(frames[0], frames[1], parsed, weights=c.weights_or_none)
+        return pd.DataFrame(columns)
+
+    return frame(c.values[0], c.original), frame(c.values[1], c.points)
 
 
 def _mmd(c: Comparison, **options: Any) -> Measured:

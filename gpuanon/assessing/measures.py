@@ -13,6 +13,7 @@ from gpuanon.assessing.comparison import Comparison, Source
 from gpuanon.assessing.figures import Measured, strict
 from gpuanon.assessing.moments import Moments
 from gpuanon.assessing.options import described
+from gpuanon.assessing.predictions import WORKLOAD
 from gpuanon.assessing.quasi_median import MedianBeside
 from gpuanon.assessing.ranges import declared
 from gpuanon.assessing.risk import diversity, individual_risk, k_anonymity, match_auc, noise_stripping, prediction
@@ -284,6 +285,8 @@ MEASURES: tuple[Measure, ...] = (
           with_options.GROUPING_SENSITIVITY, "sample", HOST),
     _loss("analysis", KARR, "one less the overlap of the intervals of coefficients of the recipe's models",
           with_options.ANALYSIS, "whole", HOST),
+    _loss("workload", WEI, "largest change of the relative bias of the recipe's predictions, in points of per cent",
+          WORKLOAD, "whole", HOST),
     _loss("cell_ks", KULIK, "mean of the largest difference of a cell's share, two-way tables",
           tables(cells.cell_ks), "sample"),
     _gain("histogram_intersection", WEI, "probability that the quasi-identifiers' distributions have in common",

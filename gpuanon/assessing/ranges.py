@@ -63,6 +63,7 @@ _TOGETHER = {
     "mmd": Declared(0.0, sqrt(2) + 1e-9, "together"),
     "histogram_intersection": Declared(0.0, 1.0),
     "analysis": Declared(0.0, 1.0, "together"),
+    "workload": Declared(sees="together"),
     "model_efficacy": Declared(-inf, inf),
     "regression_drift": Declared(sees="together"),
     "cluster_balance": Declared(0.0, 0.25, "together"),

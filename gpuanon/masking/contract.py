@@ -117,9 +117,10 @@ class Records:
     classes     : classes: what is known of the columns, or None
     learned     : what `Operation.conclude` made of the summaries of all cells, or None
     persons     : (n,) int64 whose record each is, numbered from 0; None where each is a person of its own
-    sensitive   : their sensitive values, where a part of the mask has a constraint; else None
+    sensitive   : their sensitive values, where a part of the mask has a constraint or the operation asks; else None
     person_numbers : (n,) int64 the same persons by numbers that are the same in all cells, or None
     given       : the columns of the mask's `by`, for an operation on classes that is `conditional`; else None
+    strata      : the strata inside which the groups were formed, where the operation asks for some; else None
     """
 
     draws: Draws
@@ -131,6 +132,7 @@ class Records:
     sensitive: Sensitive | None = None
     person_numbers: Array | None = None
     given: Given | None = None
+    strata: Partition | None = None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -383,6 +385,16 @@ class Operation(Part):
     conditional: ClassVar[bool] = False
     host_only: ClassVar[bool] = False
     claim: ClassVar[type[Claim] | None] = None
+
+    @property
+    def asks_sensitive(self) -> bool:
+        """Whether it has to know the sensitive values, which it does not change."""
+        return self.response_strata is not None
+
+    @property
+    def response_strata(self) -> int | None:
+        """Quantile strata of the response inside which groups are to be formed; None: no strata."""
+        return None
 
     def claims(self, k: int | None, sets: Sequence[tuple[str, ...]]) -> tuple[Claim, ...]:
         """What is promised of the release, and checked on it.

@@ -38,7 +38,7 @@ from gpuanon.masking.copies import stacked
 from gpuanon.masking.download import codes_on_host, download
 from gpuanon.masking.evidence import Trace
 from gpuanon.masking.filling import Fill, FillSample
-from gpuanon.masking.mask_columns import constrained_columns, masked_columns, needed_columns, released_schema
+from gpuanon.masking.mask_columns import masked_columns, needed_columns, released_schema, sensitive_columns
 from gpuanon.masking.methods.combination import Combination
 from gpuanon.masking.people import People, persons_per_part
 from gpuanon.masking.view import View, view_of, wanted
@@ -124,7 +124,7 @@ class Mask:
             schema.hierarchies(columns, _counted(columns, schema, summary)) if "classes" in sights else {},
             tuple(
                 SensitiveColumn.of(schema[name], summary.counted[name])
-                for name in constrained_columns(combination, schema)
+                for name in sensitive_columns(combination, schema)
             ),
             {name: values for name, (values, _) in _counted(columns, schema, summary).items()}
             if combination.operation.whole_table
@@ -223,7 +223,7 @@ class Mask:
         (scope,) = view.scopes(draws, self.combination.groups.per_column)
         if self.combination.groups.learns:
             return scope.learn(self.combination.groups.informed(view.features), view.metric)
-        groups = scope.form(self.combination.groups, view.metric)
+        groups = scope.form(self.combination.groups, view.metric, scope.strata(self.combination))
         T, _ = scope.coordinates(self.combination, groups)
         return self.combination.operation.learn(T, groups, scope.records(self.combination))
 
@@ -324,7 +324,7 @@ class Mask:
         formed: list[Partition] = []
         for scope in scopes:
             with progress.stage("") if len(scopes) > 1 else nullcontext():  # of many scopes, the scopes are reported
-                groups = scope.form(part, view.metric)
+                groups = scope.form(part, view.metric, scope.strata(combination))
             with progress.stage("mask"):
                 T, inverse = scope.coordinates(combination, groups)
                 outcome = combination.operation.apply(T, groups, scope.records(combination, learned))

@@ -15,6 +15,7 @@ from gpuanon.masking.constraints import Sensitive
 from gpuanon.masking.contract import ClassInfo, Given, Groups, Records, Sight, Summary
 from gpuanon.masking.methods.combination import Combination
 from gpuanon.masking.people import People
+from gpuanon.masking.strata import form_inside, strata_of
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 from gpuanon.tables.codes import ColumnCodes, column_codes
 from gpuanon.tables.encoding import Encoding
@@ -47,10 +48,19 @@ class Scope:
     sensitive: Sensitive | None = None
     given: Given | None = None
 
-    def form(self, groups: Groups, metric: Metric) -> Partition:
-        """The groups: of persons, where rows seen as points have any; classes are of rows."""
+    def strata(self, combination: Combination) -> Partition | None:
+        """Quantile strata of the response, where the operation asks for some."""
+        count, k = combination.operation.response_strata, combination.k
+        if count is None or self.sensitive is None:
+            return None
+        return strata_of(self.sensitive, count, 2 * (k or 1), self.draws.child("strata"))
+
+    def form(self, groups: Groups, metric: Metric, strata: Partition | None = None) -> Partition:
+        """The groups, inside the strata: of persons, where rows seen as points have any; classes are of rows."""
         draws = self.draws.child("groups")
-        if self.people is None or groups.sees == "classes":
+        if strata is not None:
+            formed = form_inside(strata, lambda rows: groups.form(self.grouped[rows], draws.take(rows), metric))
+        elif self.people is None or groups.sees == "classes":
             formed = groups.form(self.grouped, draws, metric)
         else:
             formed = self.people.form(groups, self.grouped, draws, metric)
@@ -89,7 +99,7 @@ class Scope:
         categorical = self.categorical if plain else None
         numbers = None if self.people is None else self.people.numbers
         seen = (self.weights, categorical, self.classes, learned, persons, self.sensitive, numbers, self.given)
-        return Records(draws, *seen)
+        return Records(draws, *seen, self.strata(combination))
 
 
 @dataclass(frozen=True, repr=False)

@@ -80,8 +80,12 @@ ON_A_COPY = {
     "distribution_fit": 0.0,
     "grouping_sensitivity": 0.0,
     "analysis": 0.0,
+    "workload": 0.0,
 }
-OPTIONS = {"analysis": {"models": [{"formula": "cost ~ age + C(sex)"}, {"formula": "income ~ age"}]}}
+OPTIONS = {
+    "analysis": {"models": [{"formula": "cost ~ age + C(sex)"}, {"formula": "income ~ age"}]},
+    "workload": {"workloads": [{"new": {"age": {"from": 60}}, "response": "cost", "columns": ["age", "sex"]}]},
+}
 # By declaration: what looks at columns together, or at records, is bad when columns are permuted independently.
 WORSE_AFTER_SHUFFLING = {name for name in NAMES if declared(name).sees in ("together", "records")}
 KEPT_BY_SHUFFLING = {name for name in NAMES if declared(name).sees == "columns"}

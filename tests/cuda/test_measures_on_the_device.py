@@ -128,7 +128,10 @@ def tables() -> tuple[Table, Table, Table, Schema, np.ndarray]:
     return original, release.table.take(rows), reference, Schema.resolve(original, rules["columns"]), link
 
 
-OPTIONS = {"analysis": {"models": [{"formula": "cost ~ age"}]}}
+OPTIONS = {
+    "analysis": {"models": [{"formula": "cost ~ age"}]},
+    "workload": {"workloads": [{"response": "cost", "columns": ["age"]}]},
+}
 
 
 @pytest.mark.usefixtures("cuml")

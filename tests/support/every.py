@@ -47,6 +47,7 @@ MASKS: dict[str, dict[str, Any]] = {
     "permute": {"method": "distribution-preserving", "k": 4, "dither": "permute"},
     "gaussian": {"method": "distribution-preserving", "k": 4, "dither": "gaussian"},
     "gaussian binned": {"method": "distribution-preserving", "k": 4, "dither": "gaussian", "bins": 10},
+    "gaussian strata": {"method": "distribution-preserving", "k": 4, "dither": "gaussian", "bins": 10, "strata": 3},
     "cell": {"method": "distribution-preserving", "k": 4, "dither": "cell"},
     "merged-cell": {"method": "distribution-preserving", "k": 4, "dither": "merged-cell", "columns": ["age"]},
     "svd-swap": {"method": "svd-swap", "tol": 0.5},

@@ -73,7 +73,7 @@ def analysis(
     after: dict[str, Estimate | None] = {}
     notes = []
     for number, model in enumerate(models, 1):
-        tables = [_complete(table, model, original) for table in (original, release)]
+        tables = [complete(table, model, original) for table in (original, release)]
         for side, rows, whole in zip(("original", "release"), tables, (original, release), strict=True):
             if len(rows) < len(whole):
                 notes.append(f"{model.formula}: {len(whole) - len(rows)} records of the {side} were left out")
@@ -138,7 +138,7 @@ def interval_overlap(one: Estimate, other: Estimate | None) -> float:
     return 0.5 * (common / widths[0] + common / widths[1])
 
 
-def _complete(table: Any, model: Analysis, original: Any) -> Any:
+def complete(table: Any, model: Analysis, original: Any) -> Any:
     """The records with every value that the model needs, and levels that the original has."""
     rows = table[list(model.columns)]
     for name in model.columns:
@@ -150,7 +150,7 @@ def _complete(table: Any, model: Analysis, original: Any) -> Any:
 
 def _fitted(model: Analysis, design: Any, rows: Any, weights: Floats | None) -> dict[str, Estimate]:
     """Coefficients by name; of a two-part model those of both parts."""
-    X, y = _matrix(model, design, rows), _response(model, design, rows)
+    X, y = design_matrix(model, design, rows), _response(model, design, rows)
     if model.family == "two-part":
         some = y > 0
         if (y < 0).any():
@@ -162,7 +162,7 @@ def _fitted(model: Analysis, design: Any, rows: Any, weights: Floats | None) -> 
     return _fit(X, y, model.family, weights, model)
 
 
-def _matrix(model: Analysis, design: Any, rows: Any) -> Any:
+def design_matrix(model: Analysis, design: Any, rows: Any) -> Any:
     """The terms as a matrix with names, coded as the original's records are."""
     import formulaic
     from formulaic.errors import FormulaicError

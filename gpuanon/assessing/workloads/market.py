@@ -16,20 +16,21 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
+from gpuanon.assessing.declared_workloads import CostModel as Model
+from gpuanon.assessing.declared_workloads import Shift
 from gpuanon.assessing.utility.histogram_intersection import intersection
 from gpuanon.assessing.workloads.importance import logistic_weights, nonparametric_weights
 from gpuanon.assessing.workloads.regression import Coding, design, r_squared, relative_bias
-from gpuanon.assessing.workloads.skewed import Model, fit_cost
+from gpuanon.assessing.workloads.skewed import fit_cost
 from gpuanon.assessing.workloads.subgroups import SubgroupBias, subgroup_bias
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
 
 Floats = np.ndarray[Any, Any]
-Shift = Literal["none", "logistic", "nonparametric"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +143,7 @@ def assess_market(
     return MarketRisk(
         bias=relative_bias(predicted, market.new_cost, target),
         r2=r_squared(predicted, market.new_cost, target),
-        similarity=_similarity(x, weights, market.new, target),
+        similarity=similarity(x, weights, market.new, target),
         shift=float(100 * (mean / np.average(y, weights=market.member_weights) - 1)),
     )
 
@@ -170,25 +171,35 @@ def _predicted(
 ) -> tuple[Floats, Floats, Floats]:
     """Predictors of the members, their weights in the fit, and the predicted cost of the people of the new market."""
     x = market.existing[market.members] if released is None else np.asarray(released)
-    weights = market.member_weights * _weights(market, x, shift)
+    shifted = market_weights(x, market.existing, market.new, shift, market.levels, q_weights=market.new_weights)
+    weights = market.member_weights * shifted
     y = market.cost[market.members]
     fit = fit_cost(x, y, weights, model=model, coding=coding, levels=market.levels)
     return x, weights, fit.predict(market.new)
 
 
-def _weights(market: Market, x: Floats, shift: Shift) -> Floats:
-    """w(x) = p(x | M = 1) / p(x | M = 0) of each member."""
+def market_weights(
+    x: Floats,
+    existing: Floats,
+    new: Floats,
+    shift: Shift,
+    levels: tuple[int, ...],
+    *,
+    p_weights: Floats | None = None,
+    q_weights: Floats | None = None,
+) -> Floats:
+    """(n,) w(x) = p(x | M = 1) / p(x | M = 0) of each row of `x`, from samples of both markets and their weights."""
     if shift == "none":
         return np.ones(len(x))
     if shift == "nonparametric":
-        return nonparametric_weights(x, market.existing, market.new, q_weights=market.new_weights)
+        return nonparametric_weights(x, existing, new, p_weights=p_weights, q_weights=q_weights)
     if shift == "logistic":
-        rows = (design(table, "dummy", market.levels)[:, 1:] for table in (x, market.existing, market.new))
-        return logistic_weights(*rows, q_weights=market.new_weights)
+        rows = (design(table, "dummy", levels)[:, 1:] for table in (x, existing, new))
+        return logistic_weights(*rows, p_weights=p_weights, q_weights=q_weights)
     raise ParameterError(f"shift: none, logistic or nonparametric is allowed, got {shift!r}")
 
 
-def _similarity(x: Floats, weights: Floats, new: Floats, target: Floats) -> float:
+def similarity(x: Floats, weights: Floats, new: Floats, target: Floats) -> float:
     """Histogram intersection of two weighted samples."""
     cells = equal_rows(np.concatenate([x, new]))
     count = int(cells.max()) + 1

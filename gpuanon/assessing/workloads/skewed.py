@@ -17,15 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
+from gpuanon.assessing.declared_workloads import CostModel as Model
 from gpuanon.assessing.workloads.regression import Coding, design, fit_weighted
 from gpuanon.errors import ParameterError
 
 Floats = np.ndarray[Any, Any]
-Model = Literal["linear", "log", "two-part", "gamma", "multiplicative"]
 
 _PENALTY = 1e-10  # of squared coefficients: a level without records gets 0, the others do not feel it
 

@@ -7,9 +7,9 @@ A recipe may also hold a `Combination` itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, get_args
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from gpuanon.masking.groups import KMember, MedianCuts, Spectral, Whole
 from gpuanon.masking.methods.boxes import OptimalBoxes
@@ -42,6 +42,7 @@ from gpuanon.masking.methods.synthesis import (
     UnivariateSynthesis,
 )
 from gpuanon.masking.operations import Centroid, Dither, Interval, Permute, Resample, Swap
+from gpuanon.masking.operations.dither import check_strata
 from gpuanon.masking.views import Ica, Svd
 
 Block = Annotated[int, Field(ge=0, description="rows of a spatial block; 0: the whole table at once, as published")]
@@ -99,6 +100,23 @@ class DistributionPreserving(ConstrainedMethod):
     bins: int | None = Field(
         default=None, ge=2, description="gaussian: bins of continuous columns, so that no real row is copied"
     )
+    strata: int | None = Field(
+        default=None,
+        ge=2,
+        le=100,
+        description="gaussian: quantile strata of the first sensitive column with an order, inside which records are"
+        " grouped and mixed: less bias of predictions; needs bins, at most 10, and attribute_disclosure beside it",
+    )
+
+    @model_validator(mode="after")
+    def _strata_fit(self) -> Self:
+        """Refuse strata without coarse columns, and with constraints that want groups unlike in the response."""
+        if self.strata is None:
+            return self
+        check_strata(self.dither, self.bins)
+        if self.diversity is not None or self.closeness is not None:
+            raise ValueError("strata: make the groups alike in the response; diversity and closeness want the contrary")
+        return self
 
     def combination(self) -> Combination:
         operation: Resample | Permute | Dither
@@ -107,7 +125,10 @@ class DistributionPreserving(ConstrainedMethod):
         elif self.dither == "permute":
             operation = Permute()
         else:
-            operation = Dither(kind=self.dither, alpha=self.alpha, block=self.block, order=self.order, bins=self.bins)
+            operation = Dither(
+                kind=self.dither, alpha=self.alpha, block=self.block, order=self.order, bins=self.bins,
+                strata=self.strata,
+            )  # fmt: skip
         return Combination(
             groups=KMember(k=self.k, **self.bounds, **({} if self.block is None else {"block": self.block})),
             operation=operation,

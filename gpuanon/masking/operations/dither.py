@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gpuanon.arrays.backend import Array, namespace, on_device, to_host
 from gpuanon.arrays.device_memory import free_bytes, pieces_of_parts
@@ -43,6 +43,7 @@ from gpuanon.numerics.rosenblatt import conditional_cdfs
 ColumnOrder: TypeAlias = Literal["fewest", "response", "given"] | tuple[int, ...]
 
 GROUPS_IN_BLOCK = 128
+COARSE_BINS = 10  # with strata of the response: bins of a column hold values of every stratum
 COARSE = 20  # a column of at most so many values leaves many records when it is conditioned on
 
 
@@ -54,6 +55,7 @@ def gaussian_dither(
     alpha: float = 1 / 3,
     block: int | None = None,
     weights: Array | None = None,
+    strata: Partition | None = None,
 ) -> tuple[Array, Partition]:
     """Uniform numbers u = F(x̃) of dithered records, and the blocks under whose mixtures they are uniform.
 
@@ -65,6 +67,7 @@ def gaussian_dither(
     alpha : added variance; 0 only where no group's covariance is singular
     block : about the rows of a block; None for `GROUPS_IN_BLOCK` groups of mean size, 0 for the whole table
     weights : (n,) at least 0, or None for all 1; the weighted distribution is kept
+    strata : unions of groups that no block crosses; None: the whole table
 
     Returns
     -------
@@ -74,7 +77,7 @@ def gaussian_dither(
     check_weights(weights)
     xp = namespace(T)
     means, totals = group_means(T, groups, weights)
-    parts = _blocks_of_groups(means, groups, block)
+    parts = _blocks_of_groups(means, groups, block, strata)
     top = log_weights_of(totals, groups).max()
     labels = groups.labels()
     within = Partition.from_labels(parts.labels()[labels])
@@ -131,9 +134,11 @@ def _in_order(xp: ModuleType, starts: Array, count: int) -> Partition:
     return Partition(xp.arange(count, dtype=np.int64), starts)
 
 
-def _blocks_of_groups(centres: Array, groups: Partition, block: int | None) -> Partition:
-    """Unite groups whose centres lie together into blocks of about `block` rows."""
+def _blocks_of_groups(centres: Array, groups: Partition, block: int | None, strata: Partition | None) -> Partition:
+    """Unite groups whose centres lie together, inside a stratum, into blocks of about `block` rows."""
     whole = Partition.whole(groups.parts, like=centres)
+    if strata is not None:
+        whole = Partition.from_labels(strata.labels()[groups.order[groups.starts[:-1]]])
     if block == 0:
         return whole
     size = GROUPS_IN_BLOCK if block is None else max(1, block * groups.parts // groups.n)
@@ -201,6 +206,17 @@ def _explained(codes: Array, values: Array, ordered: bool) -> float:
     return float(between - nothing) / spread if spread > 1e-9 * float(total) else 0.0
 
 
+def check_strata(kind: str, bins: int | None) -> None:
+    """Refuse strata where a released value would tell the stratum, and with it the response."""
+    if kind != "gaussian":
+        raise ValueError(f"strata: apply to the gaussian dither, got {kind}")
+    if bins is None or bins > COARSE_BINS:
+        raise ValueError(
+            f"strata: need bins, {COARSE_BINS} at most: a finer value occurs in one stratum only, and who knows it"
+            " would know the response"
+        )
+
+
 class Dither(Operation):
     """Noise round the group's centre, then Rosenblatt's transformation back to the distribution of the table.
 
@@ -230,6 +246,27 @@ class Dither(Operation):
         description="gaussian: cut columns with more distinct values than this into quantile bins and sample inside "
         "the bin, so that a released row is not a copy of a real one",
     )
+    strata: int | None = Field(
+        default=None,
+        ge=2,
+        le=100,
+        description="gaussian: quantile strata of the sensitive column (the first with an order); groups and mixtures "
+        f"stay inside a stratum, values are drawn from bins of the whole table; needs bins, at most {COARSE_BINS}",
+    )
+
+    @model_validator(mode="after")
+    def _strata_are_coarse(self) -> Self:
+        if self.strata is not None:
+            check_strata(self.kind, self.bins)
+        return self
+
+    @property
+    def response_strata(self) -> int | None:
+        return self.strata
+
+    @property
+    def asks_sensitive(self) -> bool:
+        return self.strata is not None or self.order == "response"
 
     def claims(self, k: int | None, sets: Sequence[tuple[str, ...]]) -> tuple[Claim, ...]:
         """Cell dithers stay among the members of the record's own group."""
@@ -242,13 +279,15 @@ class Dither(Operation):
         if self.kind != "gaussian":
             return Moved(cell_dither(X, groups, records.draws, records.weights, merged=self.kind == "merged-cell"))
         u, within = gaussian_dither(
-            X, groups, records.draws.child("noise"), alpha=self.alpha, block=self.block, weights=records.weights
-        )
+            X, groups, records.draws.child("noise"), alpha=self.alpha, block=self.block, weights=records.weights,
+            strata=records.strata,
+        )  # fmt: skip
         first = within.labels()[groups.order[groups.starts[:-1]]]  # the block of each group
         minima = {"groups_in_block": int(namespace(T).bincount(first).min())}
         if self.bins is None:
             return Moved(conditional_inverse(u, X, within, records.weights), minima=minima)
-        codes = bin_codes(X, within, self.bins)
+        pooled = within if records.strata is None else Partition.whole(len(X), like=X)
+        codes = bin_codes(X, pooled, self.bins)
         source = conditional_inverse(u, codes, within, records.weights)
-        sampled = sample_inside(X, codes, source, within, records.draws.child("inside"), records.weights)
+        sampled = sample_inside(X, codes, source, pooled, records.draws.child("inside"), records.weights)
         return Changed(sampled[:, list(np.argsort(columns))], minima=minima)

@@ -1,0 +1,228 @@
+"""The predictions of ``[[workload]]``, from the original and from the release: what does the mask add to their bias?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pydantic import TypeAdapter
+
+from gpuanon.assessing.adjustable import Adjustable, frames_of
+from gpuanon.assessing.comparison import Comparison, MissingEvidence
+from gpuanon.assessing.declared_workloads import Conditions, Range, Workload
+from gpuanon.assessing.figures import By, Compared, Figure, Measured, join
+from gpuanon.assessing.utility import analysis
+from gpuanon.assessing.utility.analysis import FEWEST
+from gpuanon.errors import InputError, ParameterError
+from gpuanon.tables.table import Table
+
+Floats = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """Records of one table with all that a workload needs.
+
+    cells    : (n, d) predictors as levels from 0
+    terms    : (n, t) terms of the formula without the intercept; None: indicators of the cells
+    response : (n,)
+    weights  : (n,) people that each stands for
+    """
+
+    cells: Floats
+    terms: Floats | None
+    response: Floats
+    weights: Floats
+
+    def take(self, rows: Floats) -> _Side:
+        terms = None if self.terms is None else self.terms[rows]
+        return _Side(self.cells[rows], terms, self.response[rows], self.weights[rows])
+
+
+def _workload(c: Comparison, workloads: Sequence[Mapping[str, Any]] = ()) -> Measured:
+    """The largest change of a relative bias, in points of per cent; both biases, by workload and subgroup.
+
+    The existing market's records, of the original and of the release, are weighted to the cells of the new one and
+    predict the response of the original's records there: what an analyst does who has the release, and knows of the new
+    market what predicts but not what is predicted.  A market or subgroup of fewer than `FEWEST` records is refused:
+    its bias would tell the mean of a few people.
+    """
+    parsed = TypeAdapter(list[Workload]).validate_python(list(workloads))
+    if not parsed:
+        raise MissingEvidence("needs predictions of analysts in the recipe ([[workload]])")
+    unknown = sorted({name for one in parsed for name in one.named} - set(c.columns))
+    if unknown:
+        raise MissingEvidence(f"workload: {', '.join(map(repr, unknown))}: there is no such column that is compared")
+    before: dict[str, dict[str, float | None]] = {}
+    after: dict[str, dict[str, float | None]] = {}
+    notes: list[str] = []
+    for number, one in enumerate(parsed, 1):
+        label = one.label if len(parsed) == 1 else f"{number}: {one.label}"
+        first, second = _both(c, one, label, notes)
+        before |= {label + name: figures for name, figures in first.items()}
+        after |= {label + name: figures for name, figures in second.items()}
+    added = {name: abs(float(after[name]["bias"] or 0) - float(before[name]["bias"] or 0)) for name in before}
+    details: dict[str, Figure] = {"workloads": len(parsed), "predictions": len(before)}
+    parts = (By("prediction", dict(added)), Compared("prediction", before, after))
+    return Measured(max(added.values()), details, join(*notes), parts=parts)
+
+
+def _both(c: Comparison, one: Workload, label: str, notes: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Figures of the predictions from the original's and the release's records: all, and each subgroup."""
+    sides, kept, levels = _sides(c, one)
+    for side, rows, table in zip(("original", "release"), kept, (c.original, c.points), strict=True):
+        if len(rows) < table.n_rows:
+            notes.append(f"{label}: {table.n_rows - len(rows)} records of the {side} were left out")
+    new = np.flatnonzero(_meeting(c, 0, one.new)[kept[0]])
+    people = sides[0].take(new)
+    inside = {"": np.ones(len(new), dtype=bool)}
+    for name, conditions in one.subgroups.items():
+        inside[f" | {name}"] = _meeting(c, 0, conditions)[kept[0]][new]
+    for name, rows in inside.items():
+        for count in {int(rows.sum()), len(rows) - int(rows.sum()) or FEWEST}:  # the others follow by subtraction
+            _require_many(count, f"{label}{name}: of the new market, inside or outside,")
+    found = []
+    for at, side in enumerate(("original", "release")):
+        rows = np.flatnonzero(_meeting(c, at, one.existing)[kept[at]])
+        _require_many(len(rows), f"{label}: of the existing market in the {side}")
+        found.append(_figures(one, sides[at].take(rows), people, inside, levels, label))
+    return found[0], found[1]
+
+
+def _figures(
+    one: Workload, known: _Side, people: _Side, inside: Mapping[str, Floats], levels: tuple[int, ...], label: str
+) -> dict[str, dict[str, float | None]]:
+    """Relative bias of the mean of all people and of each subgroup, in per cent; R², and how alike the markets are.
+
+    shift      : mean response of the new market over that of the existing one less 1, in per cent
+    similarity : histogram intersection of the weighted existing records and the new market
+    gap        : largest less smallest bias of a subgroup, in points
+    """
+    from gpuanon.assessing.workloads.market import market_weights, similarity
+    from gpuanon.assessing.workloads.regression import Coding, r_squared, relative_bias
+    from gpuanon.assessing.workloads.skewed import fit_cost
+
+    for name, rows in inside.items():
+        if not people.weights[rows] @ people.response[rows] > 0:
+            raise InputError(f"workload: {label}{name}: a relative bias needs a mean of the response above 0")
+    try:
+        weights = known.weights * market_weights(
+            known.cells, known.cells, people.cells, one.shift, levels,
+            p_weights=known.weights, q_weights=people.weights,
+        )  # fmt: skip
+        coding: Coding = "dummy" if known.terms is None else "numeric"
+        x, wanted = (side.cells if side.terms is None else side.terms for side in (known, people))
+        fit = fit_cost(
+            x, known.response, weights, model=one.kind, coding=coding, levels=levels if coding == "dummy" else None
+        )
+        predicted = fit.predict(wanted)
+    except ParameterError as error:
+        raise InputError(f"workload: {label}: {error}") from None
+    actual, own = people.response, people.weights
+    bias = {name: relative_bias(predicted[r], actual[r], own[r]) for name, r in inside.items()}
+    out: dict[str, dict[str, float | None]] = {name: {"bias": value} for name, value in bias.items()}
+    out[""] |= {
+        "r2": r_squared(predicted, actual, own) if np.ptp(actual) > 0 else None,
+        "similarity": similarity(known.cells, weights, people.cells, own),
+        "shift": 100 * float(np.average(actual, weights=own) / np.average(known.response, weights=known.weights) - 1),
+    }
+    if len(bias) > 2:
+        apart = [value for name, value in bias.items() if name]
+        out[""]["gap"] = max(apart) - min(apart)
+    return out
+
+
+def _sides(c: Comparison, one: Workload) -> tuple[list[_Side], list[Floats], tuple[int, ...]]:
+    """Both tables, the rows of each that have every value the workload needs, and the levels of each predictor."""
+    at = c.columns.index(one.target)
+    if c.schema[one.target].kind != "numeric":
+        raise InputError(f"workload: {one.target}: the response has to be a column of numbers")
+    cells = [np.empty((len(values), len(one.predictors)), dtype=np.int64) for values in c.values]
+    for place, name in enumerate(one.predictors):
+        j = c.columns.index(name)
+        numbers = c.schema[name].kind in ("numeric", "date")
+        sides = c.values if numbers else c.codes
+        cuts = _cuts(c.values[0][:, j], one.bins) if numbers else None
+        for out, values in zip(cells, (side[:, j] for side in sides), strict=True):
+            out[:, place] = _level(values, cuts)
+    levels = tuple(int(max(side[:, j].max() for side in cells)) + 1 for j in range(len(one.predictors)))
+    kept = [np.flatnonzero(~np.isnan(values[:, at])) for values in c.values]
+    terms: list[Floats | None] = [None, None]
+    if one.model is not None:
+        analysis.require()
+        frames = frames_of(c, one.model.columns)
+        rows = [analysis.complete(frame, one.model, frames[0]) for frame in frames]
+        kept = [frame.index.to_numpy() for frame in rows]
+        _require_many(min(map(len, kept)), f"{one.label}: with every value")
+        terms = [_without_intercept(analysis.design_matrix(one.model, rows[0], frame)) for frame in rows]
+    weights = c.weights_or_none or tuple(np.ones(len(values)) for values in c.values)
+    both = [
+        _Side(cells[s][kept[s]], terms[s], c.values[s][kept[s], at], weights[s][kept[s]]) for s in (0, 1)
+    ]  # fmt: skip
+    return both, kept, levels
+
+
+def _cuts(values: Floats, bins: int) -> Floats:
+    """Where the bins of a column begin: between neighbours of at most `bins` distinct values, else at quantiles."""
+    known = values[~np.isnan(values)]
+    distinct = np.unique(known)
+    if len(distinct) <= bins:
+        return np.asarray((distinct[1:] + distinct[:-1]) / 2)
+    return np.unique(np.quantile(known, np.arange(1, bins) / bins))
+
+
+def _level(values: Floats, cuts: Floats | None) -> Floats:
+    """Levels from 1 of numbers between cuts, or of codes from 0; 0 for null."""
+    if cuts is None:
+        return np.asarray(values + 1)
+    return np.where(np.isnan(values), 0, 1 + np.searchsorted(cuts, values, side="right"))
+
+
+def _without_intercept(matrix: Any) -> Floats:
+    """The terms of a design but for its intercept, which every model of `fit_cost` has."""
+    return np.asarray(matrix[[name for name in matrix.columns if name != "Intercept"]], dtype=np.float64)
+
+
+def _meeting(c: Comparison, side: int, conditions: Conditions) -> Floats:
+    """(n,) whether each record of the original (0) or the release (1) meets all the conditions."""
+    table = (c.original, c.points)[side]
+    met = np.ones(table.n_rows, dtype=bool)
+    for name, wanted in conditions.items():
+        if c.schema[name].kind == "numeric":
+            met &= _number_meets(c.values[side][:, c.columns.index(name)], wanted, name)
+        elif isinstance(wanted, Range):
+            raise InputError(f"workload: {name}: a range is a condition on numbers")
+        else:
+            met &= _text_meets(table, name, wanted if isinstance(wanted, list) else [wanted])
+    return met
+
+
+def _number_meets(values: Floats, wanted: Any, name: str) -> Floats:
+    if isinstance(wanted, Range):
+        low, high = (-np.inf if wanted.low is None else wanted.low), (np.inf if wanted.high is None else wanted.high)
+        return np.asarray((values >= low) & (values < high))
+    numbers = wanted if isinstance(wanted, list) else [wanted]
+    if any(isinstance(value, (str, bool)) for value in numbers):
+        raise InputError(f"workload: {name}: a condition on a column of numbers is a number, a list or a range")
+    return np.isin(values, np.asarray(numbers, dtype=np.float64))
+
+
+def _text_meets(table: Table, name: str, wanted: Sequence[Any]) -> Floats:
+    """Values are compared as text; a null meets nothing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = table.arrow(name)
+    column = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    texts = [str(value).lower() if isinstance(value, bool) else str(value) for value in wanted]
+    return np.asarray(pc.is_in(column.cast(pa.string()), value_set=pa.array(texts, pa.string())), dtype=bool)
+
+
+def _require_many(count: int, what: str) -> None:
+    if count < FEWEST:
+        raise InputError(f"workload: {what} there are {count} records; {FEWEST} are needed")
+
+
+WORKLOAD = Adjustable(_workload, {"workloads": list[Workload]})

@@ -179,7 +179,12 @@ DISTRIBUTION_FIT = Adjustable(
 )
 KERNEL_PCA = Adjustable(
     _kernel_pca,
-    {"kernel": Literal["polynomial", "rbf"], "degree": DEGREE, "components": WHOLE, "share": LEVEL["level"]},
+    {
+        "kernel": Literal["polynomial", "rbf", "exponential"],
+        "degree": DEGREE,
+        "components": WHOLE,
+        "share": LEVEL["level"],
+    },
 )
 CONFIDENCE_OVERLAP = Adjustable(_confidence_overlap, LEVEL)
 PROPENSITY_KS = _model_of_scores(propensity.propensity_ks)

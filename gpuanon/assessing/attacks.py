@@ -18,7 +18,7 @@ from gpuanon.assessing.risk.ct_isolation import ct_isolation
 from gpuanon.assessing.risk.interval_disclosure import interval_disclosure
 from gpuanon.assessing.risk.linkage_probabilistic import Side, blocking_weights, linkage_probabilistic
 from gpuanon.assessing.risk.match_auc_joint import match_auc_joint
-from gpuanon.assessing.risk.prediction import standardised
+from gpuanon.assessing.risk.prediction import prediction_uncertainty, standardised
 from gpuanon.errors import ParameterError
 
 Host = np.ndarray[Any, Any]
@@ -76,6 +76,11 @@ def _intervals(c: Comparison, **options: Any) -> Measured:
     return interval_disclosure(*only(c, numbers).values, link, names=numbers, **options)
 
 
+def _uncertainty(c: Comparison, **options: Any) -> Measured:
+    """`prediction_uncertainty` on the quasi-identifiers, with the importance of columns by name."""
+    return prediction_uncertainty(*c.quasi, prediction=c.prediction, names=c.quasi_features, **options)
+
+
 def joint(c: Comparison) -> Measured:
     """`match_auc_joint` on the quasi-identifiers."""
     return match_auc_joint(*c.quasi, c.link, prediction=c.prediction)
@@ -89,3 +94,4 @@ def closest(c: Comparison) -> Measured:
 LINKAGE = Adjustable(_linkage, {"tolerances": list[FROM_0], "candidates": WHOLE, "block": list[str]})
 ISOLATION = Adjustable(_isolation, {"c": ABOVE_1, "t": WHOLE})
 INTERVALS = Adjustable(_intervals, {"width": ABOVE_0})
+UNCERTAINTY = Adjustable(_uncertainty, {"weights": dict[str, FROM_0]})

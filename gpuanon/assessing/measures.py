@@ -207,7 +207,7 @@ MEASURES: tuple[Measure, ...] = (
     _risk("prediction_ambiguity", "higher", LASKO, "median of nearest over k-th nearest distance",
           _predicted(prediction.prediction_ambiguity), "queries"),
     _risk("prediction_uncertainty", "higher", LASKO, "median variance among the k nearest released records",
-          _predicted(prediction.prediction_uncertainty), "queries"),
+          attacks.UNCERTAINTY, "queries"),
     _risk("reference_standard", "higher", LASKO, "p: does it predict its subjects no better than a sample does?",
           lambda c: standard.reference_standard(*c.quasi, c.reference, link=c.link_or_none), "queries"),
     _risk("attribute_disclosure", "lower", GIOMI, "share of sensitive values predicted beyond what other people's tell",

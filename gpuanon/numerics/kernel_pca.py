@@ -46,16 +46,17 @@ class Kernel:
 
     polynomial : (x·y + constant)^degree, the default of [3] is (x·y + 1)⁴
     rbf        : exp(−‖x − y‖² / 2 sigma²)
+    exponential : exp(x·y / sigma²): all powers of x·y at once
     """
 
-    kind: Literal["polynomial", "rbf"] = "polynomial"
+    kind: Literal["polynomial", "rbf", "exponential"] = "polynomial"
     degree: int = 4
     constant: float = 1.0
     sigma: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.kind not in ("polynomial", "rbf"):
-            raise ParameterError(f"kernel: {self.kind!r} is not one of polynomial, rbf")
+        if self.kind not in ("polynomial", "rbf", "exponential"):
+            raise ParameterError(f"kernel: {self.kind!r} is not one of polynomial, rbf, exponential")
         if self.degree < 1:
             raise ParameterError(f"kernel degree: 1 or more is needed, got {self.degree}")
         if not self.sigma > 0:
@@ -77,6 +78,11 @@ def kernel_matrix(X: Array, Y: Array, kernel: Kernel = POLYNOMIAL) -> Array:
         K = X @ Y.T
         K += X.dtype.type(kernel.constant)
         return _power(K, kernel.degree)
+    if kernel.kind == "exponential":
+        _check_range(X, Y, kernel)
+        K = X @ Y.T
+        K *= X.dtype.type(2 * kernel.gamma)
+        return xp.exp(K, out=K)
     centre = Y.mean(axis=0)  # smaller numbers, less cancellation
     X, Y = X - centre, Y - centre
     scale = X.dtype.type(kernel.gamma)
@@ -119,8 +125,23 @@ def _product_cuda(X: Array, Y: Array, W: Array, kernel: Kernel, out: Array) -> N
     shape: dict[str, Any] = {"over": (n, q), "each": (_ROWS, columns), "threads": _ROWS}
     if kernel.kind == "polynomial":
         launch("kernel_pca", "polynomial", X, Y, W, n, m, d, q, kernel.constant, kernel.degree, out, **shape)
-    else:
-        launch("kernel_pca", "rbf", X, Y, W, n, m, d, q, kernel.gamma, out, **shape)
+        return
+    # x·y = (‖x‖² + ‖y‖² − ‖x − y‖²) / 2: the exponential kernel is the rbf kernel with factors for either side
+    xp, growth = namespace(X), X.dtype.type(kernel.gamma)
+    if kernel.kind == "exponential":
+        _check_range(X, Y, kernel)
+        W = xp.ascontiguousarray(W * xp.exp(growth * (Y * Y).sum(axis=1, keepdims=True)))
+    launch("kernel_pca", "rbf", X, Y, W, n, m, d, q, kernel.gamma, out, **shape)
+    if kernel.kind == "exponential":
+        out *= xp.exp(growth * (X * X).sum(axis=1, keepdims=True))
+
+
+def _check_range(X: Array, Y: Array, kernel: Kernel) -> None:
+    """Refuse rows so long that the exponential kernel, or a factor of it, leaves the range of its type."""
+    most = 40.0 if X.dtype == np.float32 else 300.0
+    longest = max((float((rows * rows).sum(axis=1).max()) for rows in (X, Y) if len(rows)), default=0.0)
+    if not longest * kernel.gamma <= most:
+        raise ParameterError("kernel: the exponential kernel of these rows is too large: a larger sigma is needed")
 
 
 def _power(base: Array, degree: int) -> Array:
@@ -272,6 +293,8 @@ def _mean_square(X: Array, kernel: Kernel) -> float:
     if kernel.kind == "rbf":
         return 1.0
     squares = (X.astype(np.float64) ** 2).sum(axis=1)
+    if kernel.kind == "exponential":
+        return float(namespace(X).exp(2 * kernel.gamma * squares).mean())
     return float(((squares + kernel.constant) ** kernel.degree).mean())
 
 

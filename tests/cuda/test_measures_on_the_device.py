@@ -57,6 +57,10 @@ OF_TWO: dict[str, Callable[[Any, Any], Measured]] = {
     "jsd": lambda X, Y: jsd(*binned(X, Y, 3)),
     "kernel_pca": lambda X, Y: kernel_pca(X, Y, most=4),
     "kernel_pca, rbf": lambda X, Y: kernel_pca(X, Y, kernel="rbf", most=4),
+    "kernel_pca, exponential": lambda X, Y: kernel_pca(X, Y, kernel="exponential", most=4),
+    "prediction_uncertainty, weighted": lambda X, Y: prediction_uncertainty(
+        X, Y, names=["a", "b", "b"], weights={"a": 2.0, "b": 1.0}
+    ),
 }
 
 

@@ -17,6 +17,7 @@ KERNELS = [
     (Kernel(), {"kernel": "poly", "degree": 4, "gamma": 1, "coef0": 1}),
     (Kernel(degree=3, constant=0.5), {"kernel": "poly", "degree": 3, "gamma": 1, "coef0": 0.5}),
     (Kernel("rbf", sigma=1.5), {"kernel": "rbf", "gamma": 0.5 / 1.5**2}),
+    (Kernel("exponential", sigma=2), {"kernel": lambda x, y: np.exp(x @ y / 4)}),
 ]
 
 
@@ -24,6 +25,8 @@ def reference_matrix(X, Y, kernel):
     X, Y = X.astype(np.float64), Y.astype(np.float64)
     if kernel.kind == "rbf":
         return rbf_kernel(X, Y, gamma=kernel.gamma)
+    if kernel.kind == "exponential":
+        return np.exp(X @ Y.T / kernel.sigma**2)
     return polynomial_kernel(X, Y, degree=kernel.degree, gamma=1, coef0=kernel.constant)
 
 
@@ -38,7 +41,7 @@ def reference_matrix(X, Y, kernel):
 def test_matrix_and_product_equal_those_of_scikit_learn(n, m, d, degree, dtype):
     rng = np.random.default_rng(n)
     X, Y, W = (rng.normal(size=shape).astype(dtype) for shape in ((n, d), (m, d), (m, 3)))
-    for kernel in (Kernel(degree=degree), Kernel("rbf", sigma=0.5 + degree)):
+    for kernel in (Kernel(degree=degree), Kernel("rbf", sigma=0.5 + degree), Kernel("exponential", sigma=2.0)):
         K = reference_matrix(X, Y, kernel) if n else np.empty((0, m))
         scale = np.abs(K).max(initial=1)
         np.testing.assert_allclose(kernel_matrix(X, Y, kernel), K, rtol=0, atol=40 * np.finfo(dtype).eps * scale)
@@ -155,3 +158,10 @@ def test_many_rows_project_like_single_rows(monkeypatch):
 def test_invalid_arguments_are_refused(call, message):
     with pytest.raises(ParameterError, match=message):
         call()
+
+
+def test_rows_too_long_for_the_exponential_kernel_are_refused():
+    X = np.full((3, 2), 30.0)
+    with pytest.raises(ParameterError, match="larger sigma"):
+        kernel_product(X, X, np.ones((3, 1)), Kernel("exponential"))
+    assert np.isfinite(kernel_product(X, X, np.ones((3, 1)), Kernel("exponential", sigma=10))).all()

@@ -75,3 +75,19 @@ def test_a_refused_run_in_parts_leaves_what_was_there(tmp_path):
         protected(source, tmp_path / "release", recipe("permute", limits={"k_anonymity": 1000}), force=True)
     assert pq.read_table(tmp_path / "release").equals(before)
     assert left_behind(tmp_path) == ["input", "release", "release.manifest.json"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kept", "broken"),
+    [("linkage_probabilistic", 0.9, 1e-9), ("ct_isolation", 0.9, 1e-9), ("interval_disclosure", 1.0, 1e-9),
+     ("k_ambiguity", 1, 1000)],
+)  # fmt: skip
+def test_attacks_on_single_records_are_limits(name, kept, broken):
+    def run(limit):
+        return gpuanon.protect(
+            registry(120), recipe("microaggregation", limits={name: limit}), rng=KEY, backend="numpy"
+        ).manifest
+
+    assert name in run(kept)["measured"]
+    with pytest.raises(GuaranteeError, match=f"limits.{name}: at (most|least) .* allowed"):
+        run(broken)

@@ -16,13 +16,15 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array, like, namespace, to_host
-from gpuanon.assessing.figures import Distribution, Figure, Interval, Measured
+from gpuanon.assessing.columns import Names, column_names, places
+from gpuanon.assessing.figures import By, Distribution, Figure, Interval, Measured
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance import k_nearest
 from gpuanon.numerics.sampling import sample_rows, share_error
@@ -43,6 +45,7 @@ class Prediction:
     nearest     : (s,) the nearest released row; the lowest on a tie
     copies      : records with at least k exact copies in the release, whose ambiguity 0/0 is set to 1
     originals   : original rows of interest, of which `rows` are all or a sample
+    variances   : (s, d) variance of each column among the k nearest
     """
 
     rows: Array
@@ -53,6 +56,7 @@ class Prediction:
     nearest: Array
     copies: int
     originals: int
+    variances: Array | None = None
 
     @property
     def share_error(self) -> float:
@@ -85,16 +89,18 @@ def predict(
     squared, index = k_nearest(original[rows], release, k)
     s = xp.sqrt(squared / original.shape[1])
     all_exact = s[:, -1] == 0
+    variances = _variances(release, index)
     ambiguity = xp.where(all_exact, 1.0, s[:, 0] / xp.where(all_exact, 1.0, s[:, -1]))
     return Prediction(
         rows=rows,
         squared=squared[:, 0],
         distance=s[:, 0],
         ambiguity=ambiguity,
-        uncertainty=_uncertainty(release, index),
+        uncertainty=variances.mean(axis=1),
         nearest=index[:, 0],
         copies=int(all_exact.sum()),
         originals=n,
+        variances=variances,
     )
 
 
@@ -124,10 +130,50 @@ def prediction_ambiguity(
 
 
 def prediction_uncertainty(
-    original: Array, release: Array, *, k: int = 5, standardise: bool = True, prediction: Prediction | None = None
+    original: Array,
+    release: Array,
+    *,
+    k: int = 5,
+    standardise: bool = True,
+    prediction: Prediction | None = None,
+    names: Names = None,
+    weights: Mapping[str, float] | None = None,
 ) -> Measured:
-    """Mean column variance of the k released records nearest to each original; the value is the median."""
-    return _measured("uncertainty", original, release, k, standardise, prediction)
+    """Mean column variance of the k released records nearest to each original; the value is the median.
+
+    names   : the table column of each column; an encoded category has several
+    weights : importance of table columns, in their weighted mean instead of the plain mean over the encoded columns;
+              0 for those that are not named
+
+    Beside the value its median by table column: a column that the neighbours agree on is disclosed, whatever the mean.
+    """
+    if prediction is None:
+        if standardise:
+            original, release = standardised(original, release)
+        prediction = predict(original, release, k)
+    if prediction.variances is None:
+        raise ParameterError("prediction: the variances by column are needed")
+    columns = column_names(names, prediction.variances.shape[1])
+    by_column = {name: prediction.variances[:, at].mean(axis=1) for name, at in places(columns).items()}
+    if weights is not None:
+        prediction = replace(prediction, uncertainty=_weighted(by_column, weights))
+    found = _measured("uncertainty", original, release, k, standardise, prediction)
+    medians = {name: float(np.median(to_host(values))) for name, values in by_column.items()}
+    details: dict[str, Figure] = dict(found.details)
+    if weights is not None:
+        details["weights"] = dict(weights)
+    return replace(found, details=details, parts=(*found.parts, By("column", medians, "smallest")))
+
+
+def _weighted(by_column: Mapping[str, Array], weights: Mapping[str, float]) -> Array:
+    """Weighted mean over the columns."""
+    unknown = [name for name in weights if name not in by_column]
+    if unknown:
+        raise ParameterError(f"weights: there is no column {', '.join(map(repr, unknown))}")
+    total = float(sum(weights.values()))
+    if min(weights.values(), default=0.0) < 0 or not total > 0:
+        raise ParameterError("weights: numbers of 0 or more are needed, one of them above 0")
+    return sum(by_column[name] * (weight / total) for name, weight in weights.items())
 
 
 def _measured(
@@ -171,13 +217,13 @@ def _note(name: str, prediction: Prediction, details: dict[str, Figure]) -> str 
     return "; ".join(notes) or None
 
 
-def _uncertainty(release: Array, index: Array) -> Array:
-    """(s,) mean over columns of the variance (divisor k − 1) of the rows `index` (s, k), in slices that fit a cache."""
+def _variances(release: Array, index: Array) -> Array:
+    """(s, d) variance (divisor k − 1) of each column over the rows `index` (s, k), in slices that fit a cache."""
     xp = namespace(release)
-    out = xp.empty(len(index), dtype=np.float64)
+    out = xp.empty((len(index), release.shape[1]), dtype=np.float64)
     step = max(1, (1 << 20) // max(1, index.shape[1] * release.shape[1]))
     for at in range(0, len(index), step):
         candidates = release[index[at : at + step]].astype(np.float64)
         candidates -= candidates[:, :1].copy()  # equal rows have variance 0, not what rounding leaves
-        out[at : at + step] = candidates.var(axis=1, ddof=1).mean(axis=1)
+        out[at : at + step] = candidates.var(axis=1, ddof=1)
     return out

@@ -82,7 +82,7 @@ def kernel_pca(
     release: Array,
     *,
     reference: Array | None = None,
-    kernel: Literal["polynomial", "rbf"] = "polynomial",
+    kernel: Literal["polynomial", "rbf", "exponential"] = "polynomial",
     degree: int = 4,
     sigma: float | None = None,
     share: float = 0.99,
@@ -95,7 +95,8 @@ def kernel_pca(
     ----------
     original, release : encoded matrices with the same columns, (n, d) and (m, d)
     reference : an independent sample of the same population: its distances are reported beside
-    kernel, degree, sigma : ``(xᵀy + 1)^degree``, or ``exp(−‖x − y‖² / 2σ²)``; None takes the median distance
+    kernel, degree, sigma : ``(xᵀy + 1)^degree``, ``exp(−‖x − y‖² / 2σ²)`` or ``exp(xᵀy / σ²)``; None takes the median
+        distance for σ, and for the exponential kernel the root of the mean of ``‖x‖²``
     share, most : components up to this share of the variance, `most` of them at the most
     landmarks : rows that stand for all, beyond 3000 rows
     """
@@ -129,7 +130,7 @@ def _by_component(distances: Floats) -> dict[str, Any]:
 def components_of(
     original: Array,
     *,
-    kernel: Literal["polynomial", "rbf"] = "polynomial",
+    kernel: Literal["polynomial", "rbf", "exponential"] = "polynomial",
     degree: int = 4,
     sigma: float | None = None,
     share: float = 0.99,
@@ -140,7 +141,7 @@ def components_of(
     """The original's kernel principal components up to a share of the variance; see `kernel_pca`."""
     if most < 1:
         raise ParameterError(f"most: 1 or more are allowed, got {most}")
-    width = 1.0 if kernel == "polynomial" else _median_distance(original) if sigma is None else sigma
+    width = (_median_distance(original) if kernel == "rbf" else _length(original)) if sigma is None else sigma
     formula = Kernel(kernel, degree, sigma=width)
     model = KernelPCA.fit(original, formula, share=share, components=most, landmarks=landmarks, exact_rows=exact)
     return Components(model, model.project(original), len(original) <= exact)
@@ -153,6 +154,11 @@ def projected(components: Components, release: Array) -> Projected:
     xp = namespace(scores)
     grid = 1e-9 * xp.maximum(xp.abs(components.scores).max(axis=0), np.finfo(np.float64).tiny)
     return Projected(components, scores, ks_distances(xp.rint(components.scores / grid), xp.rint(scores / grid)))
+
+
+def _length(X: Array) -> float:
+    """Root of the mean squared length of the rows; for rows of zeros 1."""
+    return float((X * X).sum(axis=1).mean()) ** 0.5 or 1.0
 
 
 def _median_distance(X: Array) -> float:

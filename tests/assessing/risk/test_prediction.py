@@ -126,3 +126,25 @@ def test_too_few_candidates_are_refused() -> None:
         predict(A, A, 5)
     with pytest.raises(ParameterError, match="at least one record"):
         predict(A[:0], A, 2)
+
+
+def test_uncertainty_by_column_and_weighted_from_the_definition():
+    rng = np.random.default_rng(31)
+    X, Y = rng.normal(size=(2, 40, 3))
+    names, k = ["a", "b", "b"], 4  # b is a category of two features
+    rows = []
+    for x in X:
+        near = Y[np.argsort(((Y - x) ** 2).sum(axis=1), kind="stable")[:k]]
+        variance = near.var(axis=0, ddof=1)
+        rows.append([variance[0], (variance[1] + variance[2]) / 2])
+    plain = prediction_uncertainty(X, Y, k=k, standardise=False, names=names)
+    medians = np.median(rows, axis=0)
+    assert plain.to_json()["by_column"] == pytest.approx({"a": medians[0], "b": medians[1]})
+    assert plain.value == pytest.approx(np.median(np.array(rows) @ [1 / 3, 2 / 3]))
+    weighted = prediction_uncertainty(X, Y, k=k, standardise=False, names=names, weights={"a": 3, "b": 1})
+    assert weighted.value == pytest.approx(np.median(np.array(rows) @ [0.75, 0.25]))
+    alone = prediction_uncertainty(X, Y, k=k, standardise=False, names=names, weights={"b": 2})
+    assert alone.value == pytest.approx(medians[1])
+    for bad in ({"c": 1.0}, {"a": -1.0, "b": 2.0}, {"a": 0.0}):
+        with pytest.raises(ParameterError, match="weights"):
+            prediction_uncertainty(X, Y, k=k, names=names, weights=bad)

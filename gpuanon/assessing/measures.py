@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from gpuanon.assessing import adjustable as with_options
-from gpuanon.assessing import intervals, named, people
+from gpuanon.assessing import attacks, intervals, named, people
 from gpuanon.assessing.adjustable import Adjustable, tables
 from gpuanon.assessing.comparison import Comparison, Source
 from gpuanon.assessing.figures import Measured, strict
@@ -17,6 +17,7 @@ from gpuanon.assessing.predictions import WORKLOAD
 from gpuanon.assessing.quasi_median import MedianBeside
 from gpuanon.assessing.ranges import declared
 from gpuanon.assessing.risk import diversity, individual_risk, k_anonymity, match_auc, noise_stripping, prediction
+from gpuanon.assessing.risk import k_ambiguity as ambiguity
 from gpuanon.assessing.risk import reference_standard as standard
 from gpuanon.assessing.risk import reidentification as attack
 from gpuanon.assessing.singled_out import POPULATION_UNIQUENESS, SUDA2
@@ -32,9 +33,11 @@ from gpuanon.assessing.utility import (
 )
 
 BENEDETTI = "Benedetti and Franconi 1998; sdcMicro"
+CHAWLA = "Chawla et al. 2005; Lasko 2007"
 COVER = "Cover and Thomas 2006"
 DANKAR = "Dankar, El Emam, Neisa and Roffey 2012; ARX"
 ESTEBAN = "Esteban, Hyland and Rätsch 2017"
+FELLEGI = "Fellegi and Sunter 1969; Jaro 1989"
 FRIED = "Fried and Vamvourellis"
 GIOMI = "Giomi et al. 2023; ours"
 GRETTON = "Gretton et al. 2012; Rahimi and Recht 2007"
@@ -47,9 +50,11 @@ MACHANAVAJJHALA = "Machanavajjhala et al. 2007"
 MANNING = "Manning, Haglin and Keane 2008; Elliot et al. 2005; sdcMicro"
 MATEO = "Mateo-Sanz, Sebé and Domingo-Ferrer 2004; sdcMicro"
 OURS = "ours"
+PLATZER = "Platzer and Reutterer 2021"
 SAMARATI = "Samarati and Sweeney 1998"
 SNOKE = "Snoke et al. 2018; synthpop"
 TORRA = "Domingo-Ferrer and Torra 2005"
+VINTERBO = "Vinterbo 2004; Lasko 2007"
 WEI = "Wei, Ramamurthy and Varshney 2018"
 XIANG = "Xiang and Kreinovich 2013"
 WOO = "Woo, Reiter, Oganian and Karr 2009"
@@ -215,6 +220,18 @@ MEASURES: tuple[Measure, ...] = (
           people.households, "whole", HOST),
     _risk("match_auc", "lower", LASKO, "how well an attacker tells right matches from wrong ones (0.5: not at all)",
           lambda c: match_auc.match_auc(*c.quasi, c.link), "queries"),
+    _risk("match_auc_joint", "lower", LASKO, "the same, by the three prediction measures together, held-out records",
+          attacks.joint, "queries"),
+    _risk("linkage_probabilistic", "lower", FELLEGI, "share of originals linked with their own release by likelihood",
+          attacks.LINKAGE, "queries", HOST),
+    _risk("k_ambiguity", "higher", VINTERBO, "fewest different combinations of sensitive values in a class",
+          lambda c: ambiguity.k_ambiguity(c.classes, c.sensitive_codes), "whole", HOST),
+    _risk("ct_isolation", "lower", CHAWLA, "share of released records that single out an original: c times closer",
+          attacks.ISOLATION, "whole"),
+    _risk("interval_disclosure", "lower", MATEO, "mean share of originals in a narrow interval around their release",
+          attacks.INTERVALS, "pairs", HOST),
+    _risk("closest_record", "lower", PLATZER, "share of released records closer to originals than to a reference",
+          attacks.closest, "whole"),
     _risk("synthetic_rows_auc", "lower", FRIED, "how well added rows are told from records of their class (0.5: not)",
           people.padding, "whole", HOST),
     _risk("noise_stripping", "lower", LASKO, "share of records matched after noise is stripped by principal components",

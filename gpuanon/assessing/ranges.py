@@ -34,6 +34,10 @@ _RISK = {
     "prediction_ambiguity": _SHARE,
     "attribute_disclosure": Declared(-inf, 1.0),
     "noise_stripping": _SHARE,
+    "k_ambiguity": Declared(1.0),
+    **dict.fromkeys(
+        ("match_auc_joint", "linkage_probabilistic", "ct_isolation", "interval_disclosure", "closest_record"), _SHARE
+    ),
     "suda2": _SHARE,
     "population_uniqueness": _SHARE,
     **dict.fromkeys(

@@ -36,6 +36,11 @@ ON_A_COPY = {
     "exact_copies": 1.0,
     "household_risk": 1.0,
     "suppression_reconstruction": 0.0,
+    "linkage_probabilistic": 1.0,
+    "k_ambiguity": 1.0,
+    "ct_isolation": 1.0,
+    "interval_disclosure": 1.0,
+    "closest_record": 1.0,
     "k_anonymity": 1.0,
     "l_diversity": 1.0,
     "r2": 1.0,
@@ -113,7 +118,7 @@ def shuffled():
     return compute(comparison(pa.table(columns), known_link=np.arange(ROWS)), tuple(NAMES), OPTIONS)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("match_auc",)])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("match_auc", "match_auc_joint")])
 def test_every_measure_has_a_value_on_a_copy(copy, name):
     assert name in copy.measured, copy.failed.get(name)
     assert np.isfinite(copy.measured[name].value)
@@ -126,6 +131,7 @@ def test_a_copy_gives_the_known_extreme(copy, name):
 
 def test_a_copy_has_no_wrong_match_to_tell_apart(copy):
     assert "no wrong matches" in copy.failed["match_auc"]
+    assert "no wrong matches" in copy.failed["match_auc_joint"]
 
 
 def test_a_copy_fails_the_reference_standard(copy):
@@ -147,7 +153,8 @@ def test_shuffled_columns_keep_what_each_column_has_alone(copy, shuffled, name):
 def test_a_value_lies_in_the_declared_range(request, side, name):
     found = request.getfixturevalue(side).measured.get(name)
     if found is None:
-        assert (side, name) in (("copy", "match_auc"), ("shuffled", "reference_standard"))
+        undefined = {"copy": ("match_auc", "match_auc_joint"), "shuffled": ("reference_standard", "closest_record")}
+        assert name in undefined[side]
         return
     low, high = by_name()[name].range
     assert low <= found.value <= high
@@ -193,7 +200,7 @@ def test_every_measure_prints_itself_as_strict_json(side, request):
 def test_figures_have_names_and_no_positions(shuffled, name):
     """No list of anonymous numbers but an interval's two ends, and no key or name that is a number of a feature."""
     if name not in shuffled.measured:
-        assert name in ("reference_standard",)  # needs a reference
+        assert name in ("reference_standard", "closest_record")  # need a reference
         return
     found = shuffled.measured[name].to_json()
     found.pop("interval", None)
@@ -262,6 +269,9 @@ def test_attacks_have_a_baseline_and_an_interval(shuffled):
     assert shuffled.measured["reidentification"].interval is not None
     for name in ("reidentification", "reidentification_by_class", "noise_stripping", "match_auc"):
         assert shuffled.measured[name].beside
+    for name in ("linkage_probabilistic", "ct_isolation", "interval_disclosure", "match_auc_joint"):
+        assert shuffled.measured[name].beside
+        assert shuffled.measured[name].interval is not None
 
 
 @pytest.mark.parametrize("destroyed", ["constant", "times a billion"])

@@ -1,0 +1,53 @@
+"""k-ambiguity: among how many different records of sensitive values is a person who is found in the release?
+
+k records that are equal on the quasi-identifiers protect nobody when they are equal on the sensitive columns as well:
+to find the class is then to find the record.  So a class counts as many records as can be told apart there [1].
+Unlike ℓ-diversity, which counts the values of each sensitive column by itself, it counts their combinations.
+
+References
+----------
+.. [1] T. A. Lasko (2007), Spectral Anonymization of Data, PhD thesis, MIT, section 2.1.1, on S. A. Vinterbo (2004),
+   Privacy: a machine learning view, IEEE TKDE 16(8).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, to_host
+from gpuanon.assessing.figures import Beside, Distribution, Figure, Measured
+from gpuanon.assessing.shares import share_interval
+from gpuanon.errors import ParameterError
+from gpuanon.numerics.equal_rows import equal_rows
+
+
+def k_ambiguity(quasi: Array, sensitive: Array) -> Measured:
+    """Fewest different combinations of sensitive values in a class of records equal on the quasi-identifiers.
+
+    quasi, sensitive : (m, q) and (m, s) codes of the released records, equal where values are equal
+
+    Beside it the records of the smallest class, which it cannot exceed, and the share of records whose class has one
+    combination only: all sensitive values of these are disclosed.  A count of the whole release, so the interval is
+    that of the share.
+    """
+    quasi, sensitive = to_host(quasi), to_host(sensitive)
+    if len(quasi) == 0 or len(quasi) != len(sensitive):
+        raise ParameterError("quasi, sensitive: the same number of records, at least one, is needed")
+    classes = equal_rows(quasi)
+    pairs = np.unique(np.stack([classes, equal_rows(sensitive)]), axis=1)
+    different = np.bincount(pairs[0])
+    disclosed = float((different[classes] == 1).mean())
+    low = share_interval(disclosed, len(classes))
+    details: dict[str, Figure] = {
+        "classes": len(different),
+        "disclosed_share": disclosed,
+        "disclosed_share_low": low.low,
+        "disclosed_share_high": low.high,
+    }
+    smallest = int(np.bincount(classes).min())
+    return Measured(
+        int(different.min()),
+        details,
+        parts=(Distribution.over("released records", different[classes]),),
+        beside=(Beside("smallest_class", "records in the smallest class", smallest),),
+    )

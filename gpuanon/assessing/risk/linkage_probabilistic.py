@@ -1,0 +1,319 @@
+"""Probabilistic record linkage: the attack of Fellegi and Sunter, its probabilities estimated by EM.
+
+A pair of an original and a released record is described by a level of agreement per column: equal or not for
+categories; for numbers the smallest tolerance that holds the difference.  With m_jl and u_jl the probabilities of level
+l of column j among pairs that belong together and among all others, independent over columns, the pair's weight is
+
+    log L = Σ_j log(m_jl / u_jl)                                                       (2.1 of [3], logarithm)
+
+The attacker does not know which pairs belong together: EM finds m, u and the share of such pairs [2].  Each original
+is linked with the candidate of the largest weight; among ties one is chosen at random.
+
+Blocking: the candidates of an original are the released records nearest to it, inside its block where columns of
+blocking are named.  EM sees candidates only, so m and u hold among them.
+
+References
+----------
+.. [1] I. P. Fellegi, A. B. Sunter (1969), A theory for record linkage, JASA 64(328).
+.. [2] M. A. Jaro (1989), Advances in record-linkage methodology, JASA 84(406).
+.. [3] T. A. Lasko (2007), Spectral Anonymization of Data, PhD thesis, MIT, section 2.1.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, like, to_host
+from gpuanon.assessing.columns import Names, column_names
+from gpuanon.assessing.figures import Beside, By, Figure, Measured
+from gpuanon.assessing.risk.prediction import EXACT_ROWS
+from gpuanon.assessing.shares import share_interval
+from gpuanon.errors import ParameterError
+from gpuanon.numerics.distance import Metric, k_nearest
+from gpuanon.numerics.sampling import sample_rows
+
+Floats = np.ndarray[Any, Any]
+Ints = np.ndarray[Any, Any]
+
+TOLERANCES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.45, 0.65, 0.9, 1.2, 1.6, 2.1, 3.0)
+"""Levels of agreement of numbers: the difference is at most this, in standard deviations of the original."""
+
+CANDIDATES = 100
+_ALL_PAIRS = 4_000_000  # up to so many every pair is looked at
+_PAIRS = 300_000  # pairs that EM sees
+_ROUNDS = 100
+_SETTLED = 1e-5  # no probability moves more than this in a round
+_BATCH = 1 << 21  # levels of agreement that are held at once
+_EQUAL = 1e-9  # numbers this close, in standard deviations, are equal
+_BLOCK = 1e6  # weight of a column of blocking in the search of candidates
+
+
+@dataclass(frozen=True, eq=False)
+class Probabilities:
+    """What EM found.
+
+    share : of records that have their own among the candidates
+    m, u  : per column the probability of each level, among pairs that belong together and among the others
+    """
+
+    share: float
+    m: list[Floats]
+    u: list[Floats]
+
+    def weights(self, floor: float) -> Floats:
+        """log(m / u) of all levels, column after column; probabilities are at least `floor`."""
+        m, u = (np.maximum(np.concatenate(side), floor) for side in (self.m, self.u))
+        return np.asarray(np.round(np.log(m / u), 9))  # sums of equal levels in another order tie
+
+
+def estimate(
+    levels: Ints,
+    sizes: Sequence[int],
+    *,
+    inside: Ints | None = None,
+    together: Floats | None = None,
+    u: list[Floats] | None = None,
+) -> Probabilities:
+    """m- and u-probabilities by EM under conditional independence.
+
+    Parameters
+    ----------
+    levels   : (records, candidates, d) level of agreement of each pair, 0 the closest.  At most one candidate of a
+               record belongs to it; with one candidate per record the pairs are independent, as in [1]
+    sizes    : number of levels of each column
+    inside   : (records, candidates) which pairs there are; None for all
+    together : (records, candidates) first guess of the probability that a pair belongs together; None: pairs that
+               agree more than others do
+    u        : known u-probabilities; None: estimated too
+
+    Cost : O(pairs · d) per round, at most 100 rounds.
+    """
+    inside = np.ones(levels.shape[:2], dtype=bool) if inside is None else inside
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    flat = (levels + starts[:-1])[inside]
+    pairs, total = len(flat), int(starts[-1])
+    record = np.repeat(np.arange(len(inside)), inside.sum(axis=1))
+    choices = np.maximum(inside.sum(axis=1), 1)
+    column = np.repeat(np.arange(len(sizes)), sizes)
+    overall = np.bincount(flat.reshape(-1), minlength=total) / pairs
+    floor = 0.5 / pairs
+    if together is None:
+        m, other, share = overall * 0.25 ** (np.arange(total) - starts[column]), overall, 0.5
+        m = m / np.bincount(column, m)[column]
+    else:
+        m, other, share = _maximise(flat, together[inside], overall, len(inside))
+    known = None if u is None else np.concatenate(u)
+    for _ in range(_ROUNDS):
+        other = other if known is None else known
+        weight = np.log(np.maximum(m, floor)) - np.log(np.maximum(other, floor))
+        odds = np.exp(np.clip(weight[flat].sum(axis=1), -300, 300)) * (share / choices)[record]
+        own = odds / (np.bincount(record, odds, minlength=len(inside)) + 1 - share)[record]
+        before = m, other
+        m, other, share = _maximise(flat, own, overall, len(inside))
+        if max(np.abs(m - before[0]).max(), np.abs(other - before[1]).max()) < _SETTLED:
+            break
+    return Probabilities(share, np.split(m, starts[1:-1]), np.split(other if known is None else known, starts[1:-1]))
+
+
+def _maximise(flat: Ints, together: Floats, overall: Floats, records: int) -> tuple[Floats, Floats, float]:
+    """The M step: m, u and the share of records with a pair, from the probability that each pair belongs together."""
+    pairs, size = len(flat), max(float(together.sum()), 1e-9)
+    held = np.bincount(flat.reshape(-1), np.repeat(together, flat.shape[1]), minlength=len(overall))
+    u = np.maximum(overall * pairs - held, 0) / max(pairs - size, 1e-9)
+    return held / size, u, float(np.clip(size / records, 1e-9, 1 - 1e-9))
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One table as the attack sees it.
+
+    points : (n, f) encoded and standardised, for the search of candidates
+    values : (n, d) numbers, NaN for null; codes of categories
+    """
+
+    points: Array
+    values: Floats
+
+
+def linkage_probabilistic(
+    original: Side,
+    release: Side,
+    link: Array,
+    *,
+    categorical: Sequence[bool],
+    names: Names = None,
+    tolerances: Sequence[float] = TOLERANCES,
+    candidates: int | None = None,
+    block: Sequence[bool] | None = None,
+    metric_weights: Sequence[float] | None = None,
+    limit: int = EXACT_ROWS,
+) -> Measured:
+    """Expected share of originals that are linked with their own release.
+
+    Parameters
+    ----------
+    link        : (m,) original row of each released row, −1 for an added row
+    categorical : per column whether its values are codes; two nulls are equal, a null and a value are not
+    tolerances  : levels of agreement of numbers, in standard deviations of the original, ascending
+    candidates  : released records that are looked at per original, the nearest ones; None: all of a small table, and
+                  at least 100
+    block       : per column whether a candidate must be equal on it
+    metric_weights : of the points' features in the search of candidates; see `blocking_weights`
+    limit       : originals that are linked, at most; of more, a repeatable random sample
+
+    Beside it: the nearest released record as the link (the attack by distance), an attacker who knows m and u of the
+    release (in the sample, so an upper bound), and a blind guess.
+
+    Cost : the search, and O(n · candidates · d); no table of all pairs.
+    """
+    link = to_host(link)
+    n, m = len(original.values), len(release.values)
+    if len(link) != m:
+        raise ParameterError(f"link: one entry per released row is needed ({m}), got {len(link)}")
+    if not tolerances or list(tolerances) != sorted(set(tolerances)) or tolerances[0] < 0:
+        raise ParameterError("tolerances: ascending numbers of 0 or more are needed")
+    rows = sample_rows(n, limit, "probabilistic linkage")
+    count = max(CANDIDATES, _ALL_PAIRS // len(rows)) if candidates is None else candidates
+    distance, index = _candidates(original.points, release.points, rows, min(count, m), metric_weights)
+    agree = _Agreement(original.values, release.values, np.asarray(categorical), tolerances)
+    inside = _inside(original.values, release.values, rows, index, block)
+    own = (link[index] == rows[:, None]) & inside
+    some = np.linspace(0, len(rows) - 1, max(1, min(len(rows), _PAIRS // min(CANDIDATES, index.shape[1])))).astype(
+        np.int64
+    )
+    found, informed, floor = _estimates(agree, rows[some], index[some], inside[some], own[some])
+    weights = np.stack([found.weights(floor), informed.weights(floor)])
+    right = _right(agree, rows, index, inside, own, weights)
+    nearest = _shared(distance == distance[:, :1], own)
+    columns = column_names(names, len(agree.sizes))
+    value = float(right[0].mean())
+    details: dict[str, Figure] = {
+        "records": len(rows),
+        "candidates": index.shape[1],
+        "own_among_candidates": float(own.any(axis=1).mean()),
+        "estimated_share": found.share,
+        "m_by_column": _by_level(found.m, columns, agree),
+        "u_by_column": _by_level(found.u, columns, agree),
+    }
+    note = None if len(rows) == n else f"a random sample of {len(rows)} of {n} original records was linked"
+    return Measured(
+        value,
+        details,
+        note,
+        parts=(_information(found, columns, floor),),
+        interval=share_interval(value, len(rows)),
+        beside=(
+            Beside("nearest", "by distance", float(nearest.mean())),
+            Beside("informed", "m and u known", float(right[1].mean())),
+            Beside("guess", "a blind guess", 1 / m),
+        ),
+    )
+
+
+class _Agreement:
+    """Levels of agreement of pairs of rows."""
+
+    def __init__(self, before: Floats, after: Floats, categorical: Ints, tolerances: Sequence[float]) -> None:
+        self.before, self.after, self.categorical = before, after, categorical
+        self.tolerances = np.maximum(np.asarray(tolerances, dtype=np.float64), _EQUAL)
+        self.sizes = [2 if flag else len(tolerances) + 1 for flag in categorical]
+        there = ~np.isnan(before)
+        count = np.maximum(there.sum(axis=0), 1)
+        mean = np.where(there, before, 0).sum(axis=0) / count
+        spread = np.sqrt((np.where(there, before - mean, 0) ** 2).sum(axis=0) / count)
+        self.scale = np.where(spread > 0, spread, 1.0)
+
+    def levels(self, rows: Ints, index: Ints) -> Ints:
+        """(rows, c, d) level of each pair of an original row and a candidate."""
+        out = np.empty((*index.shape, len(self.sizes)), dtype=np.int8)
+        for j, size in enumerate(self.sizes):
+            x, y = self.before[rows, j][:, None], self.after[index, j]
+            neither = np.isnan(x) & np.isnan(y)
+            if self.categorical[j]:
+                found = (x != y).astype(np.int8)
+            else:
+                found = np.searchsorted(self.tolerances, np.abs(x - y) / self.scale[j], side="left").astype(np.int8)
+            out[:, :, j] = np.where(neither, 0, np.minimum(found, size - 1))  # a null and a value: NaN sorts last
+        return out
+
+
+def _candidates(X: Array, Y: Array, rows: Ints, count: int, weights: Sequence[float] | None) -> tuple[Floats, Ints]:
+    """(rows, count) distances of the nearest released rows, and these rows."""
+    metric = Metric(weights=None if weights is None else tuple(weights))
+    distance, index = k_nearest(X[like(rows, X)], Y, count, metric)
+    return to_host(distance), to_host(index)
+
+
+def blocking_weights(features: Sequence[str], block: Sequence[str]) -> list[float] | None:
+    """Weights of features with which candidates of the same block come first; None without columns of blocking."""
+    return [_BLOCK if name in block else 1.0 for name in features] if block else None
+
+
+def _inside(before: Floats, after: Floats, rows: Ints, index: Ints, block: Sequence[bool] | None) -> Ints:
+    """(rows, c) whether each candidate is in the block of its original."""
+    inside = np.ones(index.shape, dtype=bool)
+    for j in np.flatnonzero(block) if block is not None else ():
+        x, y = before[rows, j][:, None], after[index, j]
+        inside &= (x == y) | (np.isnan(x) & np.isnan(y))
+    return inside
+
+
+def _estimates(
+    agree: _Agreement, rows: Ints, index: Ints, inside: Ints, own: Ints
+) -> tuple[Probabilities, Probabilities, float]:
+    """By EM from the nearest candidate as the first guess; from the link; and the smallest probability."""
+    if not inside.any():
+        raise ParameterError("block: no original has a released record in its block")
+    near = min(CANDIDATES, index.shape[1])
+    starts = np.concatenate([[0], np.cumsum(agree.sizes)])
+    spread = slice(None, None, max(1, len(rows) * index.shape[1] // _PAIRS))
+    flat = (agree.levels(rows[spread], index[spread]) + starts[:-1])[inside[spread]]
+    u = np.bincount(flat.reshape(-1), minlength=int(starts[-1])) / max(len(flat), 1)
+    levels, there = agree.levels(rows, index[:, :near]), inside[:, :near]
+    first = np.zeros(there.shape)
+    first[np.arange(len(rows)), np.argmax(there, axis=1)] = 0.9
+    found = estimate(levels, agree.sizes, inside=there, together=first, u=np.split(u, starts[1:-1]))
+    flat = (levels + starts[:-1])[there]
+    m, _, share = _maximise(flat, own[:, :near][there].astype(np.float64), u, len(rows))
+    known = Probabilities(share, np.split(m, starts[1:-1]), found.u)
+    return found, known if own.any() else found, 0.5 / len(flat)
+
+
+def _right(agree: _Agreement, rows: Ints, index: Ints, inside: Ints, own: Ints, weights: Floats) -> Floats:
+    """(w, rows) probability that each original is linked with its own release, under each set of weights."""
+    starts = np.concatenate([[0], np.cumsum(agree.sizes)])[:-1]
+    out = np.zeros((len(weights), len(rows)))
+    step = max(1, _BATCH // max(1, index.shape[1] * len(agree.sizes)))
+    for at in range(0, len(rows), step):
+        part = slice(at, at + step)
+        flat = agree.levels(rows[part], index[part]) + starts
+        for number, weight in enumerate(weights):
+            score = np.where(inside[part], weight[flat].sum(axis=2), -np.inf)
+            out[number, part] = _shared((score == score.max(axis=1, keepdims=True)) & inside[part], own[part])
+    return out
+
+
+def _shared(best: Ints, own: Ints) -> Floats:
+    """(rows,) probability that one of the best candidates, chosen at random, is the record's own."""
+    return np.asarray((best & own).sum(axis=1) / np.maximum(best.sum(axis=1), 1))
+
+
+def _by_level(side: list[Floats], names: Sequence[str], agree: _Agreement) -> dict[str, Figure]:
+    """m or u of every column and level, under names."""
+    numbers = [f"within {tolerance:g} sd" for tolerance in np.where(agree.tolerances > _EQUAL, agree.tolerances, 0)]
+    out: dict[str, Figure] = {}
+    for name, values, flag in zip(names, side, agree.categorical, strict=True):
+        labels = ["equal", "different"] if flag else [*numbers, "beyond"]
+        out[name] = {label: round(float(value), 6) for label, value in zip(labels, values, strict=True)}
+    return out
+
+
+def _information(found: Probabilities, names: Sequence[str], floor: float) -> By:
+    """Per column the expected weight of a pair that belongs together, Σ_l m_l log(m_l / u_l)."""
+    pairs = ((np.maximum(m, floor), np.maximum(u, floor)) for m, u in zip(found.m, found.u, strict=True))
+    values = [float((m * np.log(m / u)).sum()) for m, u in pairs]
+    return By("column", dict(zip(names, values, strict=True)))

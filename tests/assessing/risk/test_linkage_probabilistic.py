@@ -1,0 +1,135 @@
+"""Probabilistic linkage: EM against known probabilities, the attack against a naive one, extremes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpuanon.assessing.risk.linkage_probabilistic import (
+    Side,
+    blocking_weights,
+    estimate,
+    linkage_probabilistic,
+)
+from gpuanon.assessing.risk.prediction import standardised
+from gpuanon.errors import ParameterError
+
+
+def beside(measured, name):
+    return next(one.value for one in measured.beside if one.name == name)
+
+
+def attack(X, Y, link, **options):
+    before, after = standardised(X, Y)
+    options = {"categorical": [False] * X.shape[1]} | options
+    return linkage_probabilistic(Side(before, X), Side(after, Y), link, **options)
+
+
+def test_em_recovers_known_probabilities_of_independent_pairs():
+    """400 000 pairs, a tenth of which belong together: the error of a probability is about 0.0025."""
+    rng = np.random.default_rng(1)
+    m = [np.array([0.95, 0.05]), np.array([0.9, 0.1]), np.array([0.7, 0.2, 0.1]), np.array([0.85, 0.15])]
+    u = [np.array([0.1, 0.9]), np.array([0.3, 0.7]), np.array([0.1, 0.2, 0.7]), np.array([0.05, 0.95])]
+    together = rng.uniform(size=400_000) < 0.1
+    draws = [np.where(together, rng.choice(len(a), 400_000, p=a), rng.choice(len(a), 400_000, p=b))
+             for a, b in zip(m, u, strict=True)]  # fmt: skip
+    found = estimate(np.stack(draws, axis=1)[:, None], [2, 2, 3, 2])
+    assert found.share == pytest.approx(0.1, abs=0.01)
+    for expected, got in ((m, found.m), (u, found.u)):
+        np.testing.assert_allclose(np.concatenate(got), np.concatenate(expected), atol=0.01)
+
+
+def test_em_recovers_known_probabilities_when_one_of_ten_candidates_belongs_to_a_record():
+    rng = np.random.default_rng(2)
+    m, u = np.array([0.9, 0.8, 0.7, 0.9]), np.array([0.2, 0.3, 0.1, 0.4])
+    own = np.arange(10) == 0
+    agree = rng.uniform(size=(20_000, 10, 4)) < np.where(own[:, None], m, u)
+    found = estimate((~agree).astype(np.int64), [2] * 4)
+    np.testing.assert_allclose([side[0] for side in found.m], m, atol=0.01)
+    np.testing.assert_allclose([side[0] for side in found.u], u, atol=0.01)
+    assert found.share == pytest.approx(1, abs=0.02)
+
+
+def test_the_attack_links_with_the_largest_likelihood_of_all_pairs():
+    """Naive: every pair's weight from the probabilities that the figure reports, ties shared."""
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.normal(size=40), rng.integers(0, 3, 40)]).astype(float)
+    Y = X + np.column_stack([rng.normal(size=40) * 0.3, np.zeros(40)])
+    order = rng.permutation(40)
+    found = attack(X, Y[order], order, categorical=[False, True], tolerances=[0.1, 0.5, 1.0], names=["a", "b"])
+    m, u = found.details["m_by_column"], found.details["u_by_column"]
+    floor, scale = 0.5 / 1600, X[:, 0].std()
+
+    def weight(x, y):
+        apart = abs(x[0] - y[0]) / scale
+        first = next((f"within {t:g} sd" for t in (0.1, 0.5, 1.0) if apart <= t), "beyond")
+        levels = (("a", first), ("b", "equal" if x[1] == y[1] else "different"))
+        return sum(np.log(max(m[name][at], floor) / max(u[name][at], floor)) for name, at in levels)
+
+    hits = []
+    for i, x in enumerate(X):
+        weights = np.array([weight(x, y) for y in Y[order]])
+        best = np.flatnonzero(weights >= weights.max() - 1e-4)  # the figure's probabilities are rounded
+        hits.append((order[best] == i).sum() / len(best))
+    assert found.value == pytest.approx(np.mean(hits))
+
+
+def test_a_copy_is_linked_always_and_a_fresh_sample_by_accident():
+    rng = np.random.default_rng(4)
+    X, Y = rng.normal(size=(2, 400, 4))
+    order = rng.permutation(400)
+    copy = attack(X, X[order], order)
+    assert copy.value == beside(copy, "nearest") == beside(copy, "informed") == 1
+    fresh = attack(X, Y, order)
+    assert fresh.interval.low <= beside(fresh, "guess") <= fresh.interval.high
+
+
+def test_equal_records_share_the_link():
+    X = np.repeat(np.random.default_rng(5).normal(size=(60, 3)), 2, axis=0)
+    assert attack(X, X, np.arange(120)).value == pytest.approx(0.5)
+
+
+def test_knowing_the_noise_of_each_column_links_what_distance_does_not():
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(500, 6))
+    Y = X + rng.normal(size=X.shape) * [0.02, 0.02, 3, 3, 3, 3]
+    found = attack(X, Y, np.arange(500))
+    assert beside(found, "informed") > 0.3 > 5 * beside(found, "nearest")
+
+
+def test_nulls_agree_with_nulls_only():
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(80, 3))
+    X[:20, 0] = np.nan
+    points = np.nan_to_num(X)
+    found = linkage_probabilistic(Side(points, X), Side(points, X), np.arange(80), categorical=[False] * 3)
+    assert found.value == 1
+    other = X.copy()
+    other[:, 0] = np.nan
+    lost = linkage_probabilistic(Side(points, X), Side(points, other), np.arange(80), categorical=[False] * 3)
+    assert lost.details["m_by_column"]["column 1"]["beyond"] == pytest.approx(0.75, abs=0.02)
+
+
+def test_blocking_looks_inside_blocks_and_few_candidates_are_enough_for_little_noise():
+    rng = np.random.default_rng(8)
+    X = np.column_stack([rng.normal(size=(300, 3)), rng.integers(0, 5, 300)])
+    Y = X + np.column_stack([rng.normal(size=(300, 3)) * 0.1, np.zeros(300)])
+    flags = {"categorical": [False] * 3 + [True], "block": [False] * 3 + [True]}
+    weights = blocking_weights(["a", "b", "c", "g"], ["g"])
+    inside = attack(X, Y, np.arange(300), candidates=20, metric_weights=weights, **flags)
+    assert inside.value > 0.8
+    assert inside.details["candidates"] == 20
+    moved = Y.copy()
+    moved[:, 3] += 1  # everybody is in another block now, one value has left the table
+    assert attack(X, moved, np.arange(300), metric_weights=weights, **flags).value == 0
+    with pytest.raises(ParameterError, match="no original has"):
+        attack(X, Y + np.array([0, 0, 0, 50]), np.arange(300), **flags)
+
+
+def test_a_new_table_has_no_right_link_and_bad_settings_are_refused():
+    X = np.random.default_rng(9).normal(size=(60, 2))
+    assert attack(X, X, np.full(60, -1)).value == 0
+    with pytest.raises(ParameterError, match="tolerances"):
+        attack(X, X, np.arange(60), tolerances=[0.5, 0.1])
+    with pytest.raises(ParameterError, match="link"):
+        attack(X, X, np.arange(59))

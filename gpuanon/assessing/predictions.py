@@ -81,8 +81,9 @@ def _both(c: Comparison, one: Workload, label: str, notes: list[str]) -> tuple[d
     for name, conditions in one.subgroups.items():
         inside[f" | {name}"] = _meeting(c, 0, conditions)[kept[0]][new]
     for name, rows in inside.items():
-        for count in {int(rows.sum()), len(rows) - int(rows.sum()) or FEWEST}:  # the others follow by subtraction
-            _require_many(count, f"{label}{name}: of the new market, inside or outside,")
+        _require_many(int(rows.sum()), f"{label}{name}: of the new market")
+        if not rows.all():  # their figures follow by subtraction
+            _require_many(int((~rows).sum()), f"{label}{name}: of the new market outside this subgroup")
     found = []
     for at, side in enumerate(("original", "release")):
         rows = np.flatnonzero(_meeting(c, at, one.existing)[kept[at]])
@@ -222,7 +223,7 @@ def _text_meets(table: Table, name: str, wanted: Sequence[Any]) -> Floats:
 
 def _require_many(count: int, what: str) -> None:
     if count < FEWEST:
-        raise InputError(f"workload: {what} there are {count} records; {FEWEST} are needed")
+        raise InputError(f"workload: {what} there are fewer than {FEWEST} records")
 
 
 WORKLOAD = Adjustable(_workload, {"workloads": list[Workload]})

@@ -117,10 +117,10 @@ def test_nothing_is_told_of_a_few_people():
     table = people()
     table.loc[table.index[:9], "region"] = "west"
     west = {**TWO, "new": {"region": "west"}}
-    assert "10 are needed" in failure(west, table=table)
-    assert "10 are needed" in failure(TWO | {"existing": {"region": "west"}}, table=table)
+    assert "fewer than 10 records" in failure(west, table=table)
+    assert "fewer than 10 records" in failure(TWO | {"existing": {"region": "west"}}, table=table)
     others = {"all but a few": {"region": ["north", "east", "south"]}}
-    assert "10 are needed" in failure({**TWO, "new": {}, "subgroups": others}, table=table)
+    assert "fewer than 10 records" in failure({**TWO, "new": {}, "subgroups": others}, table=table)
 
 
 def test_what_cannot_be_predicted_is_said():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpuanon.assessing.bins import coarse_bins, date_cuts, distinct_per_bin, number_cuts
 from gpuanon.assessing.comparison import Comparison
-from gpuanon.assessing.pictures import MISSING, OTHER, Bars, Histogram, Quantiles, pictures
+from gpuanon.assessing.pictures import MISSING, OTHER, Bars, Correlations, Histogram, Quantiles, pictures
 from gpuanon.recipe import Recipe
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
@@ -105,7 +105,7 @@ def test_shares_are_those_of_a_histogram():
 
 def test_correlations_are_those_of_numpy():
     x = np.random.default_rng(0).normal(size=(300, 2)) @ [[1, 0.5], [0, 1]]
-    found = shown(x=x[:, 0], y=x[:, 1]).correlations
+    (found,) = [one for one in shown(x=x[:, 0], y=x[:, 1]).pairs if isinstance(one, Correlations)]
     assert found.before[0][1] == round(float(np.corrcoef(x.T)[0, 1]), 2)
 
 

@@ -103,7 +103,7 @@ def test_parameters_that_apply_are_in_the_manifest_as_they_were(groups):
     (mask,) = release_of(numbers(60), groups=groups).manifest["mask"]
     fields = MICRO_GROUPS[groups].model_fields
     assert {name: mask[name] for name in ("refine", "block") if name in mask} == {
-        name: default for name, default in (("refine", True), ("block", 1024)) if name in fields
+        name: fields[name].default for name in ("refine", "block") if name in fields
     }
 
 

@@ -125,7 +125,9 @@ def verify(mask, before, trace, after):
     guarantees = []
     for claim in mask.claims:
         evidence = claim.check(before, trace, after)
-        found = count_classes(after.table, [(classes.columns, classes.wildcard) for classes in claim.counted])
+        found = count_classes(
+            after.table, [(classes.columns, classes.wildcard, classes.covered) for classes in claim.counted]
+        )
         smallest = {classes: counts.smallest for classes, counts in zip(claim.counted, found, strict=True)}
         guarantees.append(claim.conclude(evidence, smallest))
     return guarantees

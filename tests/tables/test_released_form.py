@@ -196,7 +196,7 @@ def test_masked_floats_have_one_zero_and_one_null(kind: str, mask: dict[str, Any
 def test_nan_of_two_patterns_and_two_zeros_are_classes_of_their_own_as_stored() -> None:
     bits = np.array([0x7FF8000000000000, 0x7FF8000000000001, 0, 1 << 63], dtype=np.uint64)
     table = Table.of(pa.table({"x": pa.array(bits.view(np.float64))}))
-    (counts,) = count_classes(table, [(("x",), False)])
+    (counts,) = count_classes(table, [(("x",), False, False)])
     assert len(counts.sizes) == 4
 
 

@@ -137,7 +137,7 @@ def far_members_of_groups(kernels: Kernels) -> None:
     cells = (order, np.array([0, 2]), near, np.int64(2), np.int32(1))
     steps = (np.int32(0), np.int32(64), np.int32(0), np.int32(1), np.float64(0))
     args = (*table, *cells, *steps, np.int32(2), null, change)
-    kernels("refine").launch("anneal", 1, 32, args, shared=24 + 8 * (2 * 5 + 8), watch=PLAIN)
+    kernels("refine").launch("anneal", 1, 32, args, shared=24 + 8 * (2 * 5 + 2 * 3 + 8), watch=PLAIN)
     assert sorted(map(sorted, members - (n - 4))) == [[0, 2], [1, 3]]
     assert change[0, 0] == -99  # from 50 + 50 to ½ + ½
 

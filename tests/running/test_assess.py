@@ -135,7 +135,7 @@ def test_pairs_are_sampled_with_their_originals_and_added_rows_left_out(released
     found = in_pieces((table, release.data), schema, PAIRED, size=10**6, link=link).measured
     expected = assess(table, release.data, recipe("microaggregation"), link=link, measures=PAIRED).measured
     for name in PAIRED:
-        assert found[name].value == pytest.approx(expected[name].value, rel=1e-9)
+        assert found[name].value == pytest.approx(expected[name].value, rel=1e-9), name
         assert "of the 1000 released rows that have an original" in found[name].note
 
 

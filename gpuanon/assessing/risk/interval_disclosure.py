@@ -37,7 +37,7 @@ def interval_disclosure(
     ----------
     original, release : (n, d) and (m, d) numbers, NaN for null; a pair with a null is left out
     link  : (m,) original row of each released row, −1 for an added row
-    width : on either side, in standard deviations of the original column
+    width : on either side, in standard deviations of the column over the originals that have a released row
 
     With a 95 % interval over records.  Beside it the same share when released values are paired with originals at
     random, exactly, which is what the columns by themselves give away; the share of records of which every number is
@@ -54,7 +54,7 @@ def interval_disclosure(
     labels = column_names(names, before.shape[1])
     x, y = before[link[rows]], after[rows]
     known = ~np.isnan(x) & ~np.isnan(y)
-    half = (width + _EQUAL) * np.nanstd(np.where(np.isnan(before).all(axis=0), 0.0, before), axis=0)
+    half = (width + _EQUAL) * np.nanstd(np.where(np.isnan(x).all(axis=0), 0.0, x), axis=0)
     inside = known & (np.abs(x - y) <= half)
     counts = known.sum(axis=0)
     used = np.flatnonzero(counts)
@@ -71,7 +71,7 @@ def interval_disclosure(
         "records": len(rows),
         "by_chance_by_column": dict(chance),
         "every_column_share": float(every.mean()),
-        "by_rank": float(np.mean([_by_rank(before[:, j], x[:, j], y[:, j]) for j in used])),
+        "by_rank": float(np.mean([_by_rank(x[:, j], y[:, j]) for j in used])),
     }
     beside = (Beside("chance", "paired at random", float(np.mean(list(chance.values())))),)
     interval = Interval(max(0.0, value - 1.96 * error), min(1.0, value + 1.96 * error))
@@ -85,9 +85,9 @@ def _by_chance(x: Floats, y: Floats, half: float) -> float:
     return float(held.mean() / len(x))
 
 
-def _by_rank(column: Floats, x: Floats, y: Floats) -> float:
+def _by_rank(x: Floats, y: Floats) -> float:
     """Mean over p = 1 … 10 of the share of originals whose rank is within p per cent of the released value's."""
-    ordered = np.sort(column[~np.isnan(column)])
+    ordered = np.sort(x[~np.isnan(x)])
     known = ~np.isnan(x) & ~np.isnan(y)
     ranks = []
     for values in (x[known], y[known]):  # the middle of the places of equal values

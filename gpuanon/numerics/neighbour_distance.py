@@ -8,6 +8,7 @@ from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.batches import even_batches, gather
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.partition import Batch, Partition
+from gpuanon.arrays.sorting import sort_rows
 from gpuanon.arrays.threads import each
 
 _ROWS = 1 << 11  # padded rows of a batch
@@ -30,7 +31,7 @@ def neighbour_distances(X: Array, groups: Partition, neighbours: int) -> Array:
         D = squares[:, :, None] + squares[:, None, :] - 2.0 * (Z @ Z.transpose(0, 2, 1))
         D = xp.where(batch.valid[:, None, :], xp.maximum(D, 0.0), np.inf)
         place = xp.minimum(neighbours, batch.valid.sum(axis=1) - 1)
-        ordered = xp.sort(D, axis=2)
+        ordered = sort_rows(D)
         found = xp.take_along_axis(ordered, xp.broadcast_to(place[:, None, None], (*D.shape[:2], 1)), axis=2)
         out[batch.rows[batch.valid]] = xp.sqrt(found[:, :, 0])[batch.valid]
 

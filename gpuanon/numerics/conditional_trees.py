@@ -9,6 +9,7 @@ References
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,7 +80,9 @@ def draw_from_tree(
     if target.ordered:
         tree: Any = DecisionTreeRegressor(min_samples_leaf=leaf, random_state=seed).fit(X, wanted)
     else:
-        tree = DecisionTreeClassifier(min_samples_leaf=leaf, random_state=seed).fit(X, target.codes)
+        with warnings.catch_warnings():  # many levels of few records are levels all the same
+            warnings.filterwarnings("ignore", message="The number of unique classes is greater than 50%")
+            tree = DecisionTreeClassifier(min_samples_leaf=leaf, random_state=seed).fit(X, target.codes)
     leaves = tree.tree_.apply(X)
     members = Partition.from_labels(leaves)
     number = np.full(tree.tree_.node_count, -1)

@@ -204,7 +204,10 @@ def check_release(
     assert len(frame) == manifest["rows_out"] == len(link)
     assert (quasi["unit"] == "person") == ("who" in table.column_names)
     if columns:
-        assert quasi["smallest_class"] == _smallest_class(table, frame, columns, link, quasi["unit"]), recipe
+        smallest = _smallest_class(table, frame, columns, link, quasi["unit"])
+        assert quasi["smallest_class"] == smallest or (
+            quasi["smallest_class"] < smallest and _empty_in_two_ways(table, path, quasi["columns"])
+        ), recipe
     for found in manifest["guarantee"]:
         assert found["verified"] is (None if found["k"] is None else True)
         if "smallest_class" in found:
@@ -251,6 +254,12 @@ def _read(path: Path) -> pd.DataFrame:
         column = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
         frame[name] = [repr(value) for value in column.to_pylist()]  # repr: −0.0 is not 0.0
     return frame
+
+
+def _empty_in_two_ways(table: pa.Table, path: Path, columns: list[str]) -> bool:
+    """Whether a CSV tells nulls (nothing) from empty texts (two quotes) in a column, and pandas reads both alike."""
+    texts = [table[name].to_pylist() for name in columns]
+    return path.suffix in (".csv", ".gz") and any(None in values and "" in values for values in texts)
 
 
 def _bytes(path: Path) -> bytes:

@@ -39,8 +39,12 @@ KEY = Key(b"a key for tests, of sixteen bytes or more")
 
 @pytest.fixture(scope="module")
 def client():
-    with on_dask.cluster("local", 2) as started:
-        yield started
+    with pytest.MonkeyPatch.context() as patch:
+        # Dask sets these while it starts workers, and a value that it finds in the environment has precedence.
+        for name in ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"):
+            patch.delenv(name, raising=False)
+        with on_dask.cluster("local", 2) as started:
+            yield started
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ demo: .venv/installed
 test: .venv/installed-test
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow"
 
-# Real clusters, kills, statistical confirmations, every method in every way, most random cases.
+# Real clusters, kills, broken kernels, browsers, statistical confirmations, every method in every way, most random cases.
 test-slow: .venv/installed-test
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m slow
 

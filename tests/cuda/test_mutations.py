@@ -16,6 +16,8 @@ from tests.cuda.support import nvrtc
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.cuda.support.interpreter import Module
 
+pytestmark = pytest.mark.slow  # a hundred kernels, some seconds each
+
 BY_NAME = {check.name: check for check in CHECKS}
 LIMIT = 3_000_000
 

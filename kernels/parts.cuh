@@ -9,7 +9,10 @@
     type* name = reinterpret_cast<type*>(dynamic_shared_)
 #endif
 
-constexpr int WARP = 32;
+#ifndef LANES  // of a warp; a host build with one lane per warp defines 1
+#define LANES 32
+#endif
+constexpr int WARP = LANES;
 constexpr int SLOTS = 2 * WARP;  // two alternating sets, one slot per warp
 constexpr unsigned ALL_LANES = 0xffffffffu;
 constexpr int NO_ROW = 0x7fffffff;

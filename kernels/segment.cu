@@ -8,6 +8,10 @@
 #endif
 typedef REAL real;
 
+#ifndef LANES  // of a warp; a host build with one lane per warp defines 1
+#define LANES 32
+#endif
+constexpr int WARP = LANES, WARPS = 4;
 constexpr int THREADS = 128;  // with one thread block: else ptxas spills registers for a needless occupancy
 constexpr unsigned int ALL = 0xffffffffu;
 
@@ -32,12 +36,12 @@ __device__ __forceinline__ void reduce(const real* __restrict__ X, const long lo
                                        const long long* __restrict__ bounds, long long stretches, int d,
                                        Out* __restrict__ out)
 {
-    const int lane = threadIdx.x % 32;
-    const long long stretch = (long long)blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
+    const int lane = threadIdx.x % WARP;
+    const long long stretch = (long long)blockIdx.x * WARPS + threadIdx.x / WARP;
     if (stretch >= stretches) return;  // the whole warp
     const long long begin = bounds[stretch], end = bounds[stretch + 1];
-    const int lanes = d < 32 ? d : 32, abreast = 32 / lanes, mine = lane / lanes;
-    for (int first = 0; first < d; first += 32) {
+    const int lanes = d < WARP ? d : WARP, abreast = WARP / lanes, mine = lane / lanes;
+    for (int first = 0; first < d; first += WARP) {
         const int column = first + lane % lanes;
         typename Op::Value value = Op::none();
         if (column < d && mine < abreast)

@@ -8,8 +8,8 @@
 // the same on the host.
 #include "parts.cuh"
 
-constexpr int THREADS = 128;
-constexpr int WARPS = THREADS / WARP;
+constexpr int WARPS = WARP == 1 ? 1 : 4;
+constexpr int THREADS = WARPS * WARP;
 
 __device__ __forceinline__ double infinity() { return (double)__int_as_float(0x7f800000); }
 

@@ -168,7 +168,7 @@ def _anneal_cuda(
     warps = next((w for w in (8, 4, 2, 1) if bytes_of_groups + 8 * w * words_of_warp <= limits().shared), 0)
     in_shared, warps = warps > 0, warps or 8
     scratch = None if in_shared else xp.empty((cells.parts, warps, words_of_warp), dtype=np.int64)
-    change = xp.empty((cells.parts, warps), dtype=np.float64)
+    change = xp.zeros((cells.parts, warps), dtype=np.float64)
     s = schedule
     table = (rows, d, mismatch, members, sizes, k, width, cells.order, cells.starts, near, g, len(near))
     steps = (s.turn, s.steps, s.first, s.every, s.heat, largest, scratch, change)

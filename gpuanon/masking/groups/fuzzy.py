@@ -136,6 +136,9 @@ class Fuzzy(InBlocks):
     """Fuzzy c-means; every row joins a cluster with the probability of its membership (Torra, Miyamoto 2004).
 
     Not refined: exchanges that lower the distortion would undo the draws.
+
+    On the CPU only: a row draws its cluster by powers of distances, iterated, whose last bits differ between devices.
+    The groups would not be the same on both, as those of every other grouping are.
     """
 
     host_only: ClassVar[bool] = True

@@ -145,7 +145,11 @@ def _depth_first(parent: Host, inside: Host) -> tuple[Host, Host]:
 
 
 class SpanningTree(InBlocks, Refined):
-    """Minimum spanning trees whose long edges are removed (Laszlo, Mukherjee 2005)."""
+    """Minimum spanning trees whose long edges are removed (Laszlo, Mukherjee 2005).
+
+    On the CPU only: whether an edge is removed depends on the sizes that the removals before it left, so that each part
+    is one chain of as many dependent steps as it has rows, in which the threads of a GPU would wait for each other.
+    """
 
     host_only: ClassVar[bool] = True
 

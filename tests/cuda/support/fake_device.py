@@ -39,6 +39,7 @@ class Hardware:
     devices: int = 1
     watch: Watch = field(default_factory=lambda: Watch(races=False))
     schedule: int | None = None  # None: the interpreter; else the host program with this schedule of threads
+    one_lane: bool = False  # the kernels as plain C++ with one lane per warp (layer 8)
     execute: bool = True  # False: launches are checked and recorded, and nothing is computed
     launches: list[tuple[str, Launch]] = field(default_factory=list)
     shared_memory: list[tuple[str, int, int]] = field(default_factory=list)  # kernel, dynamic and static bytes
@@ -178,7 +179,11 @@ class RawKernel:
         given = [self._argument(number, value) for number, value in enumerate(args)]
         if not hardware.execute:
             return
-        if hardware.schedule is None:
+        if hardware.one_lane:
+            from tests.cuda.support import one_lane
+
+            one_lane.launch(self._code, self._macros, self.name, grid, block, given, shared_mem)
+        elif hardware.schedule is None:
             done = launch(self._kernel, tuple(grid), tuple(block), given, shared_mem, hardware.watch)
             hardware.launches.append((self.name, done))
         else:

@@ -71,7 +71,8 @@ def conditional_cdfs(
 
     Parameters
     ----------
-    x : (n, d) samples, sorted by block
+    x : (n, d) samples, sorted by block, float64 or float32.  In float32, the mixture and the result are rounded to it;
+        a device computes Φ and exponentials in it as well, the host in float64
     sample_starts : (blocks + 1,) int64; block b holds the samples ``sample_starts[b]:sample_starts[b + 1]``
     means : (c, d) means of the components, sorted by block
     whitening : (c, d, d) lower triangular inverses of the Cholesky factors of the covariances

@@ -46,6 +46,7 @@ MASKS: dict[str, dict[str, Any]] = {
     "resample": {"method": "distribution-preserving", "k": 4, "dither": "resample"},
     "permute": {"method": "distribution-preserving", "k": 4, "dither": "permute"},
     "gaussian": {"method": "distribution-preserving", "k": 4, "dither": "gaussian"},
+    "gaussian single": {"method": "distribution-preserving", "k": 4, "dither": "gaussian", "precision": "single"},
     "gaussian binned": {"method": "distribution-preserving", "k": 4, "dither": "gaussian", "bins": 10},
     "gaussian strata": {"method": "distribution-preserving", "k": 4, "dither": "gaussian", "bins": 10, "strata": 3},
     "cell": {"method": "distribution-preserving", "k": 4, "dither": "cell"},

@@ -42,7 +42,7 @@ from gpuanon.masking.methods.synthesis import (
     UnivariateSynthesis,
 )
 from gpuanon.masking.operations import Centroid, Dither, Interval, Permute, Resample, Swap
-from gpuanon.masking.operations.dither import check_strata
+from gpuanon.masking.operations.dither import Precision, check_precision, check_strata
 from gpuanon.masking.views import Ica, Svd
 
 Block = Annotated[int, Field(ge=0, description="rows of a spatial block; 0: the whole table at once, as published")]
@@ -107,10 +107,16 @@ class DistributionPreserving(ConstrainedMethod):
         description="gaussian: quantile strata of the first sensitive column with an order, inside which records are"
         " grouped and mixed: less bias of predictions; needs bins, at most 10, and attribute_disclosure beside it",
     )
+    precision: Precision = Field(
+        default="double",
+        description="gaussian: of the distribution functions by which values are drawn; single is for GPUs with little"
+        " float64.  Groups never depend on it",
+    )
 
     @model_validator(mode="after")
     def _strata_fit(self) -> Self:
         """Refuse strata without coarse columns, and with constraints that want groups unlike in the response."""
+        check_precision(self.dither, self.precision)
         if self.strata is None:
             return self
         check_strata(self.dither, self.bins)
@@ -127,7 +133,7 @@ class DistributionPreserving(ConstrainedMethod):
         else:
             operation = Dither(
                 kind=self.dither, alpha=self.alpha, block=self.block, order=self.order, bins=self.bins,
-                strata=self.strata,
+                strata=self.strata, precision=self.precision,
             )  # fmt: skip
         return Combination(
             groups=KMember(k=self.k, **self.bounds, **({} if self.block is None else {"block": self.block})),

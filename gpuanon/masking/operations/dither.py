@@ -42,6 +42,8 @@ from gpuanon.numerics.rosenblatt import conditional_cdfs
 
 ColumnOrder: TypeAlias = Literal["fewest", "response", "given"] | tuple[int, ...]
 
+Precision: TypeAlias = Literal["double", "single"]
+
 GROUPS_IN_BLOCK = 128
 COARSE_BINS = 10  # with strata of the response: bins of a column hold values of every stratum
 COARSE = 20  # a column of at most so many values leaves many records when it is conditioned on
@@ -56,6 +58,7 @@ def gaussian_dither(
     block: int | None = None,
     weights: Array | None = None,
     strata: Partition | None = None,
+    precision: Precision = "double",
 ) -> tuple[Array, Partition]:
     """Uniform numbers u = F(x̃) of dithered records, and the blocks under whose mixtures they are uniform.
 
@@ -68,6 +71,7 @@ def gaussian_dither(
     block : about the rows of a block; None for `GROUPS_IN_BLOCK` groups of mean size, 0 for the whole table
     weights : (n,) at least 0, or None for all 1; the weighted distribution is kept
     strata : unions of groups that no block crosses; None: the whole table
+    precision : of u; noise and mixtures are computed in the type of `T`
 
     Returns
     -------
@@ -83,6 +87,7 @@ def gaussian_dither(
     within = Partition.from_labels(parts.labels()[labels])
     place = xp.empty_like(parts.order)
     place[parts.order] = xp.arange(groups.parts, dtype=np.int64)
+    real = np.float32 if precision == "single" else T.dtype
     u = xp.empty_like(T)
     for some in _ranges_of_blocks(within, parts, T):
         rows = within.order[some.rows]
@@ -92,9 +97,9 @@ def gaussian_dither(
         noisy = mixture.draw(mine, draws.take(rows))
         mixture, component_starts = mixture.merged(some.parts, top)
         starts = within.starts[some.blocks.start : some.blocks.stop + 1] - some.rows.start
-        u[rows] = conditional_cdfs(
-            noisy, starts, mixture.means, mixture.whitening, mixture.log_weights, component_starts
-        )
+        given = (noisy, mixture.means, mixture.whitening, mixture.log_weights)
+        noisy, means, whitening, log_weights = (array.astype(real, copy=False) for array in given)
+        u[rows] = conditional_cdfs(noisy, starts, means, whitening, log_weights, component_starts)
     return u, within
 
 
@@ -206,6 +211,12 @@ def _explained(codes: Array, values: Array, ordered: bool) -> float:
     return float(between - nothing) / spread if spread > 1e-9 * float(total) else 0.0
 
 
+def check_precision(kind: str, precision: Precision) -> None:
+    """Refuse a precision where nothing is computed with it."""
+    if precision == "single" and kind != "gaussian":
+        raise ValueError(f"precision: single applies to the gaussian dither; {kind} draws whole records")
+
+
 def check_strata(kind: str, bins: int | None) -> None:
     """Refuse strata where a released value would tell the stratum, and with it the response."""
     if kind != "gaussian":
@@ -253,9 +264,15 @@ class Dither(Operation):
         description="gaussian: quantile strata of the sensitive column (the first with an order); groups and mixtures "
         f"stay inside a stratum, values are drawn from bins of the whole table; needs bins, at most {COARSE_BINS}",
     )
+    precision: Precision = Field(
+        default="double",
+        description="gaussian: of the distribution functions by which values are drawn; single is for GPUs with little"
+        " float64.  Groups never depend on it",
+    )
 
     @model_validator(mode="after")
-    def _strata_are_coarse(self) -> Self:
+    def _fits_the_kind(self) -> Self:
+        check_precision(self.kind, self.precision)
         if self.strata is not None:
             check_strata(self.kind, self.bins)
         return self
@@ -280,7 +297,7 @@ class Dither(Operation):
             return Moved(cell_dither(X, groups, records.draws, records.weights, merged=self.kind == "merged-cell"))
         u, within = gaussian_dither(
             X, groups, records.draws.child("noise"), alpha=self.alpha, block=self.block, weights=records.weights,
-            strata=records.strata,
+            strata=records.strata, precision=self.precision,
         )  # fmt: skip
         first = within.labels()[groups.order[groups.starts[:-1]]]  # the block of each group
         minima = {"groups_in_block": int(namespace(T).bincount(first).min())}

@@ -12,6 +12,7 @@ from gpuanon.assessing.adjustable import Adjustable, tables
 from gpuanon.assessing.comparison import Comparison, Source
 from gpuanon.assessing.figures import Measured, strict
 from gpuanon.assessing.moments import Moments
+from gpuanon.assessing.on_the_host import REASONS
 from gpuanon.assessing.options import described
 from gpuanon.assessing.predictions import WORKLOAD
 from gpuanon.assessing.quasi_median import MedianBeside
@@ -330,6 +331,7 @@ def catalogue() -> list[dict[str, Any]]:
     return [
         {
             **{field: getattr(measure, field) for field in fields},
+            **({"host_reason": REASONS[measure.name]} if measure.host_only else {}),
             "range": strict(measure.range),
             "parameters": described(measure.options),
         }

@@ -16,6 +16,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from gpuanon.assessing.measures import MEASURES, Measure
+from gpuanon.assessing.on_the_host import REASONS
 from gpuanon.errors import ParameterError
 from gpuanon.masking.contract import Basis, Groups, Operation, Part
 from gpuanon.masking.groups import AnyGroups
@@ -173,7 +174,7 @@ def _of_measure(measure: Measure) -> Explanation:
     facts = {
         "better": f"{measure.better} ({'risk' if measure.family == 'risk' else 'utility'})",
         "computed": _SCALING.get(measure.scaling, measure.scaling),
-        "runs on": "the CPU only" if measure.host_only else "CPU and GPU",
+        "runs on": f"the CPU only: {REASONS[measure.name]}" if measure.host_only else "CPU and GPU",
         "as a limit": f"[limits] {measure.name} = the {'largest' if measure.better == 'lower' else 'smallest'} allowed",
         "source": measure.source,
     }

@@ -15,7 +15,8 @@ from gpuanon.arrays.backend import Backend
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import Measured
-from gpuanon.assessing.measures import MEASURES, Measure
+from gpuanon.assessing.measures import MEASURES, Measure, catalogue
+from gpuanon.assessing.on_the_host import REASONS
 from gpuanon.assessing.risk.auto_target import auto_target
 from gpuanon.assessing.risk.match_auc import match_auc
 from gpuanon.assessing.risk.noise_stripping import noise_stripping
@@ -170,3 +171,29 @@ def test_a_measure_receives_device_arrays_unless_it_is_written_for_the_host(
     uploads = len(cp.transfers.uploads)
     compute(comparison, (measure.name,))
     assert (len(cp.transfers.uploads) > uploads) is not measure.host_only
+
+
+SAMPLED = {
+    "ks": "at most 20 000 pairs are exchanged on the host",
+    "paired_means": "up to 2000 pairs, signs are flipped one by one on the host",
+    "cluster_balance": "the stand-in for cuML downloads what cuML keeps on the device",
+    "pmse_forest": "the same",
+}
+"""Measures that download rows, of a number that does not grow with the table."""
+
+
+@pytest.mark.usefixtures("cuml")
+@pytest.mark.parametrize("measure", [one for one in MEASURES if not one.host_only], ids=lambda measure: measure.name)
+def test_no_table_is_copied_back_to_the_host(cp: Any, measure: Measure, tables: Any) -> None:
+    original, release, reference, schema, link = tables
+    comparison = Comparison(original, release, schema, link, reference, Backend("cupy", "the stand-in"))
+    compute(comparison, (measure.name,), OPTIONS)
+    features = len(comparison.features)
+    largest = max((copy.bytes for copy in cp.transfers.downloads), default=0)
+    if measure.name not in SAMPLED:
+        assert largest < 8 * features * max(features, len(original) / 2)  # sums of products, or figures per record
+
+
+def test_a_measure_of_the_host_says_why() -> None:
+    assert set(REASONS) == {measure.name for measure in MEASURES if measure.host_only}
+    assert all(("host_reason" in entry) is entry["host_only"] for entry in catalogue())

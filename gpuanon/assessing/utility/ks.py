@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, like, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.columns import Names, column_names, fold
@@ -64,7 +64,8 @@ def ks(
     if permutations:
         before, after, _ = paired(original, release, link)
         rows = sample_rows(len(before), PAIRS, "pairs")
-        details["exchanged_share"] = exchanged_share(to_host(before)[rows], to_host(after)[rows], permutations)
+        chosen = like(rows, before)
+        details["exchanged_share"] = exchanged_share(to_host(before[chosen]), to_host(after[chosen]), permutations)
         note += f"; exchanged_share is valid for dependent samples ({len(rows)} pairs)"
     part = By("column", fold(columns, labels))
     return Measured(float(columns.max()), details, note, parts=(part,), beside=tuple(beside))

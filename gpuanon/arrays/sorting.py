@@ -7,6 +7,7 @@ which is several times slower.  So these are chains of stable one-dimensional so
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,23 @@ def lexicographic_order(keys: Sequence[Array]) -> Array:
     for key in keys[1:]:
         order = order[xp.argsort(key[order], kind="stable")]
     return order.astype(np.int64, copy=False)
+
+
+def argsort_words(words: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """(n,) int64 stable order of `words` (n,) uint64, which are hashes or random: their upper bits differ.
+
+    The place of a word takes its lower bits, and numbers are sorted in place of pairs: half the time of an argsort.
+    Where two words share their upper bits, the words themselves are sorted.
+    """
+    places = np.uint64((1 << max(0, len(words) - 1).bit_length()) - 1)
+    packed = (words & ~places) | np.arange(len(words), dtype=np.uint64)
+    packed.sort()
+    order = (packed & places).astype(np.int64)
+    upper = packed & ~places
+    near = np.flatnonzero(upper[1:] == upper[:-1])
+    if len(near) and bool((words[order[near]] != words[order[near + 1]]).any()):
+        return np.argsort(words, kind="stable")
+    return order
 
 
 def argsort_rows(values: Array) -> Array:

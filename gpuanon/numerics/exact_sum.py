@@ -75,8 +75,11 @@ def exact_sum(values: np.ndarray[Any, Any]) -> float:
 def _ranges(values: np.ndarray[Any, Any]) -> list[tuple[np.ndarray[Any, Any], int]]:
     """Split by magnitude into parts, each scaled by a power of two against overflow and underflow; and exponents."""
     size = np.abs(values)
-    if not np.isfinite(size.max()):
+    most = size.max()
+    if not np.isfinite(most):
         raise ParameterError("values: finite numbers are needed")
+    if most <= 2.0**400 and size.min() >= 2.0**-400:
+        return [(values, 0)]
     huge, tiny = size > 2.0**400, (size < 2.0**-400) & (size > 0)
     if not (huge.any() or tiny.any()):
         return [(values, 0)]
@@ -92,12 +95,13 @@ def _shift(number: int, bits: int) -> int:
 
 def _sum(values: np.ndarray[Any, Any]) -> int:
     """Σ values in units of 2^-1074, by repeated extraction of the leading bits [1, algorithm 3.3]."""
-    total, rest = 0, values
+    total, rest, leading = 0, values, np.empty_like(values)
     room = 2.0 ** (len(values) + 2).bit_length()
-    while (largest := float(np.abs(rest).max())) > 0:
+    while (largest := max(float(rest.max()), -float(rest.min()))) > 0:
         sigma = room * 2.0 ** math.frexp(largest)[1]
-        leading = (rest + sigma) - sigma
-        rest = rest - leading  # exact
+        np.add(rest, sigma, out=leading)
+        leading -= sigma
+        rest = np.subtract(rest, leading, out=None if rest is values else rest)  # exact
         # Multiples of ulp(sigma)/2 whose every partial sum stays below sigma: no order of addition rounds.
         numerator, denominator = float(leading.sum()).as_integer_ratio()
         total += numerator << (_UNIT - denominator.bit_length() + 1)

@@ -21,7 +21,7 @@ from gpuanon.running.run import Done
 from gpuanon.running.texts import Texts, put_back, unmasked_columns
 from gpuanon.tables.dictionaries import common_levels, with_levels
 from gpuanon.tables.files import io
-from gpuanon.tables.files.classes import smallest_classes
+from gpuanon.tables.files.classes import holds, smallest_classes
 from gpuanon.tables.files.formats import format_of
 from gpuanon.tables.files.parts import unify_parts
 from gpuanon.tables.layouts import restore_layouts
@@ -111,8 +111,9 @@ class Release:
             table = Table(nw.from_native(stored, eager_only=True))  # as it is
         page = None if report is None else (report, self._contents())
         return write_release(
-            output, lambda: [table], self.manifest, self.done, link, [self.link], force=force, report=page, texts=texts
-        )
+            output, lambda: [table], self.manifest, self.done, link, [self.link], force=force, report=page, texts=texts,
+            checked=self.table if self.table.is_immutable else None,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"Release({self.table.n_rows} rows, {len(self.table.names)} columns)"
@@ -164,12 +165,15 @@ def write_release(
     fill: Callable[[Path], None] | None = None,
     report: tuple[Path, Callable[[dict[str, Any]], Contents]] | None = None,
     texts: Texts | None = None,
+    checked: Table | None = None,
 ) -> dict[str, Any]:
     """Write a release piece by piece, check it as it is written, then its manifest; all or nothing.
 
     fill   : puts the release parts into a folder, instead of `pieces`; None when `output` is a file
     report : where the report goes, and what makes it of the manifest
     texts  : see `Release.write`
+    checked : the whole release, whose classes were counted and which nobody can have changed since; a file that holds
+        its values to the bit has the same classes, and any other is counted.  None: the file is counted
     """
     declared = {column.name: column.levels for column in done.schema.columns}
     with io.Writing(force=force, guard=Guard(output, link)) as out:
@@ -181,7 +185,11 @@ def write_release(
             _stream(out, output, pieces, declared, _restored(texts, done, origins))
         counted = tuple(classes for classes in done.smallest if classes.unit == "record")
         written = out.finish(output)
-        smallest = smallest_classes(written, output, counted, done.rows[1])
+        columns = tuple(dict.fromkeys(name for classes in counted for name in classes.columns))
+        if checked is not None and holds(written, output, checked, columns):
+            smallest = {classes: done.smallest[classes] for classes in counted}
+        else:
+            smallest = smallest_classes(written, output, counted, done.rows[1])
         release = {"digest": digest_of(written), "algorithm": ALGORITHM}
         manifest = {**manifest, **conclude(done, done.on_file(smallest)), "release": release}
         out.text(manifest_path(output), json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n")

@@ -23,6 +23,7 @@ from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend
 from gpuanon.arrays.hashing import mix_bits
 from gpuanon.arrays.rng import Key
+from gpuanon.arrays.sorting import argsort_words
 from gpuanon.masking.claims import Counted
 from gpuanon.masking.contract import Facts, Summary, added_facts
 from gpuanon.masking.evidence import Evidence
@@ -196,7 +197,7 @@ def assemble(
 def random_order(records: Host, key: Key, stream: str) -> Host:
     """A random order of the rows: their order in the table identifies the records."""
     words = key.draws(records, stream).words(2).astype(np.uint64)
-    return np.argsort((words[:, 0] << np.uint64(32)) | words[:, 1], kind="stable")
+    return argsort_words((words[:, 0] << np.uint64(32)) | words[:, 1])
 
 
 def count(number: int, store: Store, counted: tuple[Counted, ...], share: tuple[int, int]) -> tuple[Counts, ...]:

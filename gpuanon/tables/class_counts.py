@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from gpuanon.arrays.sorting import argsort_words
 from gpuanon.numerics.compatible import compatible_counts, covering_counts
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.row_bits import bits_of, column_words
@@ -48,14 +49,14 @@ class ClassCounts:
         at, shares = share
         if shares > 1:
             bits = bits[bits[:, 0] % np.uint64(shares) == at]
-        return cls._summed(bits, np.ones(len(bits), np.int64))
+        return cls._summed(bits)
 
     @classmethod
-    def _summed(cls, bits: Host, sizes: Host) -> ClassCounts:
-        """Add up the sizes of equal bits."""
+    def _summed(cls, bits: Host, sizes: Host | None = None) -> ClassCounts:
+        """Add up the sizes of equal bits; without sizes, count them."""
         if len(bits) == 0:
-            return cls(bits, sizes)
-        order = np.argsort(bits[:, 0])
+            return cls(bits, np.empty(0, np.int64))
+        order = argsort_words(bits[:, 0])
         first, second = bits[order, 0], bits[order, 1]
         new = first[1:] != first[:-1]
         if bool((~new & (second[1:] != second[:-1])).any()):  # two classes share their first 64 bits
@@ -63,7 +64,10 @@ class ClassCounts:
             first, second = bits[order, 0], bits[order, 1]
             new = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
         starts = np.concatenate([[0], np.flatnonzero(new) + 1])
-        return cls(bits[order[starts]], np.add.reduceat(sizes[order], starts))
+        first_of_class = order[starts]
+        if sizes is None:
+            return cls(bits[first_of_class], np.diff(starts, append=len(order)))
+        return cls(bits[first_of_class], np.add.reduceat(sizes[order], starts))
 
     def merge(self, other: ClassCounts) -> ClassCounts:
         """The counts of the rows of both."""
@@ -72,7 +76,11 @@ class ClassCounts:
     @staticmethod
     def merged(counts: Sequence[ClassCounts]) -> ClassCounts:
         """The counts of the rows of all."""
-        return reduce(ClassCounts.merge, counts)
+        if len(counts) == 1:
+            return counts[0]
+        return ClassCounts._summed(
+            np.concatenate([found.bits for found in counts]), np.concatenate([found.sizes for found in counts])
+        )
 
     @property
     def smallest(self) -> int:
@@ -167,6 +175,8 @@ class PatternCounts:
 
 def smallest_of(counts: Sequence[Counts]) -> int:
     """Rows (or persons) of the smallest class of pieces that were counted alike; 0 when there are no rows."""
+    if isinstance(counts[0], ClassCounts):
+        return ClassCounts.merged(counts).smallest  # type: ignore[arg-type]
     return reduce(lambda one, other: one.merge(other), counts).smallest  # type: ignore[arg-type]
 
 

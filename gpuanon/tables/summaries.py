@@ -54,7 +54,8 @@ class NumberSummary:
     def of(cls, column: Column, data: pa.ChunkedArray) -> NumberSummary:
         """Summarise the column."""
         values = floats(data)
-        values = values[~np.isnan(values)]
+        null = np.isnan(values)
+        values = values[~null] if null.any() else values
         low, high = _extremes(data, values)
         return cls(
             nulls=len(data) - len(values),

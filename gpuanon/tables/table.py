@@ -81,6 +81,11 @@ class Table:
         data = self.to_native()
         return data if isinstance(data, pa.Table) else pa.table({name: self.arrow(name) for name in self.names})
 
+    @property
+    def is_immutable(self) -> bool:
+        """Whether nobody can change the values in place: so it is with Arrow."""
+        return bool(self._frame.implementation.is_pyarrow())
+
     def with_notes(self, notes: tuple[str, ...]) -> Table:
         """The same table with these notes."""
         return Table(self._frame, notes, self.layouts)

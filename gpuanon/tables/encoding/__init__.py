@@ -10,11 +10,12 @@ import narwhals as nw
 import numpy as np
 
 from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.distance import Metric
 from gpuanon.tables.codes import level_codes
-from gpuanon.tables.encoding.features import Categories, Codec, Feature
+from gpuanon.tables.encoding.features import Categories, Codec, Feature, column_by_column
 from gpuanon.tables.encoding.levels import CategoryCodec, OrdinalCodec
 from gpuanon.tables.encoding.numbers import NumberCodec
 from gpuanon.tables.schema import Nulls, Schema
@@ -22,6 +23,8 @@ from gpuanon.tables.summaries import NumberSummary, Summary
 from gpuanon.tables.table import Table
 
 __all__ = ["Encoding", "Feature", "Categories", "MAX_LEVELS"]
+
+_LINES = 4096
 
 MAX_LEVELS = 256
 """Levels of one category that are spread over features; more would make the matrix wider than it is of use."""
@@ -112,7 +115,22 @@ class Encoding:
         """(n, d) float64, finite.  Any table with these columns will do: the original, a release, a reference."""
         self.check()
         matrix = np.empty((table.n_rows, len(self.features)), dtype=np.float64)
-        each(lambda at: at[0].encode(table.arrow(at[0].name), matrix[:, at[1]]), self._places())
+        numbers: list[tuple[NumberCodec, slice, np.ndarray[Any, Any]]] = []
+
+        def begin(at: tuple[Codec, slice]) -> None:
+            codec, place = at
+            data = table.arrow(codec.name)
+            if isinstance(codec, NumberCodec):
+                numbers.append((codec, place, codec.values(data)))
+            else:
+                codec.encode(data, matrix[:, place])
+
+        def fill(rows: slice) -> None:  # all columns of some rows, while these lie in a core's cache
+            for codec, place, values in numbers:
+                codec.fill(values[rows], matrix[rows, place])
+
+        each(begin, self._places())
+        each(fill, ranges(table.n_rows, _LINES))
         return matrix
 
     def decode(self, matrix: Array, table: Table) -> dict[str, nw.Series[Any]]:
@@ -120,9 +138,8 @@ class Encoding:
         matrix = to_host(matrix)
         if matrix.ndim != 2 or matrix.shape[1] != len(self.features):
             raise ParameterError(f"matrix: {len(self.features)} columns are needed, got shape {matrix.shape}")
-        if not np.isfinite(matrix).all():
-            raise ParameterError("matrix: finite numbers are needed to decode")
-        done = each(lambda at: at[0].decode(matrix[:, at[1]], table.series(at[0].name)), self._places())
+        columns = column_by_column(matrix)
+        done = each(lambda at: at[0].decode(columns[at[1]].T, table.series(at[0].name)), self._places())
         return dict(zip(self.columns, done, strict=True))
 
     def gower(self, table: Table) -> tuple[np.ndarray[Any, Any], Metric]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import narwhals as nw
 import numpy as np
 
+from gpuanon.arrays.ranges import ranges
+from gpuanon.errors import ParameterError
 from gpuanon.tables.schema import Nulls
 
 if TYPE_CHECKING:
@@ -54,6 +56,20 @@ class Codec(Protocol):
 
     def gower(self, data: pa.ChunkedArray) -> tuple[list[Matrix], list[bool], list[float]]:
         """Columns for Gower's distance: values, whether they are categories, weights."""
+
+
+_LINES = 4096  # rows that stay in a core's cache while they are transposed
+
+
+def column_by_column(matrix: Matrix) -> Matrix:
+    """(d, n) the columns of a finite `matrix` (n, d), each by itself in memory; refused if a number is not finite."""
+    columns = np.empty(matrix.shape[::-1], dtype=matrix.dtype)
+    for rows in ranges(len(matrix), _LINES):
+        piece = matrix[rows]
+        if not np.isfinite(piece).all():
+            raise ParameterError("matrix: finite numbers are needed to decode")
+        columns[:, rows] = piece.T
+    return columns
 
 
 def null_scale(categories: Categories, share: float, nulls: Nulls) -> float:

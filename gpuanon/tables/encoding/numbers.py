@@ -9,6 +9,7 @@ import narwhals as nw
 import numpy as np
 from scipy.special import ndtri
 
+from gpuanon.arrays.ranges import ranges
 from gpuanon.errors import InputError
 from gpuanon.numerics.value_counts import ValueCounts
 from gpuanon.tables.checks import number_faults
@@ -21,6 +22,7 @@ from gpuanon.tables.values import family, floats, value_type
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_LINES = 1 << 14  # values that stay in a core's cache
 _NEAR = 1e-6  # a decoded value this near to a short decimal, in units of its last place, is that decimal
 _ROUNDING = 1e-14  # and so is one that rounding alone may have taken off
 
@@ -105,12 +107,24 @@ class NumberCodec:
 
     def encode(self, data: pa.ChunkedArray, out: Matrix) -> None:
         """Nulls are filled by the mean, 0."""
+        self.fill(self.values(data), out)
+
+    def values(self, data: pa.ChunkedArray) -> Matrix:
+        """(n,) the values of `data`, checked; NaN where null."""
         values = floats(data)
-        null = np.isnan(values)
-        if self.refuse and null.any():
-            raise InputError(f"column {self.name!r}: {int(null.sum())} rows are null", hint="see the recipe's nulls")
-        out[:, 0] = np.where(null, 0.0, standardised(self._forward(values), self.center, self.scale))
+        self._check(values)
+        if self.refuse and len(values) and bool(np.isnan(values.min())):
+            count = int(np.isnan(values).sum())
+            raise InputError(f"column {self.name!r}: {count} rows are null", hint="see the recipe's nulls")
+        return values
+
+    def fill(self, values: Matrix, out: Matrix) -> None:
+        """Write the features of some of `values` to `out`."""
+        feature = standardised(self._transformed(values), self.center, self.scale)
+        null = np.isnan(feature)
+        out[:, 0] = np.where(null, 0.0, feature) if null.any() else feature
         if self.nulls:
+            null = np.isnan(values)
             out[:, 1] = np.where(null, self.null_scale, -self.null_scale)
 
     def decode(self, matrix: Matrix, like: nw.Series[Any]) -> nw.Series[Any]:
@@ -123,7 +137,9 @@ class NumberCodec:
         if self.scale == 0:
             values = np.full(len(matrix), float(self.low))
         else:
-            values = self._backward(matrix[:, 0] * self.scale + self.center)
+            values = np.empty(len(matrix))
+            for rows in ranges(len(matrix), _LINES):
+                values[rows] = self._backward(matrix[rows, 0] * self.scale + self.center)
             if pa.types.is_float64(type_) and self.decimals is None and len(like) == len(matrix):
                 values = self._unchanged(values, matrix[:, 0], floats(to_arrow(like)))
         null = matrix[:, 1] > 0 if self.nulls else None
@@ -159,9 +175,17 @@ class NumberCodec:
 
     def _forward(self, values: Matrix) -> Matrix:
         """Apply the transform; values outside of its domain are refused."""
+        self._check(values)
+        return self._transformed(values)
+
+    def _check(self, values: Matrix) -> None:
+        """Refuse infinite values, and those outside of the transform's domain."""
         faults = number_faults(self.name, self.transform, values)
         if faults:
             raise InputError("\n".join(faults))
+
+    def _transformed(self, values: Matrix) -> Matrix:
+        """Apply the transform to values that were checked; NaN remains."""
         if self.scores is not None:
             return np.interp(values, self.scores.values, self.scores.scores)
         return transformed(values, self.transform)
@@ -193,8 +217,10 @@ class NumberCodec:
             values = np.clip(np.round(values, type_.scale), float(self.low or 0), float(self.high or 0))
             return pa.array(values, mask=null).cast(type_)
         most = float(np.finfo(type_.to_pandas_dtype()).max)
-        # −0.0 and 0.0 are equal numbers and different text: adding 0.0 leaves only the latter.
-        return pa.array(np.clip(self._short(values), -most, most) + 0.0, mask=null).cast(type_)
+        for rows in ranges(len(values), _LINES):
+            # −0.0 and 0.0 are equal numbers and different text: adding 0.0 leaves only the latter.
+            values[rows] = np.clip(self._short(values[rows]), -most, most) + 0.0
+        return pa.array(values, mask=null).cast(type_)
 
     def _unchanged(self, values: Matrix, feature: Matrix, before: Matrix) -> Matrix:
         """Where a row's feature is what its own value gives, that value, to the bit: nothing was masked there.
@@ -203,10 +229,11 @@ class NumberCodec:
         its members' own value.  Of several values that the feature does not tell apart (1e-16 and 2e-16 beside 2000)
         all receive the lowest.
         """
-        known = ~np.isnan(before)
         if number_faults(self.name, self.transform, before):
             return values
-        kept = known & (feature == standardised(self._forward(before), self.center, self.scale))
+        kept = np.empty(len(before), dtype=bool)
+        for rows in ranges(len(before), _LINES):
+            kept[rows] = feature[rows] == standardised(self._transformed(before[rows]), self.center, self.scale)
         if not kept.any():
             return values
         order = np.lexsort((before[kept], feature[kept]))

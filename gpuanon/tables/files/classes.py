@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from gpuanon.tables.class_counts import HELD, count_classes, smallest_of
 from gpuanon.tables.files.formats import FOREIGN, format_of
 from gpuanon.tables.files.statistical import read_table as read_foreign
 from gpuanon.tables.table import Table
+from gpuanon.tables.values import plain
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 C = TypeVar("C", bound="Classes")
 
@@ -44,6 +48,35 @@ def smallest_classes(written: Path, name: Path, counted: Sequence[C], rows: int)
     return found
 
 
+def holds(written: Path, name: Path, table: Table, columns: Sequence[str]) -> bool:
+    """Whether a Parquet or Arrow file holds these columns of `table`, row by row and to the bit.
+
+    Then its classes are those of the table.  False also where values cannot be compared: for text formats.
+    """
+    if format_of(name) not in ("parquet", "arrow"):
+        return False
+    at = 0
+    for piece in _pieces(written, name, columns):
+        pairs = ((piece.arrow(column), table.arrow(column).slice(at, piece.n_rows)) for column in columns)
+        if not all(_same_bits(one, other) for one, other in pairs):
+            return False
+        at += piece.n_rows
+    return at == table.n_rows
+
+
+def _same_bits(one: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
+    """Whether two columns have the same type, nulls and values; floats by their bits."""
+    import pyarrow as pa
+
+    one, other = plain(one), plain(other)
+    if one.type != other.type:
+        return False
+    if pa.types.is_floating(one.type):
+        whole = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[one.type.bit_width]
+        one, other = (pa.chunked_array([c.view(whole) for c in column.chunks], whole) for column in (one, other))
+    return bool(one.equals(other))
+
+
 def _pieces(written: Path, name: Path, columns: Sequence[str]) -> Iterator[Table]:
     """The columns of a written table, piece by piece, as anybody else would read them."""
     import pyarrow as pa
@@ -64,8 +97,8 @@ def _pieces(written: Path, name: Path, columns: Sequence[str]) -> Iterator[Table
             for at in range(reader.num_record_batches):
                 yield Table.of(pa.Table.from_batches([reader.get_batch(at)]).select(list(columns)))
     else:
-        plain = pa.OSFile(str(written))
-        source = pa.CompressedInputStream(plain, "gzip") if form == "csv.gz" else plain
+        file_ = pa.OSFile(str(written))
+        source = pa.CompressedInputStream(file_, "gzip") if form == "csv.gz" else file_
         text = csv.ConvertOptions(
             include_columns=list(columns),
             column_types=dict.fromkeys(columns, pa.string()),

@@ -1,7 +1,8 @@
 """`gpuanon doctor --full`: what only a device can show, on made-up tables of a million rows.
 
-Whole runs on both backends, compared and timed by stage; part sizes across the border of shared memory; calls of the
-libraries beside our kernels; the peak of the memory pool.  The result is plain values, to be sent with ``--json``.
+Whole runs on both backends, compared and timed by stage; part sizes across the border of shared memory; one of each
+family of methods, and every measure, on smaller tables; calls of the libraries beside our kernels; the peak of the
+memory pool.  The result is plain values, to be sent with ``--json``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from gpuanon.arrays import kernels, progress
 from gpuanon.arrays.backend import to_host
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.sorting import argsort_rows, lexicographic_order, sort_rows
+from gpuanon.faces.method_checks import MASKS, compared_measures, compared_method
 from gpuanon.masking.groups.device import KMEMBER_WORDS, MDAV_WORDS
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
@@ -43,6 +45,9 @@ def full_checks(cupy: ModuleType, rows: int = ROWS) -> dict[str, Any]:
             for size in _border_sizes(4 * d + 8 * per_row, most=min(rows, 8000)):
                 name = f"{grouping.__name__}, a part of {size} rows and {d} columns"
                 checks.append(_attempt(name, lambda g=grouping, size=size, d=d: _border(cupy, g, size, d)))  # type: ignore[misc]
+    for name, mask in MASKS.items():
+        checks.append(_attempt(f"method: {name}", lambda mask=mask: compared_method(mask, rows)))  # type: ignore[misc]
+    checks.append(_attempt("measures", lambda: compared_measures(rows)))
     for name, check in LIBRARIES.items():
         checks.append(_attempt(name, lambda check=check: {"passed": check(cupy, min(rows, 100_000))}))  # type: ignore[misc]
     return {"rows": rows, "checks": checks, "healthy": all(c["passed"] for c in checks), "sanitizer": SANITIZER}

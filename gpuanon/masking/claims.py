@@ -235,6 +235,7 @@ class _Drawn(Claim):
     """
 
     needs_labels: ClassVar[bool] = True
+    from_own_group: ClassVar[bool] = True
 
     def check(self, before: Rows, trace: Trace, after: Rows) -> Evidence:
         require(trace.smallest >= self.k, f"a group has {trace.smallest} {self.units}, fewer than k = {self.k}")
@@ -246,7 +247,9 @@ class _Drawn(Claim):
         if trace.source is not None:
             same = all(bool((own[trace.source, half] == new[:, half]).all()) for half in (0, 1))
             require(same, "a released record differs from the record that it was drawn from")
-        held, drawn = _in_group(own, trace.labels), np.sort(_in_group(new, trace.labels[trace.rows]))
+        held, drawn = _in_group(own, trace.labels), np.empty(0, dtype=np.uint64)
+        if self.from_own_group:
+            drawn = np.sort(_in_group(new, trace.labels[trace.rows]))
         order = argsort_words(held)
         members = held[order]
         self._check_values(drawn, members)
@@ -267,8 +270,12 @@ class _Drawn(Claim):
             "distinct_drawn": distinct_count(drawn),
         }
         whole = trace.source is not None and trace.weights is None  # rows that are put together have no distinct source
-        sums["distinct_moved"] = distinct_count(np.sort(own[:, 0])) if whole else 0
-        sums["distinct_taken"] = distinct_count(np.sort(new[:, 0])) if whole else 0
+        moved = distinct_count(np.sort(own[:, 0])) if whole else 0
+        if trace.source is not None and moved == len(own):  # then records differ as their numbers do
+            taken = int(np.count_nonzero(np.bincount(trace.source, minlength=1)))
+        else:
+            taken = distinct_count(np.sort(new[:, 0])) if whole else 0
+        sums |= {"distinct_moved": moved, "distinct_taken": taken}
         return Evidence({**found.sums, **sums}, {**found.minima, **trace.minima})
 
     def _check_values(self, drawn: Host, members: Host) -> None:
@@ -332,6 +339,8 @@ class DrawnFromGroup(_Drawn):
 @dataclass(frozen=True)
 class DrawnFromMixture(_Drawn):
     """A released record's values were drawn from a mixture of groups, each of at least k records."""
+
+    from_own_group: ClassVar[bool] = False
 
     @property
     def statement(self) -> str:

@@ -66,7 +66,7 @@ def compared_method(mask: dict[str, Any], rows: int) -> dict[str, Any]:
     data, releases, seconds = table(min(rows, ROWS)), [], {}
     for backend in ("cupy", "numpy"):
         began = time.perf_counter()
-        releases.append(protect(data, _recipe(mask), rng=7, backend=backend).data)  # type: ignore[arg-type]
+        releases.append(protect(data, _recipe(mask), rng=7, backend=backend).data)
         seconds[backend] = {"all": time.perf_counter() - began}
     share = _same_rows(*releases)
     return {"passed": share >= _SAME_SHARE, "equal_share": share, "seconds": seconds}
@@ -108,7 +108,7 @@ def compared_measures(rows: int) -> dict[str, Any]:
     found, seconds = [], {}
     for backend in ("cupy", "numpy"):
         began = time.perf_counter()
-        comparison = Comparison(original, release.table, schema, release.link, reference, choose(backend))  # type: ignore[arg-type]
+        comparison = Comparison(original, release.table, schema, release.link, reference, choose(backend))
         found.append(compute(comparison, names))
         seconds[backend] = {"all": time.perf_counter() - began}
     apart = [name for name in names if not _same_figure(*(one.measured.get(name) for one in found))]

@@ -110,11 +110,11 @@ def _plain_numbers(column: pa.ChunkedArray, stored: bool) -> tuple[Host, None] |
 
     if not pa.types.is_float64(column.type) or column.null_count:
         return None
-    values = column.to_numpy()
+    values = column.chunk(0).to_numpy() if column.num_chunks == 1 else column.to_numpy()
     if not stored:
         if len(values) and bool(np.isnan(values.min())):
             return None
-        values = values + 0.0
+        values = values + 0.0 if bool((values == 0.0).any()) else values
     return np.ascontiguousarray(values).view(np.uint64)[:, None], None
 
 

@@ -137,11 +137,11 @@ class NumberCodec:
         if self.scale == 0:
             values = np.full(len(matrix), float(self.low))
         else:
-            values = np.empty(len(matrix))
-            for rows in ranges(len(matrix), _LINES):
-                values[rows] = self._backward(matrix[rows, 0] * self.scale + self.center)
+            values = self._decoded(matrix[:, 0])
             if pa.types.is_float64(type_) and self.decimals is None and len(like) == len(matrix):
-                values = self._unchanged(values, matrix[:, 0], floats(to_arrow(like)))
+                before = to_arrow(like)
+                if self._any_kept(matrix, before):
+                    values = self._unchanged(values, matrix[:, 0], floats(before))
         null = matrix[:, 1] > 0 if self.nulls else None
         return from_arrow(self._typed(values, null, type_), like)
 
@@ -222,6 +222,27 @@ class NumberCodec:
             values[rows] = np.clip(self._short(values[rows]), -most, most) + 0.0
         return pa.array(values, mask=null).cast(type_)
 
+    def _decoded(self, feature: Matrix) -> Matrix:
+        """(m,) values of the features."""
+        values = np.empty(len(feature))
+        for rows in ranges(len(feature), _LINES):
+            values[rows] = self._backward(feature[rows] * self.scale + self.center)
+        return values
+
+    def _any_kept(self, matrix: Matrix, before: pa.ChunkedArray) -> bool:
+        """Whether a row's feature is what its own value gives; False too if a value has none."""
+        found = False
+        for rows in ranges(len(matrix), _LINES):
+            own = floats(before.slice(rows.start, rows.stop - rows.start))
+            if number_faults(self.name, self.transform, own):
+                return False
+            found = found or bool(self._kept(matrix[rows, 0], own).any())
+        return found
+
+    def _kept(self, feature: Matrix, before: Matrix) -> Matrix:
+        """(n,) whether a row's feature is what its own value gives."""
+        return np.asarray(feature == standardised(self._transformed(before), self.center, self.scale))
+
     def _unchanged(self, values: Matrix, feature: Matrix, before: Matrix) -> Matrix:
         """Where a row's feature is what its own value gives, that value, to the bit: nothing was masked there.
 
@@ -229,13 +250,7 @@ class NumberCodec:
         its members' own value.  Of several values that the feature does not tell apart (1e-16 and 2e-16 beside 2000)
         all receive the lowest.
         """
-        if number_faults(self.name, self.transform, before):
-            return values
-        kept = np.empty(len(before), dtype=bool)
-        for rows in ranges(len(before), _LINES):
-            kept[rows] = feature[rows] == standardised(self._transformed(before[rows]), self.center, self.scale)
-        if not kept.any():
-            return values
+        kept = self._kept(feature, before)
         order = np.lexsort((before[kept], feature[kept]))
         own, first = np.unique(feature[kept][order], return_index=True)
         place = np.minimum(np.searchsorted(own, feature), len(own) - 1)

@@ -31,13 +31,26 @@ def parquet_settings(rows: pa.Table) -> dict[str, Any]:
     import pyarrow as pa
 
     floats = [name for name in rows.column_names if pa.types.is_floating(rows.schema.field(name).type)]
-    settings: dict[str, Any] = {
-        "use_dictionary": [name for name in rows.column_names if name not in floats],
+    raw = {name for name in floats if not _compressible(rows[name])}
+    paths = _paths(rows.schema)
+    return {
+        "use_dictionary": [path for path in paths if path not in floats],
+        "compression": {path: "none" if path in raw else "zstd" for path in paths},
         "write_page_checksum": True,
     }
-    raw = {name for name in floats if not _compressible(rows[name])}
-    compression = {name: "none" if name in raw else "zstd" for name in rows.column_names}
-    return {**settings, "compression": compression if raw else "zstd"}
+
+
+def _paths(schema: pa.Schema) -> list[str]:
+    """The columns as Parquet names them: those of lists and structures are inside them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not any(pa.types.is_nested(field.type) for field in schema):
+        return list(schema.names)
+    file = pa.BufferOutputStream()
+    pq.write_table(schema.empty_table(), file)
+    stored = pq.read_metadata(pa.BufferReader(file.getvalue())).schema
+    return [stored.column(at).path for at in range(len(stored))]
 
 
 def _compressible(column: pa.ChunkedArray) -> bool:

@@ -102,9 +102,13 @@ class ScoreSums:
 
 
 def normal_factor(R: Host) -> Host:
-    """(c, c) F with unit rows, such that F Fᵀ is the correlation matrix `R`, its negative eigenvalues set to 0."""
+    """(c, c) F with unit rows, such that F Fᵀ is the correlation matrix `R`, its negative eigenvalues set to 0.
+
+    F is the symmetric root: unlike eigenvectors, it does not turn with the last bits of `R`, which devices sum
+    differently.
+    """
     values, vectors = np.linalg.eigh(0.5 * (R + R.T))
-    factor = vectors * np.sqrt(np.maximum(values, 0.0))
+    factor = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     return np.asarray(factor / np.sqrt((factor * factor).sum(axis=1, keepdims=True)))
 
 

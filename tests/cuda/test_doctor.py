@@ -149,6 +149,8 @@ def test_the_full_check_runs_from_end_to_end(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(import_module("gpuanon.masking.groups.refine"), "_usual_turns", lambda *_: 1)
     monkeypatch.setattr(import_module("gpuanon.masking.groups.refine"), "_STEPS", 2)
     monkeypatch.setattr(full_checks, "COLUMNS", (4,))
+    monkeypatch.setattr(full_checks, "MASKS", {"ranks": full_checks.MASKS["ranks swapped"]})  # see test_method_checks
+    monkeypatch.setattr(full_checks, "compared_measures", lambda rows: {"passed": True})
     with fake_cupy():
         report = doctor.examine(full_rows=120)
     assert [check["error"] for check in report["full"]["checks"]] == [None] * len(report["full"]["checks"])

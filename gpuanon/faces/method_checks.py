@@ -29,7 +29,6 @@ MASKS: dict[str, dict[str, Any]] = {
     "noise by density": {"method": "noise", "kind": "data-dependent"},
     "ranks swapped": {"method": "rank-swap", "window": 10},
     "copula": {"method": "copula"},
-    "largest entropy": {"method": "maximum-entropy", "columns": ["age", "income", "bmi"]},
     "condensation": {"method": "clustered-synthesis", "k": 5},
     "recoding": {"method": "recode", "k": 3, "limit": 1.0, "columns": ["sex", "region"]},
     "local suppression": {"method": "blank", "k": 3, "columns": ["sex", "region"]},

@@ -93,10 +93,7 @@ class MaximumEntropy:
         second[np.triu_indices(d)] = target[d : d + d * (d + 1) // 2]
         second = second + np.triu(second, 1).T
         values, vectors = np.linalg.eigh(second - np.outer(mean, mean))
-        roots = np.sqrt(np.where(values > 1e-12 * max(values.max(), 1e-300), values, 0.0))
-        factor = (
-            vectors * roots
-        ) @ vectors.T  # symmetric: eigenvectors turn with the last bits, which devices differ in
+        factor = vectors * np.sqrt(np.where(values > 1e-12 * max(values.max(), 1e-300), values, 0.0))
         candidates = Draws(draws.key, np.arange(_CANDIDATES, dtype=np.int64), draws.path + "/candidates").normal(d)
         X = mean + candidates @ factor.T
         # A column of two values has the largest variance of all on its range: there is no density.  It is let free.

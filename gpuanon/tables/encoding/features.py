@@ -52,7 +52,7 @@ class Codec(Protocol):
         """Write the features of `data` to `out` (n, features)."""
 
     def decode(self, matrix: Matrix, like: nw.Series[Any]) -> nw.Series[Any]:
-        """The column that the features in `matrix` (m, features) mean, of the type of `like`."""
+        """The column that the features in `matrix` (m, features) mean, of the type of `like`; may overwrite them."""
 
     def gower(self, data: pa.ChunkedArray) -> tuple[list[Matrix], list[bool], list[float]]:
         """Columns for Gower's distance: values, whether they are categories, weights."""

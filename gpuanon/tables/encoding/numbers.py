@@ -128,7 +128,7 @@ class NumberCodec:
             out[:, 1] = np.where(null, self.null_scale, -self.null_scale)
 
     def decode(self, matrix: Matrix, like: nw.Series[Any]) -> nw.Series[Any]:
-        """Whole numbers and times are rounded and kept inside the range that was seen."""
+        """Whole numbers and times are rounded and kept inside the range that was seen.  Overwrites `matrix`."""
         import pyarrow as pa
 
         type_ = value_type(column_type(like)[0])
@@ -137,11 +137,12 @@ class NumberCodec:
         if self.scale == 0:
             values = np.full(len(matrix), float(self.low))
         else:
-            values = self._decoded(matrix[:, 0])
-            if pa.types.is_float64(type_) and self.decimals is None and len(like) == len(matrix):
-                before = to_arrow(like)
-                if self._any_kept(matrix, before):
-                    values = self._unchanged(values, matrix[:, 0], floats(before))
+            own = pa.types.is_float64(type_) and self.decimals is None and len(like) == len(matrix)
+            before = to_arrow(like) if own else None
+            if before is not None and self._any_kept(matrix, before):
+                values = self._unchanged(self._decoded(matrix[:, 0].copy()), matrix[:, 0], floats(before))
+            else:
+                values = self._decoded(matrix[:, 0])
         null = matrix[:, 1] > 0 if self.nulls else None
         return from_arrow(self._typed(values, null, type_), like)
 
@@ -223,11 +224,10 @@ class NumberCodec:
         return pa.array(values, mask=null).cast(type_)
 
     def _decoded(self, feature: Matrix) -> Matrix:
-        """(m,) values of the features."""
-        values = np.empty(len(feature))
+        """(m,) values of the features, in their place: fresh memory would cost more time than the arithmetic."""
         for rows in ranges(len(feature), _LINES):
-            values[rows] = self._backward(feature[rows] * self.scale + self.center)
-        return values
+            feature[rows] = self._backward(feature[rows] * self.scale + self.center)
+        return feature
 
     def _any_kept(self, matrix: Matrix, before: pa.ChunkedArray) -> bool:
         """Whether a row's feature is what its own value gives; False too if a value has none."""

@@ -107,7 +107,7 @@ SUBJECTS: tuple[Subject, ...] = (
     _subject("place", "quasi", "zip zipcode zip+code postcode postalcode postal plz postleitzahl codepostal cp "
              "codigopostal city town ort wohnort stadt gemeinde ville commune ciudad municipio poblacion localidad "
              "county kreis landkreis departement provincia comarca region regions state bundesland precinct district "
-             "bezirk quartier distrito placesize ortsteil residence wohngebiet tract census+tract", 2),
+             "bezirk quartier distrito placesize ortsteil residence wohngebiet tract census+tract imd deprivation", 2),
     _subject("origin", "quasi", "race ethnicity ethnic ethnie raza etnia nationality nationalitaet nationalite "
              "nacionalidad citizenship staatsangehoerigkeit country nativecountry land herkunft pays pais "
              "herkunftsland birthplace geburtsort lieunaissance lugarnacimiento migration"),
@@ -117,7 +117,7 @@ SUBJECTS: tuple[Subject, ...] = (
     _subject("education", "quasi", "education educ edu educdec schooling degree bildung schulabschluss abschluss "
              "diplome etudes educacion estudios eduspec qualification"),
     _subject("work", "quasi", "occupation job profession workclass employer employment beruf berufsgruppe metier "
-             "profesion ocupacion empleo socprof socioeconomic"),
+             "profesion ocupacion empleo socprof socioeconomic hours+per+week working+hours arbeitszeit"),
     _subject("language or religion", "quasi", "language languages sprache langue idioma religion konfession confession "
              "mothertongue muttersprache englang"),
     _subject("body measure that can be seen", "quasi", "height groesse koerpergroesse taille estatura altura weight "

@@ -35,12 +35,15 @@ from gpuanon.masking.operations.fill_parameters import Calibrate, Depth, FillKin
 from gpuanon.masking.people import persons_per_part
 from gpuanon.numerics.compatible import covering_counts
 from gpuanon.numerics.equal_rows import equal_rows
-from gpuanon.numerics.fills.calibration import Whole
+from gpuanon.numerics.fills.calibration import ColumnTilt, Whole
 from gpuanon.numerics.fills.joint import class_draws, class_means
 from gpuanon.numerics.fills.sequence import FillModel, Settings, fit_sequence
 
 _CALIBRATED_ROWS = 100_000
 """Added rows that a calibration is solved on, about."""
+
+_REACHED = 0.01
+"""Residual of a calibration, in deviations of the column, up to which it is said to be reached."""
 
 
 def pad(codes: Array, groups: Partition, k: int, persons: Array | None = None) -> Array:
@@ -201,11 +204,30 @@ class Pad(Operation):
         if self.calibrate is None or model is None:
             return {}
         prices = {
-            names[model.known + column]: {
-                "price_nats": round(tilted.tilt.price, 6),
-                "largest_residual": round(float(np.abs(tilted.tilt.left).max(initial=0.0)), 6),
-            }
+            names[model.known + column]: _price(tilted, names)
             for column, tilted in zip(model.order, model.tilts, strict=True)
             if tilted is not None and len(tilted.tilt.multipliers)
         }
         return {"calibration": prices}
+
+
+def _price(tilted: ColumnTilt, names: Sequence[str]) -> Mapping[str, Any]:
+    """What the calibration of one column costs, and what moves because of what stays.
+
+    price_nats       : mean divergence of a row's tilted draw from its own distribution
+    largest_residual : of the equations that keep the named statistics, in deviations of the column
+    reached          : whether all of them are met
+    slope_drift      : relative change of the slope on a column whose correlation is kept, as its deviation changes
+    mean_drift       : change of the mean where a whole regression is kept, as the means of the predictors change
+    """
+    residual = float(np.abs(tilted.tilt.left).max(initial=0.0))
+    found: dict[str, Any] = {
+        "price_nats": round(tilted.tilt.price, 6),
+        "largest_residual": round(residual, 6),
+        "reached": residual <= _REACHED,
+    }
+    if tilted.slopes:
+        found["slope_drift"] = {names[column]: round(change, 4) for column, change in tilted.slopes}
+    if tilted.regression is not None and not tilted.regression.free:
+        found["mean_drift"] = float(f"{tilted.mean_drift:.4g}")
+    return found

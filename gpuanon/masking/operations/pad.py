@@ -132,7 +132,8 @@ class Pad(Operation):
 
     With wildcards rows are added to maximal classes only: at least k released rows then have all values of each.  The
     other columns of an added row are drawn one after the other, each from a model of the whole table given the columns
-    of the mask and those drawn before.  Models are fitted and drawn from on the CPU.
+    of the mask and those drawn before.  Models are fitted and drawn from on the CPU; on a device, forests of the fills
+    forest and bagging are cuML's (see `numerics.fills.scores.device_forests`), or the run is refused.
     """
 
     sees: ClassVar[Sight] = "classes"
@@ -177,7 +178,7 @@ class Pad(Operation):
         if self.fill in ("joint", "joint-mean"):
             return None
         records, known = sampled.records, sampled.known
-        settings = Settings(self.fill, self.leaf, self.depth, self.trees)  # type: ignore[arg-type]
+        settings = Settings(self.fill, self.leaf, self.depth, self.trees, sampled.backend)  # type: ignore[arg-type]
         if self.calibrate is None:
             return fit_sequence(records.values, records.levels, known, settings, sampled.draws)
         named, whole = self.calibrate.by_number(records, known), None
@@ -201,14 +202,17 @@ class Pad(Operation):
         return found
 
     def report(self, model: FillModel | None, names: Sequence[str]) -> Mapping[str, Any]:
-        if self.calibrate is None or model is None:
+        if model is None:
             return {}
+        where = {"fill_models": "cuML on the device" if model.on_device else "scikit-learn on the CPU"}
+        if self.calibrate is None:
+            return where
         prices = {
             names[model.known + column]: _price(tilted, names)
             for column, tilted in zip(model.order, model.tilts, strict=True)
             if tilted is not None and len(tilted.tilt.multipliers)
         }
-        return {"calibration": prices}
+        return {**where, "calibration": prices}
 
 
 def _price(tilted: ColumnTilt, names: Sequence[str]) -> Mapping[str, Any]:

@@ -41,7 +41,7 @@ class Calibrate(BaseModel):
 
     What stays moves something else: where a column varies more in the release, the same correlation means a smaller
     slope.  The manifest says what moves (`slope_drift`, `mean_drift`), what it costs (`price_nats`) and whether all
-    named statistics could be kept (`reached`, `largest_residual`); one value may have no room for all of them.
+    named statistics could be kept (`reached`, `largest_residual`); a column may have no room for all of them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -204,7 +204,7 @@ class Pad(Operation):
     def report(self, model: FillModel | None, names: Sequence[str]) -> Mapping[str, Any]:
         if model is None:
             return {}
-        where = {"fill_models": "cuML on the device" if model.on_device else "scikit-learn on the CPU"}
+        where = {"fill_models": "cuML, on the device" if model.on_device else "on the CPU"}
         if self.calibrate is None:
             return where
         prices = {

@@ -194,3 +194,11 @@ def test_a_recipe_that_is_nested_too_deeply_is_no_recipe(tmp_path: Path, suffix:
     path.write_text(text)
     with pytest.raises(RecipeError, match="nested too deeply"):
         Recipe.load(path)
+
+
+@pytest.mark.parametrize("name", ["suppression", "recoding", "microaggregation", "synthetic_rows"])
+def test_the_recipes_that_stand_side_by_side_can_be_read_and_name_the_same_statistics(name):
+    folder = Path(__file__).parent.parent / "bench" / "studies" / "side_by_side"
+    found, other = Recipe.load(folder / f"{name}.toml"), Recipe.load(folder / "suppression.toml")
+    assert found.columns == other.columns
+    assert found.measures == other.measures

@@ -33,7 +33,14 @@ FILLS = (
     "marginal", "marginal-mean", "joint", "joint-mean", "regression", "beta", "tree", "forest", "bagging", "boosting",
     "network", "hierarchical",
 )  # fmt: skip
-CALIBRATED = {"means": ["grade"], "correlations": [["grade", "posts"]]}
+CALIBRATED = {
+    "mean, correlation": {"means": ["grade"], "correlations": [["grade", "posts"]]},
+    "slopes": {"regressions": ["grade ~ posts + birth"]},
+    "mean, slopes": {"means": ["grade"], "regressions": ["grade ~ posts + birth"]},
+    "mean, correlation, slopes": {
+        "means": ["grade"], "correlations": [["grade", "posts"]], "regressions": ["grade ~ posts + birth"],
+    },
+}  # fmt: skip
 K = 5
 
 
@@ -42,11 +49,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--rows", type=int, default=500_000)
-    parser.add_argument("--fills", default=",".join(FILLS))
+    parser.add_argument("--fills", default=",".join((*FILLS, "calibrated")))
+    parser.add_argument("--seed", type=int, default=1, help="of the generated table, the oracle and the releases")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     chosen = options.fills.split(",")
-    results = {"courses": on_courses(options.rows, chosen, options.out)}
+    results = {"courses": on_courses(options.rows, chosen, options.out, options.seed)}
     if "GPUANON_DATA" in os.environ:
         results["oulad"] = on_oulad(chosen)
     (options.out / "results.json").write_text(json.dumps(results, indent=1))
@@ -56,24 +64,26 @@ def main() -> int:
     return 0
 
 
-def on_courses(rows: int, fills: list[str], out: Path) -> dict[str, Any]:
+def on_courses(rows: int, fills: list[str], out: Path, seed: int = 1) -> dict[str, Any]:
     """All fills on the generated table, with nulls as wildcards, beside the oracle; and the numbers of rows."""
-    table = courses(rows)
+    table = courses(rows, seed)
     frame = table.to_pandas()
     found: dict[str, Any] = {"rows": rows, "fills": {}}
     for nulls in ("category", "wildcard"):
-        release, _ = protect(table, COLUMNS, nulls, {"fill": "marginal-mean"})
+        release, _ = protect(table, COLUMNS, nulls, {"fill": "marginal-mean"}, seed)
         found[f"added_{nulls}"] = release.manifest["rows_added"]
         found[f"marginal-mean_{nulls}"] = biases(frame, release.data.to_pandas())
     made = np.flatnonzero(release.link < 0)
-    drawn = replaced(release.data, made, oracle(release.data.take(pa.array(made)), 99))
+    drawn = replaced(release.data, made, oracle(release.data.take(pa.array(made)), 98 + seed))
     found["fills"]["oracle"] = measured(table, drawn, release.link, COLUMNS, frame) | {"seconds": None}
     pictures = {"original": frame.grade.to_numpy()}
-    settings = {name: {"fill": name} for name in fills} | {
-        "tree, calibrated": {"fill": "tree", "calibrate": CALIBRATED}
+    settings = {name: {"fill": name} for name in fills if name in FILLS} | {
+        f"tree, {name}": {"fill": "tree", "calibrate": named}
+        for name, named in CALIBRATED.items()
+        if "calibrated" in fills
     }
     for name, setting in settings.items():
-        release, seconds = protect(table, COLUMNS, "wildcard", setting)
+        release, seconds = protect(table, COLUMNS, "wildcard", setting, seed)
         figures = measured(table, release.data, release.link, COLUMNS, frame) | {"seconds": round(seconds, 1)}
         if "calibrate" in setting:
             figures |= release.manifest["mask"][0]["calibration"]["grade"]
@@ -95,7 +105,7 @@ def on_oulad(fills: list[str]) -> dict[str, Any]:
     for nulls in ("category", "wildcard"):
         release, _ = protect(table, OULAD_COLUMNS, nulls, {"fill": "marginal-mean"})
         found[f"added_{nulls}"] = release.manifest["rows_added"]
-    for name in fills:
+    for name in (name for name in fills if name in FILLS):
         release, seconds = protect(table, OULAD_COLUMNS, "wildcard", {"fill": name})
         after = release.data.to_pandas()
         found["fills"][name] = {
@@ -110,11 +120,15 @@ def on_oulad(fills: list[str]) -> dict[str, Any]:
     return found
 
 
-def protect(table: pa.Table, columns: dict[str, Any], nulls: str, setting: dict[str, Any]) -> tuple[Any, float]:
+def protect(
+    table: pa.Table, columns: dict[str, Any], nulls: str, setting: dict[str, Any], seed: int = 1
+) -> tuple[Any, float]:
     """The release of a table, and the processor seconds that it took."""
     mask = {"method": "synthetic-rows", "k": K, **setting}
     began = time.process_time()
-    release = gpuanon.protect(table, {"columns": columns, "nulls": nulls, "mask": [mask]}, rng=5, backend="numpy")
+    release = gpuanon.protect(
+        table, {"columns": columns, "nulls": nulls, "mask": [mask]}, rng=4 + seed, backend="numpy"
+    )
     return release, time.process_time() - began
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -80,6 +81,45 @@ def forest(X: Array, y: Array, new: Array, trees: int = 100, smallest: int = 10,
         model.set_params(n_jobs=1)  # several threads would sum over the trees in any order
     shares = model.predict_proba(xp.ascontiguousarray(new, dtype=np.float32))
     return xp.asarray(shares, dtype=np.float64)[:, 1]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RegressionForests:
+    """Forests by the library for the device of their rows, one for each output."""
+
+    models: tuple[Any, ...]
+
+    def predict(self, X: Array) -> Array:
+        """(m, o) float32 predictions for the rows of `X` (m, d), on their device."""
+        xp = namespace(X)
+        rows = xp.ascontiguousarray(X, dtype=np.float32)
+        return xp.stack([xp.asarray(model.predict(rows), dtype=np.float32) for model in self.models], axis=1)
+
+
+def regression_forests(
+    X: Array, Y: Array, *, trees: int, smallest: int, depth: int | None, features: int | None, seed: int
+) -> RegressionForests:
+    """Random forests of bootstrapped trees, one for each column of `Y` (n, o), on the rows of `X` (n, d).
+
+    smallest, depth : least rows of a leaf, and most splits above it (None: no limit on the host, 16 by cuML)
+    features        : columns that a split chooses from; None for all
+    """
+    ensemble = _library("forests", "ensemble", X)
+    xp = namespace(X)
+    if on_device(X):
+        # One stream: with several streams cuML's trees are not repeatable even with a seed.
+        options: dict[str, Any] = {"output_type": "cupy", "n_streams": 1, "max_depth": 16 if depth is None else depth}
+    else:
+        options = {"n_jobs": thread_count(), "max_depth": depth}
+    rows, models = xp.ascontiguousarray(X, dtype=np.float32), []
+    for column in range(Y.shape[1]):
+        model = ensemble.RandomForestRegressor(
+            n_estimators=trees, min_samples_leaf=smallest, max_features=1.0 if features is None else features,
+            bootstrap=True, random_state=(seed + column) % 2**31, **options,
+        )  # fmt: skip
+        model.fit(rows, xp.ascontiguousarray(Y[:, column], dtype=np.float32))
+        models.append(model)
+    return RegressionForests(tuple(models))
 
 
 def _library(what: str, module: str, X: Array) -> ModuleType:

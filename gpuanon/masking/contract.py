@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
-from gpuanon.arrays.backend import Array
+from gpuanon.arrays.backend import Array, Backend
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.claims import Claim
@@ -190,6 +190,7 @@ class Sampled:
     added   : sampled rows that are going to be added: the columns of the mask; None where they were not asked for
     rows    : number of all records, rows_added : of all added rows
     draws   : of the rows in `added`
+    backend : of the run, for models that run on a device
     """
 
     records: ColumnValues
@@ -198,6 +199,7 @@ class Sampled:
     rows: int
     rows_added: int
     draws: Draws
+    backend: Backend
 
 
 @dataclass(frozen=True, repr=False)

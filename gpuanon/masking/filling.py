@@ -14,6 +14,7 @@ import narwhals as nw
 import numpy as np
 
 from gpuanon.arrays import progress
+from gpuanon.arrays.backend import Backend
 from gpuanon.arrays.rng import Key
 from gpuanon.masking.contract import AddedRows, ColumnValues, Operation, Sampled, Samples
 from gpuanon.tables.modelled import ModelledColumns
@@ -34,21 +35,26 @@ class FillSample:
 
     records : sampled records, added : sampled rows that are going to be added, with the values of their parents
     rows    : number of all records, rows_added : of all added rows
+    backend : of the run
     """
 
     records: Rows
     added: Rows
     rows: int
     rows_added: int
+    backend: Backend
 
     @classmethod
-    def of(cls, rows: Rows, added: Rows, samples: Samples, total: int, key: Key, stream: str) -> FillSample:
+    def of(
+        cls, rows: Rows, added: Rows, samples: Samples, total: int, key: Key, stream: str, backend: Backend
+    ) -> FillSample:
         """Of one cell; `total` is the number of records of the whole table."""
         return cls(
             _some(rows, samples.records / total, key, f"{stream}/sample"),
             _some(added, samples.added / total, key, f"{stream}/sample"),
             len(rows),
             len(added),
+            backend,
         )
 
     def merge(self, other: FillSample) -> FillSample:
@@ -58,6 +64,7 @@ class FillSample:
             Rows.concatenated([self.added, other.added]),
             self.rows + other.rows,
             self.rows_added + other.rows_added,
+            self.backend,
         )
 
 
@@ -103,6 +110,7 @@ class Fill:
                 found.rows,
                 found.rows_added,
                 key.draws(added.records, f"{stream}/fill"),
+                found.backend,
             )
             model = operation.fit(sampled)
         return cls(operation, known, others, coding, records.table.select(others) if others else records.table, model)

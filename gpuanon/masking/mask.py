@@ -240,7 +240,7 @@ class Mask:
                 added = rows.take(parents[-outcome.added :])
                 added = Rows(added.table, added_records(key, stream, added.records))
         kept = Rows(rows.table, rows.records)
-        return FillSample.of(kept, Rows(added.table, added.records), samples, total, key, stream)
+        return FillSample.of(kept, Rows(added.table, added.records), samples, total, key, stream, backend)
 
     def fitted(self, learned: Any, key: Key, stream: str) -> Any:
         """What `apply` is given: what the operation concludes of the merged summary of all cells, or a fitted fill."""

@@ -6,7 +6,7 @@ that keeps its values: otherwise k − 1 records without any value would make a 
 References
 ----------
 .. [1] A. G. de Waal, L. Willenborg (1998), Optimal local suppression in microdata, J. Off. Stat. 14.  The fewest cells
-   are hard to find; this is a greedy search with a descent.
+   are hard to find: an integer programme for small tables, a greedy search with a descent for others.
 .. [2] A. Meyerson, R. Williams (2004), On the complexity of optimal k-anonymity, PODS '04.
 """
 
@@ -20,6 +20,7 @@ import numpy as np
 
 from gpuanon.errors import GuaranteeError
 from gpuanon.numerics.compatible import covering_counts
+from gpuanon.numerics.local_suppression_programme import Lines, all_sets, least_cost_lines
 from gpuanon.numerics.patterns import classes_at
 
 Host = np.ndarray[Any, Any]
@@ -27,30 +28,86 @@ Host = np.ndarray[Any, Any]
 _ALL_SUBSETS = 10  # columns of which every subset is tried
 _WORK = 4_000_000  # patterns × sets × starts, about
 _MOST_STARTS = 48
+_PROGRAMME_COLUMNS = 7  # 3^c numbers for each pattern are a lot beyond
+_VARIABLES = 2500  # of a programme that is solved for all patterns at once
+_WINDOW = 800  # of one that is solved for some
+_WINDOWS = 32  # of patterns that are solved again
+_NODES = 100
 
 
-def kept_cells(patterns: Host, counts: Host, k: int, weights: Sequence[float] | None = None) -> Host:
-    """(p, c) bool: cells that are left, so that the values left of each pattern are shared by at least k records.
+def kept_cells(patterns: Host, counts: Host, k: int, weights: Sequence[float] | None = None) -> Lines:
+    """Cells that are left, so that the values left of each record are shared by at least k records.
 
     Parameters
     ----------
     patterns : (p, c) int64 codes, distinct; −1 is a null
     counts   : (p,) records of each
-    weights  : (c,) importance of the columns; 1 for each where None
+    weights  : (c,) importance of the columns, above 0; 1 for each where None
 
-    Patterns are blanked at the heaviest set of columns that k records share: sets of columns are tried from the
-    heaviest down, and a group of patterns that are equal there takes it as soon as it has k records, with those that
-    keep more.  Then groups take back what they can.  Small tables are tried in several orders of the sets.
+    A small table is solved as an integer programme, in which records of one pattern may keep different cells.  Of a
+    larger one, patterns are blanked at the heaviest set of columns that k records share: sets of columns are tried
+    from the heaviest down, and a group of patterns that are equal there takes it as soon as it has k records, with
+    those that keep more.  Then groups take back what they can.  Tables of medium size are tried in several orders of
+    the sets, and some patterns at a time are solved again as a programme, beside the others.
 
     Guarantee : `covering_counts` of what is left is at least k.  A table of fewer than k records is refused.
     Cost      : 2^c passes over the patterns for c ≤ 10 columns; of more, sets that leave out at most two, and single
-        columns.
+        columns.  Programmes are for at most 7 columns and a few thousand variables.
     """
     if int(counts.sum()) < k:
         raise GuaranteeError(f"the table has {int(counts.sum())} records, fewer than k = {k}", hint="a smaller k")
-    search = _Blanking(patterns, counts, k, np.ones(patterns.shape[1]) if weights is None else np.asarray(weights))
+    scale = np.ones(patterns.shape[1]) if weights is None else np.asarray(weights, dtype=np.float64)
+    certain = _certain(patterns, counts, k)
+    free, beside = np.flatnonzero(~certain), Lines.whole(counts, patterns >= 0).take(np.flatnonzero(certain))
+    if len(free) == 0:
+        return beside
+    solvable = patterns.shape[1] <= _PROGRAMME_COLUMNS
+    if solvable and len(free) <= _VARIABLES:
+        found = least_cost_lines(patterns, counts, free, beside, k, scale, _NODES, _VARIABLES)
+        if found is not None:
+            return beside.joined(found)
+    search = _Blanking(patterns, counts, k, scale)
     work = max(1, len(patterns)) * len(_subsets(patterns.shape[1]))
-    return search.best(max(1, min(_MOST_STARTS, _WORK // work)))
+    lines = Lines.whole(counts, search.best(max(1, min(_MOST_STARTS, _WORK // work))))
+    return _improved(lines, patterns, counts, free, k, scale) if solvable else lines
+
+
+def _certain(patterns: Host, counts: Host, k: int) -> Host:
+    """(p,) patterns that keep everything in some best solution: k records have their values, of such patterns alone."""
+    certain = counts >= k
+    nulls = (patterns < 0).any(axis=1)
+    while nulls.any():
+        covered = covering_counts(patterns, np.where(certain, counts, 0)) >= k
+        if not (covered & ~certain).any():
+            break
+        certain |= covered
+    return certain
+
+
+def _improved(lines: Lines, patterns: Host, counts: Host, free: Host, k: int, weights: Host) -> Lines:
+    """Lines of less cost: windows of patterns that share values are solved again, beside all others.
+
+    As many windows are tried as go over the free patterns twice, and 32 at most.
+    """
+    sets = 1 << patterns.shape[1]
+    size = max(8, 2 * _WINDOW // sets)
+    windows = min(_WINDOWS, -(-2 * len(free) // size))
+    if len(free) > size * _WINDOWS:  # they would not reach most of the patterns
+        return lines
+    rng = np.random.default_rng(len(patterns))
+    order, at = free, len(free)
+    for _ in range(windows):
+        if at >= len(order):  # neighbours in another order of the columns
+            columns = rng.permutation(patterns.shape[1])
+            order, at = free[np.lexsort(patterns[free][:, columns].T)], 0
+        window = np.sort(order[at : at + size])
+        at += size
+        own = np.isin(lines.of, window)
+        others, cost = lines.take(np.flatnonzero(~own)), lines.take(np.flatnonzero(own)).cost(patterns, weights)
+        found = least_cost_lines(patterns, counts, window, others, k, weights, _NODES, 4 * _WINDOW)
+        if found is not None and found.cost(patterns, weights) < cost:
+            lines = others.joined(found)
+    return lines
 
 
 def randomly_kept(patterns: Host, counts: Host, k: int, order: Host) -> Host:
@@ -158,7 +215,7 @@ def _left_counts(left: Host, counts: Host) -> Host:
 def _subsets(c: int) -> Host:
     """(sets, c) bool: sets of columns that may be left, the empty one too."""
     if c <= _ALL_SUBSETS:
-        return np.array(list(itertools.product([True, False], repeat=c)), dtype=bool)
+        return all_sets(c)
     sizes = [0, 1, c - 2, c - 1, c]
     chosen = [columns for size in sizes for columns in itertools.combinations(range(c), size)]
     out = np.zeros((len(chosen), c), dtype=bool)

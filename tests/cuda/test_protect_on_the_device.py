@@ -47,8 +47,8 @@ TRANSFERS = {
     "recode": (4, 1),  # codes and two hierarchies
     "recode searched": (9, 5),  # codes and hierarchies to learn and again to recode, and small classes; combinations
     "recode local": (9, 5),
-    "blank": (8, 3),  # record numbers, codes and one hierarchy to learn and again to blank, and what is blanked
-    "random-suppress": (8, 3),
+    "blank": (9, 3),  # as random-suppress, and how many records of a combination keep which cells
+    "random-suppress": (8, 3),  # record numbers, codes and one hierarchy to learn and to blank, and what is blanked
     "pram": (8, 3),  # the same, and the chances
     "mondrian interval": (7, 1),  # points and codes, and four tables of ancestors
     # Points and codes to learn, to dismiss and to form boxes, four tables of ancestors each time, and what was learned;

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import gpuanon
 from gpuanon.arrays import rapids
 from gpuanon.assessing.utility.clusters import cluster_balance
 from gpuanon.assessing.utility.propensity_forest import pmse_forest
 from gpuanon.errors import BackendError
 from tests.cuda.support.fake_cuml import KMeans
+from tests.support.every import recipe, registry
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +60,45 @@ def test_forests_on_a_device_are_cumls_and_their_answers_stay_there(cp: Any) -> 
     assert shares.dtype == np.float64
     np.testing.assert_allclose(shares.get(), rapids.forest(X, y, X), rtol=1e-6)
     assert len(cp.transfers.uploads) == uploads + 3  # the table, its classes, and the stand-in for cuML
+
+
+@pytest.mark.usefixtures("cuml")
+def test_regression_forests_on_a_device_are_cumls_and_equal_those_of_the_host(cp: Any) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(300, 3)).astype(np.float32)
+    Y = np.column_stack([X[:, 0], X[:, 1] ** 2]).astype(np.float32)
+    options: dict[str, Any] = {"trees": 10, "smallest": 5, "depth": 8, "features": 2, "seed": 4}
+    found = rapids.regression_forests(cp.asarray(X), cp.asarray(Y), **options).predict(cp.asarray(X))
+    assert isinstance(found, cp.ndarray)
+    assert (found.dtype, found.shape) == (np.float32, (300, 2))
+    np.testing.assert_allclose(found.get(), rapids.regression_forests(X, Y, **options).predict(X), rtol=1e-5, atol=1e-5)
+    assert np.corrcoef(found.get()[:, 1], Y[:, 1])[0, 1] > 0.9
+
+
+@pytest.mark.usefixtures("cuml")
+@pytest.mark.parametrize("fill", ["forest", "bagging"])
+def test_added_rows_are_filled_by_forests_on_the_device(cp: Any, fill: str) -> None:
+    """The release says where the models ran, keeps every record, and draws from what is near."""
+    data: Any = registry(600)
+    rules = recipe({"method": "synthetic-rows", "k": 3, "fill": fill, "trees": 4})
+    uploads = len(cp.transfers.uploads)
+    found = gpuanon.protect(data, rules, rng=7, backend="cupy")
+    assert len(cp.transfers.uploads) > uploads
+    assert found.manifest["mask"][0]["fill_models"] == "cuML, on the device"
+    expected = gpuanon.protect(data, rules, rng=7, backend="numpy")
+    assert expected.manifest["mask"][0]["fill_models"] == "on the CPU"
+    assert found.manifest["rows_added"] == expected.manifest["rows_added"] > 0
+    cost, host = (np.nan_to_num(one.data["cost"].to_numpy().astype(float)) for one in (found, expected))
+    assert cost.mean() == pytest.approx(host.mean(), rel=0.1)
+
+
+@pytest.mark.usefixtures("cp")
+def test_a_fill_by_forests_without_cuml_is_refused_not_moved() -> None:
+    rules = recipe({"method": "synthetic-rows", "k": 3, "fill": "forest", "trees": 4})
+    with pytest.raises(BackendError, match="forests on a device: cuML is not installed"):
+        gpuanon.protect(registry(300), rules, rng=7, backend="cupy")
+    tree = gpuanon.protect(registry(300), recipe("synthetic-rows"), rng=7, backend="cupy")
+    assert tree.manifest["mask"][0]["fill_models"] == "on the CPU"
 
 
 @pytest.mark.usefixtures("cuml")

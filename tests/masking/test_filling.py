@@ -88,6 +88,7 @@ def test_the_manifest_holds_the_certificate_and_the_price_and_no_value():
     assert mask["padded_by"] == {"1": int((counts == 2).sum()), "2": int((counts == 1).sum())}
     assert mask["classes"] == len(counts)
     assert mask["calibration"]["cost"]["price_nats"] >= 0
+    assert mask["calibration"]["cost"]["reached"] is True
     json.dumps(release.manifest, allow_nan=False)
     after, before = release.data["cost"].to_pandas().mean(), table["cost"].to_pandas().mean()
     assert abs(after - before) < 0.03 * before

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from gpuanon.masking.groups.classes import Classes
 from gpuanon.masking.groups.whole import Whole
 from gpuanon.masking.methods.combination import ColumnChoice, Combination, ConstrainedMethod, K, Method
-from gpuanon.masking.operations.blank import Blank, RandomBlank
+from gpuanon.masking.operations.blank import Blank, Importance, RandomBlank
 from gpuanon.masking.operations.fill_parameters import Calibrate, FillKind, Leaf, SampleRows, Trees
 from gpuanon.masking.operations.fill_parameters import Depth as TreeDepth
 from gpuanon.masking.operations.pad import Pad
@@ -117,7 +117,9 @@ class LocalSuppression(Method):
     method: Literal["blank"] = "blank"
     k: K
     limit: float = Field(default=1.0, gt=0, le=1, description="share of the cells that may be blanked; else refused")
-    importance: dict[str, float] | None = Field(default=None, description="cost of a blanked cell of a column, by name")
+    importance: dict[str, Importance] | None = Field(
+        default=None, description="cost of a blanked cell of a column, by name"
+    )
     cover: float = Field(
         default=0.0, ge=0, description="cells of common records blanked besides, for each that must be"
     )

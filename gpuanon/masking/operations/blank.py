@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -17,9 +17,12 @@ from gpuanon.masking.claims import Claim, SharedValues
 from gpuanon.masking.contract import NewColumn, Operation, Recoded, Records, Sight
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.local_suppression import kept_cells, randomly_kept
+from gpuanon.numerics.local_suppression_programme import Lines
 from gpuanon.numerics.patterns import Patterns
 
 Host = np.ndarray[Any, Any]
+
+Importance = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,18 +47,22 @@ class Blanks:
     """What is blanked.
 
     patterns : (b, c) combinations that lose cells
-    keep     : (b, c) the cells that they keep
+    starts   : (b + 1,) where their lines begin
+    ends     : (lines,) records of the combination up to and with each line, so many as keep other cells
+    keep     : (lines, c) the cells that they keep
     spare    : (s, c) combinations of which more than k records keep everything
     chance   : (s, c) chance that a cell of such a record is blanked besides, as cover
     """
 
     patterns: Host
+    starts: Host
+    ends: Host
     keep: Host
     spare: Host
     chance: Host
 
 
-def plan_blanks(patterns: Patterns, keep: Host, k: int, cover: float, rate: float = 0.0) -> Blanks:
+def plan_blanks(patterns: Patterns, lines: Lines, k: int, cover: float, rate: float = 0.0) -> Blanks:
     """What is blanked where these cells of the combinations are to be left.
 
     cover : for each blanked cell so many more cells of the column are blanked, in expectation, in records of
@@ -63,26 +70,34 @@ def plan_blanks(patterns: Patterns, keep: Host, k: int, cover: float, rate: floa
     rate  : share of the cells of such records that are blanked
     """
     there = patterns.codes >= 0
-    loses = (keep != there).any(axis=1)
+    lost = there[lines.of] & ~lines.keep
+    loses = np.zeros(len(there), dtype=bool)
+    loses[lines.of[lost.any(axis=1)]] = True
     spare = ~loses & (patterns.counts >= 2 * k) & there.all(axis=1)
     codes, counts = patterns.codes[spare], patterns.counts[spare]
-    blanked = ((there & ~keep) * patterns.counts[:, None]).sum(axis=0)
+    blanked = lost.T @ lines.counts
     share = (counts - k) / np.maximum(counts, 1)  # k records of each combination keep everything
     available = max(float(counts @ share), 1.0)
     chance = np.minimum(cover * blanked / available + rate, 1.0)
-    return Blanks(patterns.codes[loses], keep[loses], codes, share[:, None] * chance[None, :])
+    ours = lines.take(np.flatnonzero(loses[lines.of]))
+    number = np.cumsum(loses)[ours.of] - 1
+    starts = np.searchsorted(number, np.arange(int(loses.sum()) + 1))
+    running = np.cumsum(ours.counts)
+    ends = running - np.concatenate([[0], running])[starts[number]]
+    return Blanks(patterns.codes[loses], starts, ends, ours.keep, codes, share[:, None] * chance[None, :])
 
 
 def blank_cells(codes: Array, blanks: Blanks, k: int, draws: Draws) -> Array:
-    """(n, c) whether each cell of `codes` (n, c) is blanked.
+    """(n, c) whether each cell of `codes` (n, c), which hold all records of their combinations, is blanked.
 
-    Cells that cover others are drawn by record; k records of each combination are spared.
+    Where records of a combination keep different cells, it is drawn which.  Cells that cover others are drawn by
+    record; k records of each combination are spared.
     """
     xp = namespace(codes)
     out = xp.zeros(codes.shape, dtype=bool)
     at = _row_of(codes, blanks.patterns)
     rows = xp.flatnonzero(at >= 0)
-    out[rows] = ~like(blanks.keep, codes)[at[rows]] & (codes[rows] >= 0)
+    out[rows] = ~like(blanks.keep, codes)[_line_of(at[rows], blanks, rows, draws)] & (codes[rows] >= 0)
     if len(blanks.spare) and float(blanks.chance.max(initial=0.0)) > 0:
         at = _row_of(codes, blanks.spare)
         rows = xp.flatnonzero(at >= 0)
@@ -91,6 +106,22 @@ def blank_cells(codes: Array, blanks: Blanks, k: int, draws: Draws) -> Array:
         rank = ranks_within(numbers[:, -1], Partition.from_labels(at[rows]))
         out[rows] = (numbers[:, :-1] < like(blanks.chance, codes)[at[rows]]) & (rank >= k)[:, None]
     return out
+
+
+def _line_of(at: Array, blanks: Blanks, rows: Array, draws: Draws) -> Array:
+    """(r,) int64 the line of each of these rows, whose combinations are `at` (r,); records are divided at random."""
+    most = int(np.diff(blanks.starts).max(initial=1))
+    if most == 1:
+        return at
+    xp = namespace(at)
+    both = like(np.concatenate([blanks.starts, blanks.ends]), at)  # one upload
+    starts, ends = both[: len(blanks.starts)], both[len(blanks.starts) :]
+    line = starts[:-1][at]
+    rank = ranks_within(draws.child("line").uniform()[rows, 0], Partition.from_labels(at))
+    last = starts[1:][at] - 1
+    for _ in range(most - 1):
+        line = xp.minimum(line + (rank >= ends[line]), last)
+    return line
 
 
 def _row_of(codes: Array, table: Host) -> Array:
@@ -128,9 +159,9 @@ class _Blanking(Operation):
         order = records.draws.child("order").uniform(T.shape[1])[found.order[found.starts[:-1]]]
         return BlankTable(records.classes.names, (Patterns.of(T),), (to_host(order),))
 
-    def check_limit(self, patterns: Patterns, keep: Host) -> None:
+    def check_limit(self, patterns: Patterns, lines: Lines) -> None:
         """Refuse more blanked cells than the limit allows."""
-        cells = ((patterns.codes >= 0) & ~keep).sum(axis=1) @ patterns.counts
+        cells = lines.cost(patterns.codes, np.ones(patterns.codes.shape[1]))
         share = float(cells / max(patterns.counts.sum() * patterns.codes.shape[1], 1))
         if share > self.limit:
             raise GuaranteeError(
@@ -156,7 +187,7 @@ class Blank(_Blanking):
     """
 
     use: Literal["blank"] = "blank"
-    importance: dict[str, float] | None = Field(
+    importance: dict[str, Importance] | None = Field(
         default=None, description="cost of a blanked cell of a column, by name; 1 for those not named"
     )
     cover: float = Field(
@@ -168,9 +199,10 @@ class Blank(_Blanking):
         unknown = [name for name in given if name not in summary.names]
         if unknown:
             raise ParameterError("\n".join(f"importance: column {name!r} is not among the columns" for name in unknown))
-        keep = kept_cells(patterns.codes, patterns.counts, self.k, [given.get(name, 1.0) for name in summary.names])
-        self.check_limit(patterns, keep)
-        return plan_blanks(patterns, keep, self.k, self.cover)
+        weights = [given.get(name, 1.0) for name in summary.names]
+        lines = kept_cells(patterns.codes, patterns.counts, self.k, weights)
+        self.check_limit(patterns, lines)
+        return plan_blanks(patterns, lines, self.k, self.cover)
 
     def apply(self, T: Array, groups: Partition, records: Records) -> Recoded:
         assert isinstance(records.learned, Blanks)
@@ -193,9 +225,9 @@ class RandomBlank(_Blanking):
         first = Partition.from_labels(equal_rows(codes))
         patterns = Patterns.of(codes, counts)  # numbered as `first` is
         order = np.concatenate(summary.orders)[first.order[first.starts[:-1]]]
-        keep = randomly_kept(patterns.codes, patterns.counts, self.k, order)
-        self.check_limit(patterns, keep)
-        return plan_blanks(patterns, keep, self.k, 0.0, self.rate)
+        lines = Lines.whole(patterns.counts, randomly_kept(patterns.codes, patterns.counts, self.k, order))
+        self.check_limit(patterns, lines)
+        return plan_blanks(patterns, lines, self.k, 0.0, self.rate)
 
     def apply(self, T: Array, groups: Partition, records: Records) -> Recoded:
         assert isinstance(records.learned, Blanks)

@@ -35,8 +35,13 @@ class Calibrate(BaseModel):
 
     means        : columns
     correlations : pairs of columns; means and variances of filled columns in them stay as well
-    regressions  : "response ~ one + other": the coefficients of a linear regression, of a response that is filled and
-                   has no other named statistic (its mean follows from those of the predictors)
+    regressions  : "response ~ one + other": the coefficients of a linear regression, of a response that is filled.
+                   If its mean or a correlation is named as well, the slopes stay and the intercept moves; if a
+                   correlation with a predictor is, its variance moves
+
+    What stays moves something else: where a column varies more in the release, the same correlation means a smaller
+    slope.  The manifest says what moves (`slope_drift`, `mean_drift`), what it costs (`price_nats`) and whether all
+    named statistics could be kept (`reached`, `largest_residual`); a column may have no room for all of them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -35,12 +35,15 @@ from gpuanon.masking.operations.fill_parameters import Calibrate, Depth, FillKin
 from gpuanon.masking.people import persons_per_part
 from gpuanon.numerics.compatible import covering_counts
 from gpuanon.numerics.equal_rows import equal_rows
-from gpuanon.numerics.fills.calibration import Whole
+from gpuanon.numerics.fills.calibration import ColumnTilt, Whole
 from gpuanon.numerics.fills.joint import class_draws, class_means
 from gpuanon.numerics.fills.sequence import FillModel, Settings, fit_sequence
 
 _CALIBRATED_ROWS = 100_000
 """Added rows that a calibration is solved on, about."""
+
+_REACHED = 0.01
+"""Residual of a calibration, in deviations of the column, up to which it is said to be reached."""
 
 
 def pad(codes: Array, groups: Partition, k: int, persons: Array | None = None) -> Array:
@@ -129,7 +132,8 @@ class Pad(Operation):
 
     With wildcards rows are added to maximal classes only: at least k released rows then have all values of each.  The
     other columns of an added row are drawn one after the other, each from a model of the whole table given the columns
-    of the mask and those drawn before.  Models are fitted and drawn from on the CPU.
+    of the mask and those drawn before.  Models are fitted and drawn from on the CPU; on a device, forests of the fills
+    forest and bagging are cuML's (see `numerics.fills.scores.device_forests`), or the run is refused.
     """
 
     sees: ClassVar[Sight] = "classes"
@@ -174,7 +178,7 @@ class Pad(Operation):
         if self.fill in ("joint", "joint-mean"):
             return None
         records, known = sampled.records, sampled.known
-        settings = Settings(self.fill, self.leaf, self.depth, self.trees)  # type: ignore[arg-type]
+        settings = Settings(self.fill, self.leaf, self.depth, self.trees, sampled.backend)  # type: ignore[arg-type]
         if self.calibrate is None:
             return fit_sequence(records.values, records.levels, known, settings, sampled.draws)
         named, whole = self.calibrate.by_number(records, known), None
@@ -198,14 +202,36 @@ class Pad(Operation):
         return found
 
     def report(self, model: FillModel | None, names: Sequence[str]) -> Mapping[str, Any]:
-        if self.calibrate is None or model is None:
+        if model is None:
             return {}
+        where = {"fill_models": "cuML, on the device" if model.on_device else "on the CPU"}
+        if self.calibrate is None:
+            return where
         prices = {
-            names[model.known + column]: {
-                "price_nats": round(tilted.tilt.price, 6),
-                "largest_residual": round(float(np.abs(tilted.tilt.left).max(initial=0.0)), 6),
-            }
+            names[model.known + column]: _price(tilted, names)
             for column, tilted in zip(model.order, model.tilts, strict=True)
             if tilted is not None and len(tilted.tilt.multipliers)
         }
-        return {"calibration": prices}
+        return {**where, "calibration": prices}
+
+
+def _price(tilted: ColumnTilt, names: Sequence[str]) -> Mapping[str, Any]:
+    """What the calibration of one column costs, and what moves because of what stays.
+
+    price_nats       : mean divergence of a row's tilted draw from its own distribution
+    largest_residual : of the equations that keep the named statistics, in deviations of the column
+    reached          : whether all of them are met
+    slope_drift      : relative change of the slope on a column whose correlation is kept, as its deviation changes
+    mean_drift       : change of the mean where a whole regression is kept, as the means of the predictors change
+    """
+    residual = float(np.abs(tilted.tilt.left).max(initial=0.0))
+    found: dict[str, Any] = {
+        "price_nats": round(tilted.tilt.price, 6),
+        "largest_residual": round(residual, 6),
+        "reached": residual <= _REACHED,
+    }
+    if tilted.slopes:
+        found["slope_drift"] = {names[column]: round(change, 4) for column, change in tilted.slopes}
+    if tilted.regression is not None and not tilted.regression.free:
+        found["mean_drift"] = float(f"{tilted.mean_drift:.4g}")
+    return found

@@ -140,6 +140,8 @@ def check_search(metric: Metric, weights: Mapping[str, float] | None, local: boo
     """Refuse settings of a search that do not go together."""
     if local and metric not in ("loss", "precision"):
         raise ValueError(f"local: metric loss or precision is allowed, got {metric}")
+    if weights and metric in ("discernibility", "class-size"):
+        raise ValueError(f"weights: metric {metric} looks at the sizes of classes, not at columns; none are allowed")
     if weights and min(weights.values()) <= 0:
         raise ValueError("weights: numbers above 0 are allowed")
 

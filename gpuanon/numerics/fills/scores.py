@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays import rapids
+from gpuanon.arrays.backend import Backend, to_host
 from gpuanon.arrays.blas import one_blas_thread, one_openmp_thread
 from gpuanon.numerics.fills.predictors import Predictors, level_index, shrunk_means
 
@@ -46,6 +48,47 @@ def boosting(X: Floats, levels: Sequence[int], Y: Floats, seed: int, steps: int 
             for at in range(Y.shape[1])
         ]
     return Score(predictors, tuple(model.predict for model in models))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _DeviceForests:
+    """Forests on a device: from a matrix on the host to predictions there."""
+
+    forests: rapids.RegressionForests
+    backend: Backend
+
+    def __call__(self, M: Floats) -> Floats:
+        return np.asarray(to_host(self.forests.predict(self.backend.upload(M))))
+
+
+def device_forests(
+    X: Floats,
+    levels: Sequence[int],
+    Y: Floats,
+    backend: Backend,
+    *,
+    leaf: int,
+    depth: int | None,
+    trees: int,
+    features: int | None,
+    seed: int,
+) -> Score:
+    """Random forests on a device, one for each output of the response.
+
+    cuML's trees have one output and do not tell their leaves, so values are drawn from records with a similar
+    prediction, not from the leaves of a random tree as on the host: the two give different releases.  The matrix of
+    predictors goes to the device, predictions come back; matching and draws are on the CPU.
+
+    features : predictors that a split chooses from; None for all (bagging)
+    """
+    predictors = Predictors.fit(X, levels, Y)
+    M = predictors.matrix(X)
+    chosen = None if features is None else min(features, M.shape[1])
+    forests = rapids.regression_forests(
+        backend.upload(M), backend.upload(Y.astype(np.float32)),
+        trees=trees, smallest=max(1, min(leaf, len(M))), depth=depth, features=chosen, seed=seed,
+    )  # fmt: skip
+    return Score(predictors, (_DeviceForests(forests, backend),))
 
 
 def network(X: Floats, levels: Sequence[int], Y: Floats, seed: int) -> Score:

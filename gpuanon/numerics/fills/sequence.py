@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
+from gpuanon.arrays.backend import Backend, choose
 from gpuanon.arrays.rng import Draws
 from gpuanon.numerics.fills import leaves, scores
 from gpuanon.numerics.fills.calibration import ColumnTilt, Named, Whole, column_tilt
@@ -21,6 +22,8 @@ Kind: TypeAlias = Literal[
     "hierarchical",
 ]  # fmt: skip
 """Models that are fitted to a sample of the records."""
+
+HOST = choose("numpy")
 
 CANDIDATES = 32
 """Draws of each row that a calibration chooses from."""
@@ -62,12 +65,19 @@ class Settings:
     leaf  : records that share a leaf, at least
     depth : of a tree, at most; None for no limit
     trees : of a forest
+    backend : of the run; forests are grown on its device
     """
 
     kind: Kind
     leaf: int = 50
     depth: int | None = None
     trees: int = 25
+    backend: Backend = HOST
+
+    @property
+    def on_device(self) -> bool:
+        """Whether the models are fitted on a device."""
+        return self.backend.name != "numpy" and self.kind in ("forest", "bagging")
 
 
 def fit_column(X: Floats, levels: Sequence[int], response: Response, settings: Settings, seed: int) -> ColumnModel:
@@ -82,15 +92,20 @@ def fit_column(X: Floats, levels: Sequence[int], response: Response, settings: S
     Y, known = response.outputs(), tuple(levels)
     if kind == "tree":
         return leaves.tree(X, known, values, Y, leaf=settings.leaf, depth=settings.depth, seed=seed)
-    if kind in ("forest", "bagging"):
-        features = 5 if kind == "forest" else None
+    features = 5 if kind == "forest" else None
+    if kind in ("forest", "bagging") and not settings.on_device:
         return leaves.forest(
             X, known, values, Y,
             leaf=settings.leaf, depth=settings.depth, trees=settings.trees, features=features, seed=seed,
         )  # fmt: skip
     fitted, matched = _halves(len(X), seed)
     score: Any
-    if kind == "boosting":
+    if settings.on_device:
+        score = scores.device_forests(
+            X[fitted], known, Y[fitted], settings.backend,
+            leaf=settings.leaf, depth=settings.depth, trees=settings.trees, features=features, seed=seed,
+        )  # fmt: skip
+    elif kind == "boosting":
         score = scores.boosting(X[fitted], known, Y[fitted], seed)
     elif kind == "network":
         score = scores.network(X[fitted], known, Y[fitted], seed)
@@ -119,6 +134,7 @@ class FillModel:
     known  : number of columns that are known in an added row
     order  : in which the others are filled, by their numbers from 0
     tilts  : for each of them how its draws are tilted; None for not at all
+    on_device : whether its forests are on a device
     """
 
     known: int
@@ -126,6 +142,7 @@ class FillModel:
     models: tuple[ColumnModel, ...]
     responses: tuple[Response, ...]
     tilts: tuple[ColumnTilt | None, ...]
+    on_device: bool = False
 
     def draw(self, known: Floats, draws: Draws) -> Floats:
         """(m, others) values of rows whose first columns are `known` (m, known): numbers or codes; NaN is a null."""
@@ -164,21 +181,26 @@ def fit_sequence(
     last = {response - known for response, _ in named.regressions} if named else set()
     others = range(records.shape[1] - known)
     order = tuple(column for late in (False, True) for column in others if (column in last) == late)
-    model = FillModel(known, order, (), (), ())
+    model = FillModel(known, order, (), (), (), settings.on_device)
     filled = None if whole is None else np.array(whole.added)
     for place, column in enumerate(order):
         at, seen = known + column, model.seen(place)
         seed = int(draws.key.derive(f"{draws.path}/model of column {column}")[0])
         response = Response(records[:, at], levels[at])
         fitted = fit_column(records[:, seen], [levels[j] for j in seen], response, settings, seed)
-        model = FillModel(known, order, (*model.models, fitted), (*model.responses, response), (*model.tilts, None))
+        model = replace(
+            model,
+            models=(*model.models, fitted),
+            responses=(*model.responses, response),
+            tilts=(*model.tilts, None),
+        )
         if named is None or whole is None or filled is None or not len(filled):
             continue
         stream = draws.child(f"column {column}")
         if named.concerns(at):
             candidates = _candidates(model, place, filled, stream)
             tilted = column_tilt(named, at, Whole(records, filled, whole.rows, whole.rows_added), candidates)
-            model = FillModel(known, order, model.models, model.responses, (*model.tilts[:-1], tilted))
+            model = replace(model, tilts=(*model.tilts[:-1], tilted))
         filled[:, at] = _drawn(model, place, filled, stream)
     return model
 

@@ -42,9 +42,9 @@ def test_the_share_is_that_of_a_look_at_every_cell(seed):
     rows = np.minimum(rng.geometric(0.45, (120, 3)) - 1, 3)
     rows[rng.random(rows.shape) < 0.03] = -1
     patterns = Patterns.of(rows)
-    keep = kept_cells(patterns.codes, patterns.counts, 3 + seed % 3)
-    original = np.repeat(patterns.codes, patterns.counts, axis=0)
-    release = np.repeat(np.where(keep, patterns.codes, -1), patterns.counts, axis=0)
+    lines = kept_cells(patterns.codes, patterns.counts, 3 + seed % 3)
+    original = np.repeat(patterns.codes[lines.of], lines.counts, axis=0)
+    release = np.repeat(np.where(lines.keep, patterns.codes[lines.of], -1), lines.counts, axis=0)
     order = rng.permutation(len(release))
     found = suppression_reconstruction(original, release[order], order)
     assert found.value == pytest.approx(naive(original, release))

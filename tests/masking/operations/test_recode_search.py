@@ -175,6 +175,8 @@ def test_settings_that_would_do_nothing_are_refused():
         {},
         {"k": 3, "local": True, "metric": "entropy"},
         {"k": 3, "weights": {"age": 0}},
+        {"k": 3, "weights": {"age": 2.0}, "metric": "discernibility"},
+        {"k": 3, "weights": {"age": 2.0}, "metric": "class-size"},
     ):
         with pytest.raises(GpuanonError):
             gpuanon.protect(registry(), recipe({"method": "recode", **wrong}), rng=KEY, backend="numpy")

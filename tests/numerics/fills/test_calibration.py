@@ -92,7 +92,64 @@ def test_coefficients_of_a_named_regression_stay():
     assert np.abs(model.tilts[0].tilt.left).max() < 1e-4
 
 
-def test_what_contradicts_itself_is_refused():
-    for other in ({"correlations": ((0, 1),)}, {"means": (1,)}, {"regressions": ((1, (0,)), (1, (2,)))}):
-        with pytest.raises(ParameterError, match="named twice"):
-            Named(**{"regressions": ((1, (0,)),), **other})
+@pytest.mark.parametrize("correlations", [(), ((0, 1),), ((2, 1),), ((0, 1), (2, 1))])
+def test_mean_correlations_and_slopes_stay_together(correlations):
+    """Added rows have larger x, which vary more; z is another column, and slopes are those on x, or on both."""
+    rng = np.random.default_rng(3)
+    x, z = rng.normal(size=(2, 8000))
+    y = 0.4 * x + 0.3 * z + rng.normal(size=8000)
+    predictors = (0, 2) if correlations == ((0, 1),) else (0,)
+    columns = (0, 2, 1)  # the filled column is the last
+    at = {old: new for new, old in enumerate(columns)}
+    records = np.column_stack([x, y, z])[:, columns]
+    more = np.column_stack([0.3 + 1.4 * rng.normal(size=4000), 1.2 * rng.normal(size=4000), np.full(4000, np.nan)])
+    named = Named(
+        means=(2,), correlations=tuple((at[a], at[b]) for a, b in correlations),
+        regressions=((2, tuple(at[column] for column in predictors)),),
+    )  # fmt: skip
+    draws, whole = KEY.draws(np.arange(4000), "added"), Whole(records, more, 8000, 4000)
+    model = fit_sequence(records, (0, 0, 0), 2, Settings("tree", leaf=50), draws, named, whole)
+    drawn = model.draw(more[:, :2], KEY.draws(np.arange(4000), "other draws"))
+    after = np.vstack([records, np.column_stack([more[:, :2], drawn])])
+
+    def slopes(table):
+        X = np.column_stack([np.ones(len(table)), table[:, [at[column] for column in predictors]]])
+        return np.linalg.lstsq(X, table[:, 2], rcond=None)[0][1:]
+
+    assert np.abs(model.tilts[0].tilt.left).max() < 1e-3
+    assert abs(after[:, 2].mean() - y.mean()) < 0.03
+    np.testing.assert_allclose(slopes(after), slopes(records), atol=0.03)
+    for a, b in correlations:
+        pair = [at[a], at[b]]
+        change = np.corrcoef(after[:, pair].T)[0, 1] - np.corrcoef(records[:, pair].T)[0, 1]
+        assert abs(change) < 0.02, (a, b)
+
+
+def test_what_follows_for_slopes_and_means_is_said():
+    records, after, model = calibrated(Named(correlations=((0, 1),)))
+    ((column, change),) = model.tilts[0].slopes
+    found = np.polyfit(*after.T, 1)[0] / np.polyfit(*records.T, 1)[0] - 1
+    assert column == 0
+    assert change == pytest.approx(found, abs=0.03)
+    assert abs(change) > 0.05
+    records, after, model = calibrated(Named(regressions=((1, (0,)),)))
+    assert model.tilts[0].mean_drift == pytest.approx(after[:, 1].mean() - records[:, 1].mean(), abs=0.02)
+    assert model.tilts[0].mean_drift > 0.1
+
+
+def test_what_has_no_room_is_approached_and_the_residual_says_so():
+    """A share of 2 % cannot keep its mean, correlation and slope where the predictor varies three times as much."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=20_000)
+    y = (x + rng.normal(size=20_000) > 2.9).astype(float)
+    records = np.column_stack([x, y])
+    more = np.column_stack([4 * rng.normal(size=20_000), np.full(20_000, np.nan)])
+    named = Named(means=(1,), correlations=((0, 1),), regressions=((1, (0,)),))
+    draws, whole = KEY.draws(np.arange(20_000), "added"), Whole(records, more, 20_000, 20_000)
+    (tilted,) = fit_sequence(records, (0, 0), 1, Settings("tree"), draws, named, whole).tilts
+    assert np.abs(tilted.tilt.left).max() > 0.05
+
+
+def test_two_regressions_of_one_column_are_refused():
+    with pytest.raises(ParameterError, match="one regression"):
+        Named(regressions=((1, (0,)), (1, (2,))))

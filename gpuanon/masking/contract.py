@@ -421,6 +421,11 @@ class Operation(Part):
         """What the manifest says of a fitted model: no value of a record; names : of all columns, as in `Sampled`."""
         return {}
 
+    @property
+    def class_label(self) -> str | None:
+        """Name of a further released column with a random label of each class; None: there is none."""
+        return None
+
     def reading(self, kind: Kind) -> Reading:
         """How a released column of this kind is to be read."""
         return "same"

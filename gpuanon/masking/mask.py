@@ -164,6 +164,13 @@ class Mask:
         return released_schema(self.combination, self.schema)
 
     @property
+    def class_label(self) -> tuple[str, tuple[str, ...]] | None:
+        """A released column of labels, and the columns whose classes are labelled; None: there is none."""
+        name = self.combination.operation.class_label
+        released = self.released_schema
+        return name and (name, tuple(place for column in self.columns for place in released[column].released_names))
+
+    @property
     def claims(self) -> tuple[Claim, ...]:
         """What is promised of the released rows."""
         names = {name: self.released_schema[name].released_names for name in self.columns}

@@ -116,7 +116,11 @@ class Boxes(Constrained):
     dismiss: bool = Field(default=False, description="leave out records that would need a box too large")
     dismiss_most: float = Field(default=0.05, ge=0, le=1, description="share of the records that is left out at most")
     improve: bool = Field(default=True, description="search for better boxes from those that the cuts give")
-    sweeps: int = Field(default=8, ge=1, description="improve: sweeps of the search over all boxes")
+    sweeps: int | None = Field(
+        default=None,
+        ge=1,
+        description="improve: sweeps of the search over all boxes; none: 8 for large tables, up to 20 for small ones",
+    )
 
     _features: Features | None = PrivateAttr(default=None)
     _learned: BoxSummary | None = PrivateAttr(default=None)

@@ -321,6 +321,10 @@ class Groups(Part):
         """A summary of the rows of one cell."""
         raise NotImplementedError
 
+    def findings(self) -> Mapping[str, Any]:
+        """What the manifest says of what was learned: plain figures that tell nothing of single records."""
+        return {}
+
     def kept(self, X: Array) -> Array:
         """(n,) whether each row of `X` is to be in a group; called only where `drops`."""
         raise NotImplementedError

@@ -259,6 +259,8 @@ class Mask:
         """What the manifest says of what was learned."""
         if learned is None:
             return {}
+        if self.combination.groups.learns:
+            return self.combination.groups.informed(self._features, learned).findings()
         return learned.report if isinstance(learned, Fill) else self.combination.operation.findings(learned)
 
     @explain_out_of_memory()

@@ -30,7 +30,11 @@ class OptimalBoxes(ConstrainedMethod):
     )
     dismiss: bool = Field(default=True, description="do not release records that would need a box too large")
     dismiss_most: float = Field(
-        default=0.05, ge=0, le=1, description="share of the records that is dismissed at most; 1: as the source has it"
+        default=0.05,
+        ge=0,
+        le=1,
+        description="share of the records that is dismissed at most; 1: by the source's rule alone, which leaves out"
+        " most records of ordinary tables (the manifest says how many)",
     )
     release: Literal["interval", "interval-column", "midpoint", "centroid"] = Field(
         default="interval",

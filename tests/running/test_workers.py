@@ -80,7 +80,10 @@ def test_workers_give_the_release_of_one_process(client, source, expected, tmp_p
     assert {path.name for path in tmp_path.iterdir()} == {"release", "release.manifest.json"}
 
 
-@pytest.mark.parametrize("mask", ["suppress", "synthetic-rows", "mondrian interval", "recode", "copula", "pica"])
+MASKS = ["suppress", "synthetic-rows", "mondrian interval", "optimal-boxes", "recode", "copula", "pica"]
+
+
+@pytest.mark.parametrize("mask", MASKS)
 def test_rows_that_are_dropped_added_and_new_are_those_of_one_process(client, source, tmp_path, mask):
     options = {"key": KEY, "backend": "numpy", "cell_rows": 300}
     loaded, found = Recipe.load(recipe(mask)), []

@@ -167,8 +167,10 @@ class Mask:
     def class_label(self) -> tuple[str, tuple[str, ...]] | None:
         """A released column of labels, and the columns whose classes are labelled; None: there is none."""
         name = self.combination.operation.class_label
+        if name is None:
+            return None
         released = self.released_schema
-        return name and (name, tuple(place for column in self.columns for place in released[column].released_names))
+        return name, tuple(place for column in self.columns for place in released[column].released_names)
 
     @property
     def claims(self) -> tuple[Claim, ...]:

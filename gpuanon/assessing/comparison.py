@@ -37,6 +37,7 @@ from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.encoding.features import Categories
+from gpuanon.tables.interval_columns import with_ends
 from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary
@@ -128,7 +129,8 @@ class Comparison:
     note: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse tables that cannot be compared."""
+        """Refuse tables that cannot be compared; see interval columns as their two ends."""
+        object.__setattr__(self, "release", with_ends(self.release))
         compared_columns(self.original.names, self.release.names, self.schema)
         if self.known_link is not None:
             as_link(self.known_link, self.original.n_rows, self.release.n_rows)

@@ -82,7 +82,8 @@ def padding(c: Comparison) -> Measured:
     """`synthetic_rows_auc` of a comparison: every released column, whatever its role."""
     classes, schema = np.asarray(c.classes), c.schema
     quasi = [name for name in c.points.names if name in schema.quasi]
-    others = [name for name in c.points.names if name not in schema.quasi and schema[name].kind is not None]
+    kinds = {column.name: column.kind for column in schema.columns}  # a release may have columns of its own
+    others = [name for name in c.points.names if name not in schema.quasi and kinds.get(name) is not None]
 
     def numbers(names: list[str]) -> Host:
         found = level_codes([c.points], names)[0].astype(np.float64)

@@ -28,6 +28,7 @@ from gpuanon.assessing.released import (
 from gpuanon.errors import InputError
 from gpuanon.tables.class_counts import class_sizes, sizes_by_set
 from gpuanon.tables.encoding import Encoding
+from gpuanon.tables.interval_columns import with_ends
 from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary
@@ -60,6 +61,11 @@ class Pieces:
     def counted(cls, give: Callable[[], Iterable[Table]]) -> Pieces:
         """Pieces whose rows have to be counted first."""
         return cls(give, sum(piece.n_rows for piece in give()))
+
+    def each(self, change: Callable[[Table], Table]) -> Pieces:
+        """The pieces after a change that keeps their rows."""
+        give = self.give
+        return Pieces(lambda: map(change, give()), self.rows)
 
     @property
     def first(self) -> Table:
@@ -102,7 +108,8 @@ class Streamed:
     note: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse tables that cannot be compared."""
+        """Refuse tables that cannot be compared; see interval columns as their two ends."""
+        object.__setattr__(self, "release", self.release.each(with_ends))
         if min(self.original.rows, self.release.rows) == 0:
             raise InputError("original and release need at least one row each")
         compared_columns(self.original.first.names, self.release.first.names, self.schema)

@@ -273,7 +273,7 @@ def _limits(texts: Sequence[str]) -> dict[str, float]:
 
 @app.command(epilog=examples("gpuanon intervals release.parquet --statistic mean --statistic 'correlation(a, b)'"))
 def intervals(
-    release: Annotated[Path, typer.Argument(help="release of boxes: columns NAME_low and NAME_high")],
+    release: Annotated[Path, typer.Argument(help="release of boxes: NAME_low and NAME_high, or columns of intervals")],
     statistic: Annotated[
         list[str] | None,
         typer.Option(help="mean, variance, sd, covariance, correlation, covariance(a, b), regression(y ~ a + b), ..."),

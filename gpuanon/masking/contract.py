@@ -323,6 +323,10 @@ class Groups(Part):
         """A summary of the rows of one cell."""
         raise NotImplementedError
 
+    def findings(self) -> Mapping[str, Any]:
+        """What the manifest says of what was learned: plain figures that tell nothing of single records."""
+        return {}
+
     def kept(self, X: Array) -> Array:
         """(n,) whether each row of `X` is to be in a group; called only where `drops`."""
         raise NotImplementedError
@@ -422,6 +426,11 @@ class Operation(Part):
     def report(self, model: Any, names: Sequence[str]) -> Mapping[str, Any]:
         """What the manifest says of a fitted model: no value of a record; names : of all columns, as in `Sampled`."""
         return {}
+
+    @property
+    def class_label(self) -> str | None:
+        """Name of a further released column with a random label of each class; None: there is none."""
+        return None
 
     def reading(self, kind: Kind) -> Reading:
         """How a released column of this kind is to be read."""

@@ -164,6 +164,15 @@ class Mask:
         return released_schema(self.combination, self.schema)
 
     @property
+    def class_label(self) -> tuple[str, tuple[str, ...]] | None:
+        """A released column of labels, and the columns whose classes are labelled; None: there is none."""
+        name = self.combination.operation.class_label
+        if name is None:
+            return None
+        released = self.released_schema
+        return name, tuple(place for column in self.columns for place in released[column].released_names)
+
+    @property
     def claims(self) -> tuple[Claim, ...]:
         """What is promised of the released rows."""
         names = {name: self.released_schema[name].released_names for name in self.columns}
@@ -252,6 +261,8 @@ class Mask:
         """What the manifest says of what was learned."""
         if learned is None:
             return {}
+        if self.combination.groups.learns:
+            return self.combination.groups.informed(self._features, learned).findings()
         return learned.report if isinstance(learned, Fill) else self.combination.operation.findings(learned)
 
     @explain_out_of_memory()

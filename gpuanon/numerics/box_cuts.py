@@ -25,7 +25,7 @@ from gpuanon.arrays.partition import Partition, segment_maxima, segment_minima, 
 
 _FEW = 64
 """Blocks of k rows up to which every cut of a part is weighed."""
-_BITS = 24
+BITS = 24
 """Of a coordinate."""
 
 
@@ -34,13 +34,13 @@ def whole_coordinates(X: Array) -> Array:
     xp = namespace(X)
     low = X.min(axis=0)
     reach = xp.maximum((X.max(axis=0) - low).max(), 1e-300)
-    return xp.rint((X - low) * (((1 << _BITS) - 1) / reach)).astype(np.int32)
+    return xp.rint((X - low) * (((1 << BITS) - 1) / reach)).astype(np.int32)
 
 
 def whole_sensitivities(a: Array, k: int) -> Array:
     """(n, d) int32: sensitivities as whole numbers ≥ 1, so small that the cost of `_FEW` k rows is below 2^53."""
     xp = namespace(a)
-    bits = max(4, int(52 - _BITS - np.log2(2 * _FEW * k) - np.log2(a.shape[1])))
+    bits = max(4, int(52 - BITS - np.log2(2 * _FEW * k) - np.log2(a.shape[1])))
     scale = ((1 << min(bits, 20)) - 1) / xp.maximum(a.max(), 1e-300)
     return xp.maximum(xp.rint(a * scale), 1).astype(np.int32)
 

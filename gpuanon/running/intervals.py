@@ -14,6 +14,7 @@ from gpuanon.errors import InputError
 from gpuanon.running.outputs import manifest_path, read_manifest
 from gpuanon.tables.files import io
 from gpuanon.tables.files.csv_files import CsvOptions
+from gpuanon.tables.interval_columns import with_ends
 from gpuanon.tables.table import Table
 
 
@@ -54,7 +55,7 @@ def intervals(release: Any, statistic: str | Sequence[str] | None = None) -> Int
 
     Parameters
     ----------
-    release : dataframe, or path of a file, with columns NAME_low and NAME_high
+    release : dataframe, or path of a file or folder, with columns NAME_low and NAME_high, or with interval columns
     statistic : one or several of mean, variance, sd, covariance, correlation, of all boxed columns or of named ones
         (``covariance(age, income)``), ``regression(cost ~ age + income)``; None: all but regressions
 
@@ -73,9 +74,10 @@ def intervals(release: Any, statistic: str | Sequence[str] | None = None) -> Int
             notes.append(f"{dropped} records were not released: the ranges are about the others")
     else:
         pieces = Pieces.of(Table.of(release))
+    pieces = pieces.each(with_ends)
     columns = box_columns(pieces.first)
     if not columns:
-        raise InputError("the release has no boxes: no numeric columns NAME_low and NAME_high")
+        raise InputError("the release has no boxes: no column of intervals, no numeric columns NAME_low and NAME_high")
     with progress.stage("intervals"):
         boxes = ReleasedBoxes.over(pieces.give())
         found = bounded(boxes, texts, columns)

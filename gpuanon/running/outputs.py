@@ -19,6 +19,7 @@ from gpuanon.recipe import Recipe
 from gpuanon.running.digest import digest_of, mark_path, release_in
 from gpuanon.running.workspace import remove
 from gpuanon.tables.files import io
+from gpuanon.tables.files.formats import format_of
 from gpuanon.tables.files.places import remove_stale
 
 MANIFEST = ".manifest.json"
@@ -91,6 +92,16 @@ def check_outputs(
     io.check_output(output, force=force, guard=guard)
     for target in targets[1:]:
         io.check_output(target, force=force, table=False, guard=guard)
+
+
+def check_intervals(output: Path, recipe: Recipe) -> None:
+    """Refuse interval columns in a format that cannot hold them."""
+    columns = any(mask.combination().operation.reading("numeric") == "interval-column" for mask in recipe.mask)
+    if columns and format_of(output) not in ("parquet", "parts", "arrow"):
+        raise OutputError(
+            f"{output}: this format holds no columns of intervals; .parquet, .arrow and folders of parts do",
+            hint="or release the ends as two columns: release = 'interval'",
+        )
 
 
 def check_report(report: Path, inputs: Iterable[Path], *, force: bool) -> None:

@@ -27,6 +27,7 @@ from gpuanon.masking.mask_columns import (
     released_schema,
 )
 from gpuanon.masking.methods.catalogue import AnyMask
+from gpuanon.masking.methods.combination import Combination
 from gpuanon.recipe import Recipe
 from gpuanon.running import tasks
 from gpuanon.running.automatic import resolve
@@ -80,7 +81,16 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
             )
     names = tuple(part.name for part in state.parts if isinstance(part, StoredPart))
     pseudonym = schema.person.name if schema.person is not None and schema.person.release == "pseudonym" else None
-    assemble = partial(tasks.assemble, store=run.store, names=names, key=run.key, salt=state.salt, pseudonym=pseudonym)
+    labels = tuple(step.fitted.class_label for step in steps if step.fitted.class_label is not None)
+    assemble = partial(
+        tasks.assemble,
+        store=run.store,
+        names=names,
+        key=run.key,
+        salt=state.salt,
+        pseudonym=pseudonym,
+        labels=labels,
+    )
     _check_rows(state.rows, sum(run.stage("assemble", assemble, range(state.release_parts))))
     run.store.forget(names)
     return _concluded(run, schema, rows, state, steps, warnings)
@@ -112,7 +122,7 @@ def _check_columns(recipe: Recipe, schema: Schema) -> None:
     for number, mask in enumerate(recipe.mask):
         combination = mask.combination()
         columns = needed_columns(combination, schema)
-        gone = [name for name in columns if schema[name].released_names != (name,)]
+        gone = [name for name in columns if schema[name].reading in ("interval", "interval-column")]
         if gone:
             raise RecipeError(
                 f"mask.{number}: columns: an earlier mask releases others in place of {', '.join(map(repr, gone))}",
@@ -125,6 +135,15 @@ def _check_columns(recipe: Recipe, schema: Schema) -> None:
                 hint="put the mask that changes the rows first",
             )
         schema = released_schema(combination, schema)
+        _check_label(number, combination, schema)
+
+
+def _check_label(number: int, combination: Combination, schema: Schema) -> None:
+    """Refuse a label of classes that has no name of its own."""
+    name = combination.operation.class_label
+    taken = {place for column in schema.columns for place in (column.name, *column.released_names)}
+    if name in taken:
+        raise RecipeError(f"mask.{number}: label: there is a column {name!r} already", hint="choose another name")
 
 
 @dataclass(frozen=True)

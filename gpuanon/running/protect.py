@@ -27,7 +27,7 @@ from gpuanon.recipe import Recipe
 from gpuanon.running.cells import usual_cell_rows
 from gpuanon.running.limits import check_limits
 from gpuanon.running.manifest import describe
-from gpuanon.running.outputs import check_outputs, figures_path, recipe_inputs, work_path
+from gpuanon.running.outputs import check_intervals, check_outputs, figures_path, recipe_inputs, work_path
 from gpuanon.running.pipeline import protect_parts
 from gpuanon.running.release import Release, write_release
 from gpuanon.running.reports import reporter
@@ -143,6 +143,7 @@ def protect_file(
     pages = () if report is None else (report, figures_path(report))
     others = [*pages, *([] if in_parts is None or in_parts.report is None else [in_parts.report])]
     check_outputs(output, inputs, link=link, others=others, force=force)
+    check_intervals(output, loaded)
     chosen = choose(backend)
     log(f"backend: {chosen.name} ({chosen.reason}); compiled functions: {describe_compiled()}")
     with progress.stage("read"):
@@ -197,6 +198,7 @@ def protect_in_parts(
     began = time.perf_counter()
     others = () if report is None else (report, figures_path(report))
     check_outputs(output, [source, *recipe_inputs(recipe)], link=link, others=others, force=force)
+    check_intervals(output, recipe)
     opened = open_table(source, recipe)  # a missing or broken input is named before anything is made
     chosen = choose(backend)
     for mask in recipe.mask:

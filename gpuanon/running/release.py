@@ -24,6 +24,7 @@ from gpuanon.tables.files import io
 from gpuanon.tables.files.classes import holds, smallest_classes
 from gpuanon.tables.files.formats import format_of
 from gpuanon.tables.files.parts import unify_parts
+from gpuanon.tables.interval_columns import as_structures
 from gpuanon.tables.layouts import restore_layouts
 from gpuanon.tables.table import Table
 
@@ -106,6 +107,8 @@ class Release:
                 hint="write the release that protect returned",
             )
         table = self.table
+        if "interval-column" in self.manifest["readings"].values():
+            table = as_structures(table)
         if self.layouts is not None and format_of(output) in ("parquet", "parts", "arrow"):
             stored = restore_layouts(table.to_native(), self.layouts, run_ends=format_of(output) == "arrow")
             table = Table(nw.from_native(stored, eager_only=True))  # as it is

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import numpy as np
 
 from gpuanon.arrays import progress
@@ -36,6 +37,9 @@ from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.rows import Rows, pseudonyms
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary as TableSummary
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Host = np.ndarray[Any, Any]
 Content = tuple[int, int]
@@ -179,19 +183,35 @@ def mask_cell(
 
 
 def assemble(
-    number: int, store: Store, names: tuple[str, ...], key: Key, salt: str, pseudonym: str | None = None
+    number: int,
+    store: Store,
+    names: tuple[str, ...],
+    key: Key,
+    salt: str,
+    pseudonym: str | None = None,
+    labels: tuple[tuple[str, tuple[str, ...]], ...] = (),
 ) -> int:
     """Collect the rows of a release part and keep them in random order; the number of rows.
 
     salt      : differs between runs, so that two releases under one key share neither an order nor pseudonyms
     pseudonym : the column that holds a pseudonym of each person, or None
+    labels    : columns that hold a label of each class, and the columns whose classes they are
     """
     rows = store.get(names, [number]).sorted()  # nothing of the cells may be left
     rows = rows.take(random_order(rows.records, key, f"row order/{salt}"))
     if pseudonym is not None and rows.persons is not None:
-        made = text_series(pseudonyms(rows.persons, key, f"pseudonym/{salt}"), rows.table.series(rows.table.names[0]))
-        rows = rows.with_table(rows.table.replace({pseudonym: made}))
+        made = pseudonyms(rows.persons, key, f"pseudonym/{salt}")
+        rows = rows.with_table(rows.table.replace({pseudonym: _text(made, rows)}))
+    for name, columns in labels:
+        classes = np.ascontiguousarray(row_bits(rows.table, columns, stored=True)[:, 0]).view(np.int64)
+        made = pseudonyms(classes, key, f"label of {name}/{salt}")
+        rows = rows.with_table(rows.table.replace({name: _text(made, rows)}))
     return store.release(number, rows)
+
+
+def _text(values: pa.Array, rows: Rows) -> nw.Series[Any]:
+    """A column of text for these rows."""
+    return text_series(values, rows.table.series(rows.table.names[0]))
 
 
 def random_order(records: Host, key: Key, stream: str) -> Host:

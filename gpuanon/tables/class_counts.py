@@ -17,6 +17,7 @@ import numpy as np
 from gpuanon.arrays.sorting import argsort_words
 from gpuanon.numerics.compatible import compatible_counts, covering_counts
 from gpuanon.tables.codes import level_codes
+from gpuanon.tables.interval_columns import with_ends
 from gpuanon.tables.row_bits import bits_of, column_words
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import plain
@@ -140,11 +141,12 @@ class PatternCounts:
 
     @classmethod
     def of(cls, table: Table, columns: Sequence[str], covered: bool = False) -> PatternCounts:
-        """Count the combinations of a table."""
+        """Count the combinations of a table; of an interval both ends."""
         import pyarrow as pa
 
-        rows = table.select(columns).to_arrow().append_column(_COUNT, pa.array(np.ones(table.n_rows, np.int64)))
-        return cls(tuple(columns), rows, covered)._summed()
+        chosen = with_ends(table.select(columns))
+        rows = chosen.to_arrow().append_column(_COUNT, pa.array(np.ones(table.n_rows, np.int64)))
+        return cls(chosen.names, rows, covered)._summed()
 
     def _summed(self) -> PatternCounts:
         """Equal combinations as one."""

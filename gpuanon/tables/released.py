@@ -11,6 +11,7 @@ import numpy as np
 from gpuanon.arrays.backend import to_host
 from gpuanon.arrays.rng import Draws
 from gpuanon.tables.codes import NULL, ColumnCodes
+from gpuanon.tables.interval_columns import interval_column
 from gpuanon.tables.native import from_arrow, gather, one_zero, text_series
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
@@ -51,8 +52,14 @@ def recoded(
     found: Columns = {name: {} for name in columns}
     for column in coded:
         name = columns[column.column]
-        place = schema[name].released_names[len(found[name])]
-        found[name][place] = _coded(table.series(name), schema[name].reading, column, values[column.column], place)
+        reading = schema[name].reading
+        places = ("low", "high") if reading == "interval-column" else schema[name].released_names
+        place = places[len(found[name])]
+        found[name][place] = _coded(table.series(name), reading, column, values[column.column], place)
+    for name in columns:
+        if schema[name].reading == "interval-column":
+            low, high = map(one_zero, found[name].values())
+            found[name] = {name: interval_column(low, high, name)}
     return found
 
 
@@ -60,13 +67,13 @@ def _coded(like: nw.Series[Any], reading: str, column: CodedColumn, values: Colu
     """One column from its codes: values of its own type, or text."""
     import pyarrow as pa
 
-    codes = to_host(column.codes)
+    codes, as_values = to_host(column.codes), reading in ("same", "interval", "interval-column")
     if column.members is not None:
         labels = _sets(to_host(column.members), values.labels(0))
     else:
-        labels = values.values if reading in ("same", "interval") else values.labels(column.depth)
+        labels = values.values if as_values else values.labels(column.depth)
     taken = labels.take(pa.array(np.where(codes == NULL, 0, codes), mask=codes == NULL))
-    made = from_arrow(taken, like) if reading in ("same", "interval") else text_series(taken, like)
+    made = from_arrow(taken, like) if as_values else text_series(taken, like)
     return made.alias(name)
 
 

@@ -16,11 +16,12 @@ Kind: TypeAlias = Literal["numeric", "ordinal", "categorical", "date"]
 Transform: TypeAlias = Literal["none", "log", "log1p", "normal-scores"]
 Nulls: TypeAlias = Literal["refuse", "category", "indicator", "wildcard"]
 Level: TypeAlias = str | bool | int | float
-Reading: TypeAlias = Literal["same", "interval", "level", "set"]
+Reading: TypeAlias = Literal["same", "interval", "interval-column", "level", "set"]
 """How a released column is to be read:
 
 same     : as before
 interval : two columns, ``NAME_low`` and ``NAME_high``, of the same type: the value lies between them
+interval-column : one column of intervals, see `gpuanon.tables.interval_columns`
 level    : text, a node of the column's hierarchy
 set      : text, the values of which the record has one
 """

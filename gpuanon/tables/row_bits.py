@@ -64,14 +64,17 @@ def column_words(table: Table, columns: Sequence[str], *, stored: bool) -> dict[
     """The values of each of the columns; `stored` as for `row_bits`."""
 
     def one(name: str) -> Words:
-        digest = hashlib.blake2b(name.encode(), digest_size=32).digest()
-        numbers = np.frombuffer(digest, dtype=np.uint64)
         column = table.arrow(name)
-        values, missing = _plain_numbers(column, stored) or _words(column if stored else without_nan(column))
-        return Words(values, missing, numbers[:2] | np.uint64(1), numbers[2:])
+        return _named(name, _plain_numbers(column, stored) or _words(column if stored else without_nan(column)))
 
     names = list(dict.fromkeys(columns))
     return dict(zip(names, each(one, names), strict=True))
+
+
+def _named(name: str, words: tuple[Host, Host | None]) -> Words:
+    """The words of a column of this name."""
+    numbers = np.frombuffer(hashlib.blake2b(name.encode(), digest_size=32).digest(), dtype=np.uint64)
+    return Words(*words, numbers[:2] | np.uint64(1), numbers[2:])
 
 
 def bits_of(columns: Sequence[Words], n: int) -> Host:
@@ -123,8 +126,14 @@ def _words(column: pa.ChunkedArray) -> tuple[Host, Host | None]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = pa.chunked_array([chunk.storage for chunk in column.chunks], type=column.type.storage_type)
     missing = np.asarray(column.is_null().to_numpy()) if column.null_count else None
     kind = family(column.type)
+    if pa.types.is_struct(column.type) and column.type.num_fields:
+        names = [f"{at} {field.name}" for at, field in enumerate(column.type)]
+        inside = [_named(name, _words(child)) for name, child in zip(names, column.flatten(), strict=True)]
+        return bits_of(inside, len(column)), missing
     if kind == "time" or pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
         whole = ticks(plain(column)) if kind == "time" else column
         wide = pa.uint64() if pa.types.is_uint64(column.type) else pa.int64()
@@ -133,7 +142,7 @@ def _words(column: pa.ChunkedArray) -> tuple[Host, Host | None]:
         numbers = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy().view(np.uint64)
     elif kind == "text":
         return _text_words(column)
-    elif kind == "other":  # lists, structures: no distinct values to look up
+    elif kind == "other":  # lists, maps: no distinct values to look up
         return _digests(column.to_pylist()), missing
     else:
         levels = distinct([column])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gpuanon.arrays.partition import Partition
+from gpuanon.masking.groups import box_improvement
 from gpuanon.masking.groups.box_improvement import improve, recut, swapped
 from gpuanon.numerics.box_cuts import box_costs, box_cuts, whole_coordinates, whole_sensitivities
 
 Host = np.ndarray[Any, Any]
+COLD = [0.0] * 10
+"""Rounds of swaps at the temperature zero."""
 
 
 def cost(x: Host, a: Host, rows: Host) -> int:
@@ -93,7 +97,7 @@ def test_the_search_never_makes_boxes_worse_or_smaller(seed: int) -> None:
     groups, random = box_cuts(x, a, Partition.whole(n), k), np.random.default_rng(seed)
     start = now = float(box_costs(x, a, groups).sum())
     for size in (2, 3, 8):
-        for step in (lambda g: swapped(x, a, g, random), lambda g, size=size: recut(x, a, g, k, size, random)):
+        for step in (lambda g: swapped(x, a, g, k, COLD, random), lambda g, size=size: recut(x, a, g, k, size, random)):
             groups = step(groups)
             after = float(box_costs(x, a, groups).sum())
             assert after <= now
@@ -107,7 +111,46 @@ def test_the_search_finds_the_swap_that_mends_two_boxes() -> None:
     x = np.array([[0], [1], [2], [100], [3], [101], [102], [103]], dtype=np.int32)
     a = np.ones_like(x)
     spoiled = Partition.from_labels(np.array([0, 0, 0, 0, 1, 1, 1, 1]))  # 100 is with 0, 1, 2 and 3 with 101 …
-    assert boxes(swapped(x, a, spoiled, np.random.default_rng(0))) == {(0, 1, 2, 4), (3, 5, 6, 7)}
+    assert boxes(swapped(x, a, spoiled, 4, COLD, np.random.default_rng(0))) == {(0, 1, 2, 4), (3, 5, 6, 7)}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_pair_carries_out_the_best_swap_of_records_on_its_faces(seed: int) -> None:
+    k, d = 2 + seed % 4, 1 + seed % 3
+    x, a = made(2 * k, d, 6 if seed % 2 else 1000, seed)
+    members = np.random.default_rng(seed).permutation(2 * k).reshape(2, k)
+    now = sum(cost(x, a, box) for box in members)
+    faces = [{*x[box].argmin(axis=0).tolist(), *x[box].argmax(axis=0).tolist()} for box in members]
+    found = []
+    for i, j in itertools.product(*faces):
+        one, two = members.copy()
+        one[i], two[j] = two[j], one[i]
+        found.append(cost(x, a, one) + cost(x, a, two))
+    for heat, most in ((0.0, now), (1.0, now + now / (2 * k))):
+        after = members.copy()
+        pair = np.array([0]), np.array([1])
+        box_improvement._swap(x, a, after, np.full(2, k), *pair, np.array([heat]))
+        assert sum(cost(x, a, box) for box in after) == (min(found) if min(found) < most else now)
+
+
+def test_a_positive_temperature_ends_at_better_boxes_and_never_at_worse_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    costs: dict[float, list[float]] = {}
+    for heat, seed in itertools.product((0.0, 0.5), range(4)):
+        monkeypatch.setattr(box_improvement, "_HEAT", heat)
+        x, a = made(600, 3, 5000, seed)
+        groups = box_cuts(x, a, Partition.whole(600), 4)
+        after = float(box_costs(x, a, improve(x, a, groups, 4, 8)).sum())
+        assert after < float(box_costs(x, a, groups).sum())
+        costs.setdefault(heat, []).append(after)
+    assert sum(costs[0.5]) < 0.99 * sum(costs[0.0])
+
+
+def test_boxes_that_cost_more_than_those_of_the_start_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, a = made(200, 2, 5000, 1)
+    groups = box_cuts(x, a, Partition.whole(200), 4)
+    monkeypatch.setattr(box_improvement, "swapped", lambda *rest: Partition.from_labels(np.arange(200) % 50))
+    monkeypatch.setattr(box_improvement, "recut", lambda x, a, now, *rest: now)
+    assert improve(x, a, groups, 4, 2) is groups
 
 
 def test_the_search_gives_the_same_boxes_again() -> None:

@@ -78,6 +78,8 @@ MASKS: dict[str, dict[str, Any]] = {
         "method": "optimal-boxes",
         "k": 4,
         "statistic": ["mean", "correlation(age, income)"],
+        "release": "interval-column",
+        "label": "box",
         "sweeps": 1,
     },
     "optimal-boxes diversity": {

@@ -20,7 +20,7 @@ from gpuanon.masking.groups.exchange import EuclideanTable, GowerTable, Table
 _WARP = 32
 _BATCH_ROWS = 1 << 15  # rows of a batch: fewer make many small calls, which contend; changes the speed, not the result
 _BATCH_CELLS = 16  # cells of a compiled batch
-_NOISE = -np.log((np.arange(1 << 16) + 0.5) / (1 << 16))
+NOISE = -np.log((np.arange(1 << 16) + 0.5) / (1 << 16))
 """Quantiles of the exponential distribution: the increase that Metropolis' rule accepts, in temperatures."""
 
 
@@ -123,7 +123,7 @@ def _anneal_compiled(
 
     def run(chosen: slice) -> float:
         table = (rows, kinds, members, sizes, near, words, cells.order, cells.starts)
-        return float(anneal_cells(*table, chosen.start, chosen.stop, k, steps, _NOISE))
+        return float(anneal_cells(*table, chosen.start, chosen.stop, k, steps, NOISE))
 
     return np.asarray(sum(each(run, ranges(cells.parts, _BATCH_CELLS))))
 
@@ -135,7 +135,7 @@ def _anneal_pairs(table: Table, near: Host, word: Host, schedule: Schedule) -> N
         coin = (word >> np.uint64(step % 64)) & np.uint64(1) == 1
         a, b = disjoint_pairs(near[step % len(near)], coin, holder)
         heat = schedule.heat * max(0.0, 1 - (schedule.first + step) / schedule.every)
-        table.visit(a, b, heat * _NOISE[(word[a] * np.uint64(2 * step + 1)) >> np.uint64(48)])
+        table.visit(a, b, heat * NOISE[(word[a] * np.uint64(2 * step + 1)) >> np.uint64(48)])
 
 
 def disjoint_pairs(mate: Host, coin: Host, holder: Host) -> tuple[Host, Host]:

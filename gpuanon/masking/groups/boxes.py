@@ -11,6 +11,7 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -116,7 +117,11 @@ class Boxes(Constrained):
     dismiss: bool = Field(default=False, description="leave out records that would need a box too large")
     dismiss_most: float = Field(default=0.05, ge=0, le=1, description="share of the records that is left out at most")
     improve: bool = Field(default=True, description="search for better boxes from those that the cuts give")
-    sweeps: int = Field(default=8, ge=1, description="improve: sweeps of the search over all boxes")
+    sweeps: int | None = Field(
+        default=None,
+        ge=1,
+        description="improve: sweeps of the search over all boxes; none: 8 for large tables, up to 20 for small ones",
+    )
 
     _features: Features | None = PrivateAttr(default=None)
     _learned: BoxSummary | None = PrivateAttr(default=None)
@@ -186,21 +191,30 @@ class Boxes(Constrained):
         """Records whose contribution c(x) is no larger than the optimal threshold; k of a cell at least."""
         xp = namespace(X)
         points = self._numeric(X).astype(np.float64)
-        known = self._summary(points)
-        terms = self._terms(X.shape[1])[0]
-        columns = sorted({column for term in terms for column in term.columns})
-
-        def contributions(rows: Array, density: Array) -> Array:
-            a = sensitivities(rows, terms, known.mean, known.covariance)
-            return half_widths(a[:, columns], density, self.k)[1]
-
-        error = standard_error(known.sample, terms, known.mean, known.covariance)
-        sampled = contributions(known.sample, known.density)
-        threshold = dismissal_threshold(sampled, len(columns), error, known.rows, self.dismiss_most)
-        own = contributions(points, local_density(points, self.k))
-        kept = own <= threshold
+        known, terms = self._summary(points), self._terms(X.shape[1])[0]
+        own = self._contributions(known, terms, points, local_density(points, self.k))
+        kept = own <= self._threshold(known, terms, self.dismiss_most)[0]
         kept[xp.argsort(own, kind="stable")[: self.k]] = True
         return kept
+
+    def findings(self) -> Mapping[str, Any]:
+        """The share of the records that may be dismissed, and the share that the source's threshold would dismiss."""
+        if not self.dismiss or self._learned is None:
+            return {}
+        terms = self._terms(len(self._features or ()))[0]
+        threshold, sampled = self._threshold(self._learned, terms, 1.0)
+        return {"dismissal": {"share_at_most": self.dismiss_most, "share_by_rule": float((sampled > threshold).mean())}}
+
+    def _contributions(self, known: BoxSummary, terms: tuple[Term, ...], rows: Array, density: Array) -> Array:
+        """(n,) c(x) of some rows."""
+        a = sensitivities(rows, terms, known.mean, known.covariance)
+        return half_widths(a[:, _columns(terms)], density, self.k)[1]
+
+    def _threshold(self, known: BoxSummary, terms: tuple[Term, ...], most: float) -> tuple[float, Host]:
+        """The largest contribution that is kept where a share `most` may be dismissed, and those of the sample."""
+        error = standard_error(known.sample, terms, known.mean, known.covariance)
+        sampled = self._contributions(known, terms, known.sample, known.density)
+        return dismissal_threshold(sampled, len(_columns(terms)), error, known.rows, most), sampled
 
     def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
         whole = Partition.whole(len(X), X)
@@ -307,6 +321,11 @@ class Boxes(Constrained):
 
         with stage("constraint"):
             return unite_while(groups, X, fails, f"{least} values that differ by epsilon in each column")
+
+
+def _columns(terms: tuple[Term, ...]) -> list[int]:
+    """The columns that statistics depend on, by number."""
+    return sorted({column for term in terms for column in term.columns})
 
 
 def _texts(statistic: str | tuple[str, ...] | dict[str, float]) -> tuple[str, ...]:

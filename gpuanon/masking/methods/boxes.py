@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gpuanon.masking.groups import Boxes
 from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K
@@ -30,17 +30,38 @@ class OptimalBoxes(ConstrainedMethod):
     )
     dismiss: bool = Field(default=True, description="do not release records that would need a box too large")
     dismiss_most: float = Field(
-        default=0.05, ge=0, le=1, description="share of the records that is dismissed at most; 1: as the source has it"
+        default=0.05,
+        ge=0,
+        le=1,
+        description="share of the records that is dismissed at most; 1: by the source's rule alone, which leaves out"
+        " most records of ordinary tables (the manifest says how many)",
     )
-    release: Literal["interval", "midpoint", "centroid"] = Field(
-        default="interval", description="interval: columns NAME_low and NAME_high, sets of categories"
+    release: Literal["interval", "interval-column", "midpoint", "centroid"] = Field(
+        default="interval",
+        description="interval: columns NAME_low and NAME_high, sets of categories; interval-column: one column NAME of"
+        " intervals, for Parquet and Arrow files",
+    )
+    label: str | None = Field(
+        default=None, min_length=1, description="name of a further column with a random label of each box"
     )
     improve: bool = Field(default=True, description="search for better boxes from those that the cuts give")
-    sweeps: int = Field(default=8, ge=1, description="improve: sweeps of the search over all boxes")
+    sweeps: int | None = Field(
+        default=None,
+        ge=1,
+        description="improve: sweeps of the search over all boxes; none: 8 for large tables, up to 20 for small ones",
+    )
+
+    @model_validator(mode="after")
+    def _labelled(self) -> Self:
+        if self.label is not None and not self.release.startswith("interval"):
+            raise ValueError("label: is that of a box, and applies to a release of intervals")
+        return self
 
     def combination(self) -> Combination:
         shared = self.model_dump(include={"k", "statistic", "epsilon", "dismiss", "dismiss_most", "improve", "sweeps"})
-        operation: Centroid | Interval = Interval()
-        if self.release != "interval":
+        operation: Centroid | Interval
+        if self.release in ("midpoint", "centroid"):
             operation = Centroid(centre="midpoint" if self.release == "midpoint" else "mean")
+        else:
+            operation = Interval(form="columns" if self.release == "interval" else "column", label=self.label)
         return Combination(groups=Boxes(**shared, **self.bounds), operation=operation, columns=self.columns)

@@ -194,12 +194,16 @@ class Mondrian(ConstrainedMethod):
 
     method: Literal["mondrian"] = "mondrian"
     k: K
-    release: Literal["centroid", "interval"] = Field(
-        default="centroid", description="interval: columns NAME_low and NAME_high, sets of categories"
+    release: Literal["centroid", "interval", "interval-column"] = Field(
+        default="centroid",
+        description="interval: columns NAME_low and NAME_high, sets of categories; interval-column: one column NAME of"
+        " intervals, for Parquet and Arrow files",
     )
 
     def combination(self) -> Combination:
-        operation = Centroid() if self.release == "centroid" else Interval()
+        operation: Centroid | Interval = Centroid()
+        if self.release != "centroid":
+            operation = Interval(form="columns" if self.release == "interval" else "column")
         return Combination(groups=MedianCuts(k=self.k, **self.bounds), operation=operation, columns=self.columns)
 
 

@@ -92,8 +92,10 @@ class Microaggregation(ConstrainedMethod):
     by: tuple[str, ...] = Field(
         default=(), description="columns by which records are grouped: one, or some; none: all masked columns"
     )
-    release: Literal["centre", "interval"] = Field(
-        default="centre", description="interval: the range of the group, columns NAME_low and NAME_high"
+    release: Literal["centre", "interval", "interval-column"] = Field(
+        default="centre",
+        description="interval: the range of the group, columns NAME_low and NAME_high; interval-column: one column NAME"
+        " of intervals, for Parquet and Arrow files",
     )
 
     @model_validator(mode="before")
@@ -116,7 +118,7 @@ class Microaggregation(ConstrainedMethod):
         for name, value in self.bounds.items():
             if value is not None and name not in MICRO_GROUPS[self.groups].model_fields:
                 raise ValueError(f"{name}: does not apply to {self.groups} groups, those of each column by itself")
-        if self.release == "interval" and self.centre != "mean":
+        if self.release != "centre" and self.centre != "mean":
             raise ValueError("centre: does not apply to a release of intervals")
         return self
 
@@ -139,6 +141,6 @@ class Microaggregation(ConstrainedMethod):
         given = {"refine": self.refine, "effort": self.effort, "block": self.block, **self.bounds}
         groups = MICRO_GROUPS[self.groups](k=self.k, **{n: v for n, v in given.items() if v is not None})
         operation: Interval | Centroid = Centroid(centre=self.centre)
-        if self.release == "interval":
-            operation = Interval()
+        if self.release != "centre":
+            operation = Interval(form="columns" if self.release == "interval" else "column")
         return Combination(groups=groups, operation=operation, columns=self.columns, metric=self.metric, by=self.by)

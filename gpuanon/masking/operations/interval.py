@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition, segment_maxima, segment_minima
@@ -46,17 +47,37 @@ class Interval(Operation):
     A range covers the values that are there.  It does not say whether a record's own value is missing: only a group
     without any value has null bounds.  A set says whether a value of the group is missing: the last column of
     `NewColumn.members` stands for a null.
+
+    A label is random text, a function of the key, the run and the released values of the class: an intruder learns
+    nothing from it that the values do not say, neither an order nor which classes were neighbours.  Groups that are
+    released with the same values are one class, and have one label.
     """
 
     sees: ClassVar[Sight] = "classes"
 
     use: Literal["interval"] = "interval"
+    form: Literal["columns", "column"] = Field(
+        default="columns",
+        description="columns: NAME_low and NAME_high; column: one column NAME of intervals, which a CSV cannot hold",
+    )
+    label: str | None = Field(
+        default=None, min_length=1, description="name of a further column: random text, the same in a class"
+    )
+
+    @property
+    def class_label(self) -> str | None:
+        return self.label
 
     def claims(self, k: int | None, sets: Sequence[tuple[str, ...]]) -> tuple[Claim, ...]:
-        return () if k is None else (EqualRecords(k, tuple(sets)),)
+        if k is None:
+            return ()
+        label = () if self.label is None else (self.label,)
+        return (EqualRecords(k, tuple((*columns, *label) for columns in sets)),)
 
     def reading(self, kind: Kind) -> Reading:
-        return "set" if kind == "categorical" else "interval"
+        if kind == "categorical":
+            return "set"
+        return "interval" if self.form == "columns" else "interval-column"
 
     def apply(self, T: Array, groups: Partition, records: Records) -> Recoded:
         classes, labels = records.classes, groups.labels()

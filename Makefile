@@ -7,7 +7,13 @@ demo: .venv/installed
 	$(BIN)/gpuanon demo
 
 test: .venv/installed-test
-	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow"
+	@rm -f .venv/compiled-tests
+	GPUANON_TESTS_COMPILED=.venv/compiled-tests $(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow"
+
+# The tests of the last `make test` that reached compiled functions, again without these.
+test-plain: .venv/installed-test
+	@test -s .venv/compiled-tests || { echo "no test reached compiled functions: run make test first, with numba" >&2; exit 2; }
+	GPUANON_COMPILED=0 $(BIN)/python -m pytest -n 2 --dist worksteal -q @.venv/compiled-tests
 
 # Real clusters, kills, broken kernels, browsers, statistical confirmations, every method in every way, most random cases.
 test-slow: .venv/installed-test

@@ -76,7 +76,7 @@ def test_a_regrouped_run_is_resumed(tmp_path, monkeypatch):
     monkeypatch.setattr("gpuanon.running.routes.MOST_PIECES", 10)
     table = registry(600)
     whole = in_parts(tmp_path, table, "microaggregation", "whole", parts=4, cell_rows=100)
-    for stop in (9, 15, 30, 45):
+    for stop in (9, 11, 15, 22):
         left = [stop]
 
         def workers(task, items, left=left):

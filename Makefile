@@ -33,10 +33,12 @@ types: .venv/installed-test
 # Time and quality of every kernel and method, in less than ten minutes; bench-full adds the large sizes (hours).
 BENCH = $(BIN)/python -m pytest bench -o addopts= -p no:cacheprovider --benchmark-only --benchmark-columns=min,rounds -q
 bench: .venv/installed-test
+	@mkdir -p bench/results
 	$(BENCH) --benchmark-json=bench/results/bench.json
 	$(BIN)/python bench/figures.py
 
 bench-full: .venv/installed-test
+	@mkdir -p bench/results
 	$(BENCH) --full --benchmark-json=bench/results/bench-full.json
 	$(BIN)/python bench/figures.py
 

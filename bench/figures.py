@@ -45,9 +45,9 @@ def exponent(rows: list[int], seconds: list[float]) -> float | None:
 
 
 def digits(value: float) -> str:
-    """Three significant digits, never as a power of ten."""
-    if value == 0:
-        return "0"
+    """Three significant digits."""
+    if abs(value) < 1e-4:
+        return f"{value:.1e}" if value else "0"
     places = max(0, 2 - math.floor(math.log10(abs(value))))
     return f"{value:,.{places}f}"
 

@@ -131,7 +131,7 @@ def naive_cdfs(
 
 
 @sizes(16_384, 131_072, full=(1_048_576,))
-@ways("scipy", "numpy", "compiled", "cupy")
+@ways("scipy", "numpy", "cupy")
 def test_rosenblatt(record: Record, rows: int, way: str) -> None:
     """Conditional distribution functions of Gaussian mixtures."""
     problem = mixtures(rows)

@@ -49,7 +49,7 @@ def wide_table(rows: int) -> pa.Table:
 
 @sizes(50_000, full=(1_000_000,))
 def test_init(record: Record, tmp_path: Path, rows: int) -> None:
-    """The command in a process of its own; its processor time is not seen from here."""
+    """The command in a process of its own."""
     path = tmp_path / "registry.csv"
     pyarrow.csv.write_csv(wide_table(rows), path)
     command = [sys.executable, "-m", "gpuanon.faces.cli", "init", str(path), "--yes", "--quiet", "--force"]

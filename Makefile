@@ -2,12 +2,18 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow screenshots lint types bench fuzz hpc clean
+.PHONY: demo test test-slow test-plain screenshots lint types bench bench-full bench-programs bench-baselines bench-memory bench-figures guard fuzz hpc clean
 demo: .venv/installed
 	$(BIN)/gpuanon demo
 
 test: .venv/installed-test
-	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow"
+	@rm -f .venv/compiled-tests
+	GPUANON_TESTS_COMPILED=.venv/compiled-tests $(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow"
+
+# The tests of the last `make test` that reached compiled functions, again without these.
+test-plain: .venv/installed-test
+	@test -s .venv/compiled-tests || { echo "no test reached compiled functions: run make test first, with numba" >&2; exit 2; }
+	GPUANON_COMPILED=0 $(BIN)/python -m pytest -n 2 --dist worksteal -q @.venv/compiled-tests
 
 # Real clusters, kills, broken kernels, browsers, statistical confirmations, every method in every way, most random cases.
 test-slow: .venv/installed-test
@@ -24,8 +30,39 @@ lint: .venv/installed-test
 types: .venv/installed-test
 	$(BIN)/mypy
 
+# Time and quality of every kernel and method, in less than ten minutes; bench-full adds the large sizes (hours).
+BENCH = $(BIN)/python -m pytest bench -o addopts= -p no:cacheprovider --benchmark-only --benchmark-columns=min,rounds -q
 bench: .venv/installed-test
+	@mkdir -p bench/results
+	$(BENCH) --benchmark-json=bench/results/bench.json
+	$(BIN)/python bench/figures.py
+
+bench-full: .venv/installed-test
+	@mkdir -p bench/results
+	$(BENCH) --full --benchmark-json=bench/results/bench-full.json
+	$(BIN)/python bench/figures.py
+
+# Programs of families that print their own figures.
+bench-programs: .venv/installed-test
 	for program in bench/bench_*.py; do $(BIN)/python $$program || exit 1; done
+
+# Other tools, in environments of their own in .bench; what cannot be installed is passed over.
+bench-baselines: .venv/installed-test
+	$(BIN)/python bench/baselines.py
+	$(BIN)/python bench/figures.py
+
+# Peak memory of every method, each in a process of its own.
+bench-memory: .venv/installed-test
+	$(BIN)/python bench/memory.py
+	$(BIN)/python bench/figures.py
+
+# Tables and plots of bench/README.md from bench/results.
+bench-figures: .venv/installed-test
+	$(BIN)/python bench/figures.py
+
+# No hot path may be 1.5 times slower than it was, relative to a reference computation of the same run.
+guard: .venv/installed-test
+	$(BIN)/python bench/guard.py
 
 # Random tables and recipes, as many as one likes: make fuzz CASES=100000 FIRST=1000000
 CASES ?= 20000

@@ -8,6 +8,7 @@ Modules whose functions are compiled have names that begin with ``compiled`` and
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -66,8 +67,28 @@ def compiled_exact(function: Function) -> Function:
 def _compile(function: Function, **options: Any) -> Function:
     from numba import njit
 
+    _announce_compilation()
     try:
         found: Function = njit(nogil=True, cache=True, **options)(function)
     except RuntimeError:  # no folder for machine code can be written: compiled anew in every process
         found = njit(nogil=True, **options)(function)
     return found
+
+
+@lru_cache(maxsize=1)
+def _announce_compilation() -> None:
+    """Have numba say on stderr, once, that it compiles: nothing else would explain a silence of ten seconds."""
+    from numba.core import event
+
+    class Announce(event.Listener):  # type: ignore[misc]
+        said = False
+
+        def on_start(self, _: Any) -> None:
+            if not self.said:
+                self.said = True
+                print("compiling functions: takes about ten seconds, once on this machine", file=sys.stderr, flush=True)
+
+        def on_end(self, _: Any) -> None:
+            """Nothing is said of the end."""
+
+    event.register("numba:compile", Announce())

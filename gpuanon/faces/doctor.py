@@ -21,6 +21,7 @@ from gpuanon.arrays.backend import choose
 from gpuanon.arrays.compiled import describe_compiled
 from gpuanon.arrays.progress import stage
 from gpuanon.arrays.threads import each, thread_count
+from gpuanon.masking.groups.annealing import warm_compiled
 
 PACKAGES = ("gpuanon", "numpy", "scipy", "scikit-learn", "pyarrow", "dask", "cupy", "cuml", "dask-cuda")
 ARCHITECTURES = (80,)
@@ -49,7 +50,7 @@ def examine(architectures: tuple[int, ...] = ARCHITECTURES, full_rows: int | Non
     report: dict[str, Any] = {
         "system": {"python": platform.python_version(), "platform": platform.platform(), "threads": thread_count()},
         "versions": _versions(),
-        "compiled_functions": describe_compiled(),
+        "compiled_functions": _warmed(),
         "device": None,
         "reason": backend.reason,
     }
@@ -67,6 +68,12 @@ def examine(architectures: tuple[int, ...] = ARCHITECTURES, full_rows: int | Non
         report["compiled"] = _compiled(architectures)
         report["healthy"] = all(not file["error"] for file in report["compiled"]["files"])
     return report
+
+
+def _warmed() -> str:
+    """What compiled functions there are; they are compiled now, so that no later run waits for it."""
+    seconds = warm_compiled()
+    return describe_compiled() + ("" if seconds is None else f", ready after {seconds:.1f} s")
 
 
 def _versions() -> dict[str, str | None]:

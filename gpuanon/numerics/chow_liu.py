@@ -10,7 +10,6 @@ References
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import chdtri
 
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.sorting import sort_rows
@@ -67,6 +66,8 @@ def _n_log_n(counts: Array) -> Array:
 
 def link_threshold(rows: Array, counts: Array, level: float) -> Array:
     """(b,) mutual information that independent columns exceed with probability `level` (the G test)."""
+    from scipy.special import chdtri
+
     xp = namespace(rows)
     most = int(counts.max())
     quantiles = [np.inf, *(chdtri((k - 1) ** 2, level) for k in range(2, most + 1))]

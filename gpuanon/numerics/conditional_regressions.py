@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from gpuanon.numerics.conditional_trees import Coded
 from gpuanon.numerics.random_ranks import mid_scores
@@ -60,6 +59,8 @@ def _design(column: Coded, new: Host) -> tuple[Host, Host]:
 
 def _scores(codes: Host, ordered: Host) -> Host:
     """(m,) normal scores of codes by their place among the `ordered` ones of the records, who need not have them."""
+    from scipy.special import ndtri
+
     if not len(ordered):
         return np.zeros(len(codes))
     places = np.searchsorted(ordered, codes, side="left") + np.searchsorted(ordered, codes, side="right")
@@ -69,6 +70,8 @@ def _scores(codes: Host, ordered: Host) -> Host:
 
 def _draw_rank(codes: Host, X: Host, Y: Host, u: Host) -> Host:
     """Codes at the quantiles of a normal regression on their scores."""
+    from scipy.special import ndtr, ndtri
+
     z = mid_scores(codes[:, None])[:, 0]
     beta = np.linalg.lstsq(X, z, rcond=None)[0]
     error = float(np.sqrt(np.mean((z - X @ beta) ** 2)))

@@ -24,18 +24,32 @@ def kmeans(Y: Array, uniforms: Array, iterations: int = 50) -> tuple[Array, Arra
     xp = namespace(Y)
     centres = seeds(Y, uniforms)
     labels = xp.full(Y.shape[:2], -1, dtype=np.int64)
+    active = xp.arange(len(Y))  # parts whose labels still change
+    rows = xp.concatenate([Y, xp.ones((*Y.shape[:2], 1), dtype=Y.dtype)], axis=2)  # the last column counts
     for _ in range(iterations):
-        distances = _distances(Y, centres)
-        new = distances.argmin(axis=2)
-        if not bool((new != labels).any()):
-            break
-        labels = new
-        member = (labels[:, :, None] == xp.arange(centres.shape[1])).astype(Y.dtype)
-        counts = member.sum(axis=1)[:, :, None]
-        sums = member.transpose(0, 2, 1) @ Y
-        centres = xp.where(counts > 0, sums / xp.where(counts > 0, counts, 1.0), centres)
-    distances = _distances(Y, centres)
-    return labels, xp.take_along_axis(distances, labels[:, :, None], axis=2)[:, :, 0].sum(axis=1)
+        new = _nearest(rows, centres[active])
+        moving = (new != labels[active]).any(axis=1)
+        labels[active] = new
+        if not bool(moving.all()):
+            active, new, rows = active[moving], new[moving], rows[moving]
+            if not len(active):
+                break
+        member = (new[:, None, :] == xp.arange(centres.shape[1])[:, None]).astype(Y.dtype)
+        sums = member @ rows
+        counts = sums[:, :, -1:]
+        centres[active] = xp.where(counts > 0, sums[:, :, :-1] / xp.where(counts > 0, counts, 1.0), centres[active])
+    apart = Y - xp.take_along_axis(centres, labels[:, :, None], axis=1)
+    return labels, (apart * apart).sum(axis=(1, 2))
+
+
+def _nearest(rows: Array, centres: Array) -> Array:
+    """(b, m) nearest of the centres (b, q, d) for each row (b, m, d + 1), whose last column is 1.
+
+    Only |c|²/2 − y · c is compared: the row's own square is the same for all centres.
+    """
+    xp = namespace(rows)
+    half = 0.5 * (centres * centres).sum(axis=2, keepdims=True)
+    return (xp.concatenate([-centres, half], axis=2) @ rows.transpose(0, 2, 1)).argmin(axis=1)
 
 
 def seeds(Y: Array, uniforms: Array) -> Array:

@@ -16,7 +16,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
 from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.arrays.threads import each
@@ -201,6 +200,8 @@ def _density_and_below(y: Floats, density: Floats, ratio: Floats, powers: Floats
 
 def _tile_in_logs(samples: Floats, forms: Floats, log_scales: Floats, log_weights: Floats) -> Floats:
     """The same with the posterior in logarithms: slower, and finite for every sample."""
+    from scipy.special import ndtr
+
     u = np.empty((len(samples), len(forms)))
     log_posterior = np.broadcast_to(log_weights, (len(samples), len(log_weights))).copy()
     for j in range(len(forms)):

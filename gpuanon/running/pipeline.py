@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial, reduce
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,8 @@ from gpuanon.masking.methods.catalogue import AnyMask
 from gpuanon.masking.methods.combination import Combination
 from gpuanon.recipe import Recipe
 from gpuanon.running import tasks
-from gpuanon.running.automatic import resolve
 from gpuanon.running.cells import Cell, Placing, cells_of, placing_of
+from gpuanon.running.routes import Route
 from gpuanon.running.run import Done, Run, Step
 from gpuanon.running.store import Part, StoredPart
 from gpuanon.running.tasks import CellResult, Content
@@ -79,20 +79,20 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
             raise GuaranteeError(
                 "no row is left to be released; nothing was written", hint="a smaller k keeps more rows"
             )
-    names = tuple(part.name for part in state.parts if isinstance(part, StoredPart))
     pseudonym = schema.person.name if schema.person is not None and schema.person.release == "pseudonym" else None
     labels = tuple(step.fitted.class_label for step in steps if step.fitted.class_label is not None)
+    route = state.route
     assemble = partial(
         tasks.assemble,
         store=run.store,
-        names=names,
+        route=route,
         key=run.key,
         salt=state.salt,
         pseudonym=pseudonym,
         labels=labels,
     )
     _check_rows(state.rows, sum(run.stage("assemble", assemble, range(state.release_parts))))
-    run.store.forget(names)
+    run.store.forget([*route.sources, *route.regrouped])
     return _concluded(run, schema, rows, state, steps, warnings)
 
 
@@ -152,20 +152,26 @@ class _State:
 
     schema        : of the rows as they are now
     salt          : makes the order of the rows a function of the records, the recipe and the masks until now
-    release_parts : number of parts of the release
+    route         : from the cells of the last mask to the parts of the release
     """
 
     parts: Sequence[Part]
     schema: Schema
     rows: int
     salt: str = ""
-    release_parts: int = 1
+    route: Route = field(default_factory=lambda: Route((), 1))
+
+    @property
+    def release_parts(self) -> int:
+        """Number of parts of the release."""
+        return self.route.destinations
 
 
 def _step(run: Run, number: int, state: _State, schema: Schema, reference: Table | None) -> tuple[Step, _State]:
     """Apply mask `number` to all rows."""
     mask, fitted, placing = _planned(run, number, state, schema, reference)
     names = tuple(f"cells-{number}-{at:05d}" for at in range(len(state.parts)))
+    route = Route.of(names, placing.count)
     place = partial(
         tasks.place,
         store=run.store,
@@ -174,6 +180,7 @@ def _step(run: Run, number: int, state: _State, schema: Schema, reference: Table
         key=run.key,
         stream=f"cells.{number}",
         drop=schema.identifiers if number == 0 else (),
+        route=route,
         person=schema.person.name if number == 0 and schema.person is not None else None,
     )
     placed = run.stage(f"place-{number}", place, list(zip(state.parts, names, strict=True)), names)
@@ -181,31 +188,33 @@ def _step(run: Run, number: int, state: _State, schema: Schema, reference: Table
     _check_rows(state.rows, sum(rows for count in counts for rows in count.values()))
     if number:
         run.store.forget(part.name for part in state.parts if isinstance(part, StoredPart))
+    _regroup(run, f"regroup-{number}", route, state.rows)
     cells = cells_of(counts, placing.count, run.cell_rows, fitted)
     salt = _salt(state.salt or _input_digest(run.recipe, [found for _, found in placed]), mask, len(cells))
     last = number == len(run.recipe.mask) - 1
-    release_parts = _release_parts(run, state) if last else 1
     targets = [f"masked-{number}-{at:05d}" for at in range(len(cells))]
+    way = Route.of(targets, _release_parts(run, state) if last else 1)
     stands = not _changed_later(run, number, state.schema)
-    learned = _learned(run, number, names, cells, fitted, state.rows)
+    learned = _learned(run, number, route, cells, fitted, state.rows)
     work = partial(
         tasks.mask_cell,
         store=run.store,
-        names=names,
+        route=route,
         mask=fitted,
         learned=None if learned is None else run.store.share(f"learned-{number}", learned),
         key=run.key,
         stream=f"mask.{number}",
         backend=run.backend,
         checked=stands,
-        release=(f"release part/{salt}", release_parts),
+        release=(f"release part/{salt}", way),
     )
     results: list[CellResult] = run.stage(f"mask-{number}", work, list(zip(cells, targets, strict=True)), targets)
-    run.store.forget(names)
+    run.store.forget([*route.sources, *route.regrouped])
     result = reduce(CellResult.merge, results)
     _check_rows(state.rows, result.evidence[0].sums["rows_in"])
+    _regroup(run, f"regroup-release-{number}", way, result.rows)
     parts = [StoredPart(run.store, name, cell.rows) for name, cell in zip(targets, results, strict=True)]
-    after = _State(parts, fitted.released_schema, result.rows, salt, release_parts)
+    after = _State(parts, fitted.released_schema, result.rows, salt, way)
     return Step(mask, fitted, result, stands, fitted.report(learned)), after
 
 
@@ -234,6 +243,8 @@ def _planned(
     summary = TableSummary.merged([part for part, _ in found])
     sample = Rows.concatenated([rows for _, rows in found]).sorted() if wanted else None
     if alternatives:
+        from gpuanon.running.automatic import resolve  # loads measures
+
         assert sample is not None
         stream, nulls = f"mask.{number}", run.recipe.nulls
         mask = resolve(alternatives, sample, state.schema, nulls, reference, run.key, stream, run.backend)
@@ -241,14 +252,22 @@ def _planned(
     return mask, fitted, placing_of(fitted, count, sample)
 
 
-def _learned(run: Run, number: int, names: tuple[str, ...], cells: list[Cell], fitted: Mask, rows: int) -> Any:
+def _regroup(run: Run, name: str, route: Route, rows: int) -> None:
+    """Move all rows by regions of their destinations, where sources and destinations are many."""
+    if route.regroups:
+        task = partial(tasks.regroup, store=run.store, route=route)
+        _check_rows(rows, sum(run.stage(name, task, route.regroups, route.regrouped)))
+        run.store.forget(route.sources)
+
+
+def _learned(run: Run, number: int, route: Route, cells: list[Cell], fitted: Mask, rows: int) -> Any:
     """The merged summary of all cells that a part of the mask asks for, or what is fitted to it."""
     if not fitted.learns:
         return None
     task = partial(
         tasks.learn,
         store=run.store,
-        names=names,
+        route=route,
         mask=fitted,
         key=run.key,
         stream=f"mask.{number}",

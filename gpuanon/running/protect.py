@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,17 +20,14 @@ from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend, BackendName, choose
 from gpuanon.arrays.compiled import describe_compiled
 from gpuanon.arrays.rng import Key, as_key
-from gpuanon.assessing.streams import Pieces
 from gpuanon.errors import GuaranteeError, InputError, OutputError, ParameterError, RecipeError, Remark
 from gpuanon.masking.mask import check_backend
 from gpuanon.recipe import Recipe
 from gpuanon.running.cells import usual_cell_rows
-from gpuanon.running.limits import check_limits
 from gpuanon.running.manifest import describe
 from gpuanon.running.outputs import check_intervals, check_outputs, figures_path, recipe_inputs, work_path
 from gpuanon.running.pipeline import protect_parts
 from gpuanon.running.release import Release, write_release
-from gpuanon.running.reports import reporter
 from gpuanon.running.run import Done, Run, Workers, in_turn
 from gpuanon.running.sources import head_of, in_parquet, parquet_parts
 from gpuanon.running.store import FolderStore, MemoryPart, MemoryStore
@@ -39,6 +36,9 @@ from gpuanon.running.workspace import Workspace, check_not_running, left_behind
 from gpuanon.tables.files import io
 from gpuanon.tables.files.reading import parquet_files
 from gpuanon.tables.table import Table
+
+Give: TypeAlias = Callable[[], Iterable[Table]]
+"""Gives the pieces of a table, as often as it is asked."""
 
 ClusterKind: TypeAlias = Literal["none", "local", "cuda", "slurm", "mpi"]
 
@@ -78,23 +78,38 @@ def protect(
     done = protect_parts(run, [MemoryPart(original)], original, sample)
     released, link = run.store.released(0), run.store.origin(0)
     manifest = warned(describe(run.recipe, run.backend.name, done), original.notes)
-    measured = _limited(run, done, Pieces.of(original), Pieces.of(released), link, sample)
+    measured = _limited(run, done, lambda: (original,), lambda: (released,), link, sample)
     manifest |= {**measured, "seconds": round(time.perf_counter() - began, 3)}
     return Release(released, manifest, link, done, original.layouts, original, sample)
 
 
 def _limited(
-    run: Run, done: Done, original: Pieces, release: Pieces, link: np.ndarray[Any, Any], reference: Table | None
+    run: Run, done: Done, original: Give, release: Give, link: np.ndarray[Any, Any], reference: Table | None
 ) -> dict[str, Any]:
     """What the recipe's limits were measured to be, for the manifest."""
     if not run.recipe.limits:
         return {}
+    # Measures are imported where they are used: a small table is masked sooner than they load.
+    from gpuanon.assessing.streams import Pieces
+    from gpuanon.running.limits import check_limits
+
+    before, after = Pieces(original, done.rows[0]), Pieces(release, done.rows[1])
     with progress.stage("limits"):
         found = check_limits(
-            original, release, done.schema, run.recipe.limits, link=link, reference=reference, backend=run.backend,
+            before, after, done.schema, run.recipe.limits, link=link, reference=reference, backend=run.backend,
             options=run.recipe.options,
         )  # fmt: skip
     return {"measured": found}
+
+
+def _reporter(
+    original: Give, released: Give, done: Done, link: np.ndarray[Any, Any], reference: Table | None
+) -> Callable[[dict[str, Any]], Any]:
+    """From the manifest to the report of a release in parts."""
+    from gpuanon.assessing.streams import Pieces
+    from gpuanon.running.reports import reporter
+
+    return reporter(Pieces(original, done.rows[0]), Pieces(released, done.rows[1]), done.schema, link, reference)
 
 
 @dataclass(frozen=True)
@@ -213,17 +228,17 @@ def protect_in_parts(
         done = protect_parts(run, parts, head_of(parts, store, workers), reference)
         origins = [store.origin(at) for at in range(done.parts)]
         manifest = warned(describe(recipe, chosen.name, done), opened.notes)
-        original = Pieces(lambda: (part.read().table for part in parts), done.rows[0])
-        released = Pieces(lambda: (store.released(at) for at in range(done.parts)), done.rows[1])
+        original: Give = lambda: (part.read().table for part in parts)  # noqa: E731
+        released: Give = lambda: (store.released(at) for at in range(done.parts))  # noqa: E731
         rows = np.concatenate(origins)
         manifest |= _limited(run, done, original, released, rows, reference)
         if _identity(source, recipe, key, cell_rows, chosen) != identity:
             raise InputError(f"{source}: was changed while it was read; nothing was written")
         manifest |= {"cell_rows": cell_rows, "seconds": round(time.perf_counter() - began, 3)}
         manifest = write_release(
-            output, released.give, manifest, done, link, origins, force=force,
+            output, released, manifest, done, link, origins, force=force,
             fill=None if output.suffix else lambda folder: _link_parts(store.release_folder, folder),
-            report=None if report is None else (report, reporter(original, released, done.schema, rows, reference)),
+            report=None if report is None else (report, _reporter(original, released, done, rows, reference)),
             texts=Texts.of(source, output, recipe.csv, workspace.folder),
         )  # fmt: skip
     except BaseException as error:

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
-from gpuanon.assessing.streams import Pieces
 from gpuanon.errors import ParameterError
 from gpuanon.running.digest import ALGORITHM, digest_of, link_mark, mark_path
 from gpuanon.running.manifest import conclude
 from gpuanon.running.outputs import Guard, manifest_path
-from gpuanon.running.reports import Contents, put_report, reporter, shown_in_notebook
 from gpuanon.running.run import Done
 from gpuanon.running.texts import Texts, put_back, unmasked_columns
 from gpuanon.tables.dictionaries import common_levels, with_levels
@@ -30,6 +28,8 @@ from gpuanon.tables.table import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from gpuanon.running.reports import Contents
 
 Host = np.ndarray[Any, Any]
 
@@ -73,14 +73,19 @@ class Release:
         The figures are those of the rows in memory; `write` with ``report`` has those of the file.
         """
         with io.Writing(force=force, guard=Guard()) as out:
-            put_report(out, Path(path), self._contents()(self.manifest))
+            _put_report(out, Path(path), self._contents()(self.manifest))
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows: what was done and promised; measures and pictures are for `report`."""
+        from gpuanon.running.reports import Contents, shown_in_notebook
+
         return shown_in_notebook(Contents("Release", self.manifest))
 
     def _contents(self) -> Callable[[dict[str, Any]], Contents]:
         """From the manifest to the report of this release; for a copy, which has no original, without measures."""
+        from gpuanon.assessing.streams import Pieces
+        from gpuanon.running.reports import Contents, reporter
+
         if self.done is None or self.link is None or self.original is None:
             return lambda manifest: Contents("Release", manifest)
         pieces = Pieces.of(self.original), Pieces.of(self.table)
@@ -120,6 +125,13 @@ class Release:
 
     def __repr__(self) -> str:
         return f"Release({self.table.n_rows} rows, {len(self.table.names)} columns)"
+
+
+def _put_report(out: io.Writing, path: Path, contents: Contents) -> None:
+    """Write a report; what reports need is imported here, because most releases have none."""
+    from gpuanon.running.reports import put_report
+
+    put_report(out, path, contents)
 
 
 def _stream(
@@ -197,7 +209,7 @@ def write_release(
         manifest = {**manifest, **conclude(done, done.on_file(smallest)), "release": release}
         out.text(manifest_path(output), json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
         if report is not None:
-            put_report(out, report[0], report[1](manifest))
+            _put_report(out, report[0], report[1](manifest))
         if link is not None:
             lines = ["row", *(str(row) for origin in origins for row in origin.tolist()), ""]
             out.text(link, "\n".join(lines), private=True)

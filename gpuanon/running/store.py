@@ -30,7 +30,8 @@ Keep = Callable[[Host], Host]
 
 RECORD = "gpuanon record number"
 PERSON = "gpuanon person number"
-"""The columns that carry record numbers, and whose records they are, in files; they never leave a run."""
+PLACE = "gpuanon destination"
+"""The columns that carry record numbers, whose records they are and where they go, in files; they never leave a run."""
 
 
 class Part(Protocol):
@@ -53,8 +54,14 @@ class Store(Protocol):
     def once(self, name: str, task: Callable[[], Result]) -> Result:
         """The result of `task`, which is done only if it was not done before."""
 
-    def put(self, name: str, rows: Rows, destinations: Host) -> dict[int, int]:
-        """Keep rows under `name`, by destination; the number of rows for each."""
+    def put(self, name: str, rows: Rows, destinations: Host, regions: Host | None = None) -> dict[int, int]:
+        """Keep rows under `name`, by destination; the number of rows for each.
+
+        regions : of the destinations; rows that have them are not collected, but regrouped (see `Route`)
+        """
+
+    def regroup(self, names: Sequence[str], region: int, target: str) -> int:
+        """Collect the rows of a region from these names and put them by destination; the number of rows."""
 
     def get(self, names: Sequence[str], destinations: Iterable[int], keep: Keep | None = None) -> Rows:
         """The rows that were put under these names for these destinations."""
@@ -143,13 +150,16 @@ class MemoryStore:
     def once(self, name: str, task: Callable[[], Result]) -> Result:
         return task()
 
-    def put(self, name: str, rows: Rows, destinations: Host) -> dict[int, int]:
+    def put(self, name: str, rows: Rows, destinations: Host, regions: Host | None = None) -> dict[int, int]:
         places = np.unique(destinations)
         taken = {int(place): rows.take(np.flatnonzero(destinations == place)) for place in places}
         if len(places) == 1:
             taken = {int(places[0]): rows}  # no copy
         self.held[name] = taken or {0: rows}  # no rows: the columns are kept
         return {place: len(part) for place, part in taken.items()}
+
+    def regroup(self, names: Sequence[str], region: int, target: str) -> int:
+        raise NotImplementedError("rows in memory are collected at once")
 
     def get(self, names: Sequence[str], destinations: Iterable[int], keep: Keep | None = None) -> Rows:
         wanted = set(destinations)
@@ -198,11 +208,21 @@ class FolderStore:
     def once(self, name: str, task: Callable[[], Result]) -> Result:
         return self.workspace.once(name, task)
 
-    def put(self, name: str, rows: Rows, destinations: Host) -> dict[int, int]:
+    def put(self, name: str, rows: Rows, destinations: Host, regions: Host | None = None) -> dict[int, int]:
         table = rows.table.to_arrow().append_column(RECORD, pa.array(rows.records))
         if rows.persons is not None:
             table = table.append_column(PERSON, pa.array(rows.persons))
-        return scatter(table, destinations, self._file(name))
+        if regions is None:
+            return scatter(table, destinations, self._file(name))
+        scatter(table.append_column(PLACE, pa.array(destinations)), regions, self._file(name))
+        places, counts = np.unique(destinations, return_counts=True)
+        return dict(zip(places.tolist(), counts.tolist(), strict=True))
+
+    def regroup(self, names: Sequence[str], region: int, target: str) -> int:
+        table = collect([self._file(name) for name in names], [region])
+        places = np.asarray(table[PLACE].to_numpy())
+        scatter(table.drop_columns([PLACE]), places, self._file(target))
+        return len(places)
 
     def get(self, names: Sequence[str], destinations: Iterable[int], keep: Keep | None = None) -> Rows:
         wanted = None if keep is None else (lambda table: keep(_records(table)))

@@ -4,6 +4,7 @@
     place       each part: find the cell of every row, put the rows by cell                  (rows move)
     learn       each cell: what the operation has to know of all cells                       (small results)
     mask        each cell: collect its rows, mask and check them, put them by release part
+    regroup     where tasks are many: rows of some sources, on their way to some destinations (rows move; see `routes`)
     assemble    each release part: collect its rows, order them at random                    (rows move)
     count       each release part: classes of equal rows, as written                         (small results)
 
@@ -30,6 +31,7 @@ from gpuanon.masking.contract import Facts, Summary, added_facts
 from gpuanon.masking.evidence import Evidence
 from gpuanon.masking.mask import Mask
 from gpuanon.running.cells import Cell, Placing
+from gpuanon.running.routes import Route
 from gpuanon.running.store import Part, Store
 from gpuanon.tables.class_counts import ClassCounts, Counts, PersonCounts, count_classes
 from gpuanon.tables.native import text_series
@@ -108,6 +110,7 @@ def place(
     key: Key,
     stream: str,
     drop: tuple[str, ...],
+    route: Route,
     person: str | None = None,
 ) -> tuple[dict[int, int], Content]:
     """Put a part's rows by cell; rows for each cell, and the sum that tells what the rows are.
@@ -120,7 +123,7 @@ def place(
     if person is not None:
         rows = rows.with_persons(person, key)
     rows = rows.with_table(rows.table.drop(drop))
-    counts = store.put(name, rows, placing.cells(mask, rows, key, stream))
+    counts = route.put(store, name, rows, placing.cells(mask, rows, key, stream))
     return counts, content(rows)
 
 
@@ -138,54 +141,59 @@ def content(rows: Rows) -> Content:
 
 
 def learn(
-    cell: Cell, store: Store, names: tuple[str, ...], mask: Mask, key: Key, stream: str, backend: Backend, rows: int
+    cell: Cell, store: Store, route: Route, mask: Mask, key: Key, stream: str, backend: Backend, rows: int
 ) -> Summary:
     """What the operation has to know of a cell.
 
     rows : of the whole table
     """
-    return mask.learn(cell.collect(store, names, key, stream), key, stream, backend, rows)
+    return mask.learn(cell.collect(store, route.names(cell.places), key, stream), key, stream, backend, rows)
 
 
 def mask_cell(
     item: tuple[Cell, str],
     store: Store,
-    names: tuple[str, ...],
+    route: Route,
     mask: Mask,
     learned: Callable[[], Any] | None,
     key: Key,
     stream: str,
     backend: Backend,
     checked: bool,
-    release: tuple[str, int],
+    release: tuple[str, Route],
 ) -> CellResult:
     """Collect the rows of a cell, mask and check them, and put them by release part.
 
     learned : gives what was learned of all cells
     checked : whether the mask's claims stand, because no later mask changes its columns
-    release : stream that chooses the release part of a row, and the number of parts
+    release : stream that chooses the release part of a row, and the way to the parts
     """
     cell, target = item
-    before = cell.collect(store, names, key, stream)
+    before = cell.collect(store, route.names(cell.places), key, stream)
     masked = mask.apply(before, key, stream, backend, None if learned is None else learned())
     with progress.stage("verify"):
         evidence = (
             mask.accounting.check(before, masked.trace, masked.rows),
             *(claim.check(before, masked.trace, masked.rows) for claim in (mask.claims if checked else ())),
         )
-    path, parts = release
+    path, way = release
     where = np.zeros(len(masked.rows), dtype=np.int64)
-    if parts > 1:
-        where = (key.draws(masked.rows.records, path).uniform()[:, 0] * parts).astype(np.int64)
-    store.put(target, masked.rows, where)
+    if way.destinations > 1:
+        where = (key.draws(masked.rows.records, path).uniform()[:, 0] * way.destinations).astype(np.int64)
+    way.put(store, target, masked.rows, where)
     trace = masked.trace
     return CellResult(len(masked.rows), trace.groups, trace.smallest, evidence, masked.facts)
+
+
+def regroup(task: tuple[int, int], store: Store, route: Route) -> int:
+    """Bring the rows of some sources and a region of destinations together; the number of rows."""
+    return route.regroup(store, task)
 
 
 def assemble(
     number: int,
     store: Store,
-    names: tuple[str, ...],
+    route: Route,
     key: Key,
     salt: str,
     pseudonym: str | None = None,
@@ -197,7 +205,7 @@ def assemble(
     pseudonym : the column that holds a pseudonym of each person, or None
     labels    : columns that hold a label of each class, and the columns whose classes they are
     """
-    rows = store.get(names, [number]).sorted()  # nothing of the cells may be left
+    rows = store.get(route.names([number]), [number]).sorted()  # nothing of the cells may be left
     rows = rows.take(random_order(rows.records, key, f"row order/{salt}"))
     if pseudonym is not None and rows.persons is not None:
         made = pseudonyms(rows.persons, key, f"pseudonym/{salt}")

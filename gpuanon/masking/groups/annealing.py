@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.arrays.batches import even_batches
-from gpuanon.arrays.compiled import use_compiled
+from gpuanon.arrays.compiled import LEAST_WORK, use_compiled
 from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
 from gpuanon.arrays.kernels import launch, limits
 from gpuanon.arrays.partition import Batch, Partition
@@ -126,6 +127,21 @@ def _anneal_compiled(
         return float(anneal_cells(*table, chosen.start, chosen.stop, k, steps, NOISE))
 
     return np.asarray(sum(each(run, ranges(cells.parts, _BATCH_CELLS))))
+
+
+def warm_compiled() -> float | None:
+    """Compile the exchanges, or load their machine code, and return the seconds; None where nothing is compiled."""
+    if not use_compiled(LEAST_WORK):
+        return None
+    began = time.perf_counter()
+    members = np.arange(8, dtype=np.int64).reshape(4, 2)
+    groups = np.arange(4, dtype=np.int64)
+    near, cells = np.roll(groups, 1)[None], Partition(groups, np.array([0, 4], dtype=np.int64))
+    rows = np.arange(16, dtype=np.int32).reshape(8, 2)
+    for mismatch in (None, np.array([-1, 3], dtype=np.int32)):
+        sizes = np.full(4, 2, dtype=np.int64)
+        _anneal_compiled(rows, mismatch, members.copy(), sizes, near, cells, 2, Schedule(0, 2, 0, 2, 0.5))
+    return time.perf_counter() - began
 
 
 def _anneal_pairs(table: Table, near: Host, word: Host, schedule: Schedule) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
-from scipy.special import ndtri
 
 from gpuanon.arrays.ranges import ranges
 from gpuanon.errors import InputError
@@ -37,6 +36,8 @@ class NormalScores:
     @classmethod
     def of(cls, counts: ValueCounts, high: float) -> NormalScores:
         """The score of a value is Φ⁻¹ of its mid-rank share; exact for up to 65 536 distinct values, binned beyond."""
+        from scipy.special import ndtri
+
         shares = (np.cumsum(counts.counts) - counts.counts / 2) / counts.counts.sum()
         values, scores = counts.values, ndtri(shares)
         if counts.cut and high > values[-1]:  # the last bin ends at the largest value

@@ -116,3 +116,22 @@ def test_no_folder_for_machine_code_is_no_obstacle(tmp_path: Any) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ}, check=False)
     assert done.stdout.strip() == "(0.0, 0, 0)", done.stderr
+
+
+@needs_numba
+@pytest.mark.slow
+def test_a_first_compilation_is_announced_and_a_second_run_is_silent(tmp_path: Any) -> None:
+    code = "from gpuanon.masking.groups.annealing import warm_compiled as w; print(w())"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "GPUANON_COMPILED": "1"}
+    runs = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+        for _ in range(2)
+    ]
+    assert [run.stderr.count("compiling functions") for run in runs] == [1, 0]
+    first, second = (float(run.stdout) for run in runs)
+    assert second < first / 2
+
+
+def test_nothing_is_warmed_where_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUANON_COMPILED", "0")
+    assert annealing.warm_compiled() is None

@@ -1,7 +1,7 @@
 """Masking in parts on Dask workers with a memory limit: speed, memory and bytes, compared with a run in memory.
 
-    python bench/bench_parts.py --rows 1000000 4000000 --memory 3GB
-    python bench/bench_parts.py --rows 6000000 --memory 700MB --method resample --no-memory-engine
+    python bench/parts.py --rows 1000000 4000000 --memory 3GB
+    python bench/parts.py --rows 6000000 --memory 700MB --method resample --no-memory-engine
 
 For every size and method one line of JSON is appended to ``--out``: seconds and written bytes of every stage, the
 largest resident memory of a worker, processor seconds, and seconds per row of the engine in memory (on at
@@ -33,9 +33,10 @@ import gpuanon
 from gpuanon.arrays.rng import Key
 from gpuanon.recipe import Recipe
 from gpuanon.running.cells import CELL_ROWS
+from gpuanon.running.clusters import LOOPBACK, worker_environment, worker_settings
 from gpuanon.running.protect import protect_in_parts, work_path
 from gpuanon.running.run import in_turn
-from gpuanon.running.workers import LOOPBACK, OnWorkers, worker_environment, worker_settings
+from gpuanon.running.workers import OnWorkers
 from gpuanon.tables.files import io
 
 KEY = Key(b"a benchmark's key is no secret")

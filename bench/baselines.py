@@ -1,0 +1,240 @@
+"""Other tools beside gpuanon on the same tables: task × tool × seconds × quality, into bench/results/baselines.json.
+
+    python bench/baselines.py [--only TEXT]
+
+Every tool is installed into an environment of its own in ``.bench`` at its first use, by its name in the package index;
+one that cannot be installed is recorded as missing.  Both sides run in turn on the same machine; a tool runs once, in a
+process of its own whose imports are not timed, gpuanon three times after a warm-up (the least counts).
+
+sdcMicro and ARX are not Python packages.  With R and sdcMicro the first task is
+
+    Rscript -e 'x <- read.csv("table.csv"); system.time(sdcMicro::microaggregation(x, method = "mdav", aggr = 5))'
+
+after ``python bench/baselines.py --write table.csv``; the study bench/studies/recoding.md says how ARX was run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from frame import Host, environment, loss_of, normals
+
+from gpuanon.arrays.partition import Partition
+from gpuanon.arrays.rng import Key
+from gpuanon.masking.groups import ConstrainedKMeans, KMember, Mdav, MedianCuts
+from gpuanon.numerics.ks import ks_distances
+from gpuanon.tables.class_counts import ClassCounts, smallest_of
+from gpuanon.tables.row_bits import row_bits
+from gpuanon.tables.table import Table
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENTS, RESULTS = ROOT / ".bench", ROOT / "bench" / "results" / "baselines.json"
+
+HEAD = """
+import json, sys, time
+import numpy as np
+X = np.load(sys.argv[1])
+"""
+LABELS = """
+labels = np.empty(len(X), dtype=int)
+for number, rows in enumerate(parts):
+    labels[np.asarray(rows)] = number
+np.save(sys.argv[2], labels)
+print(json.dumps({"seconds": seconds}))
+"""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task, for a tool and for gpuanon.
+
+    code    : the tool's program, after `HEAD`
+    ours    : what gpuanon does, by name
+    quality : of the tool's result (what it saved) and of ours
+    """
+
+    name: str
+    package: str
+    table: Callable[[], Host]
+    code: str
+    ours: dict[str, Callable[[Host], Any]]
+    quality: Callable[[Host, Any], dict[str, float]]
+
+
+def draws(X: Host) -> Any:
+    """A fixed key: figures can be repeated."""
+    return Key(b"a benchmark's key is no secret").draws(np.arange(len(X)))
+
+
+def loss(X: Host, found: Any) -> dict[str, float]:
+    """Of labels or groups."""
+    return {"loss %": loss_of(X, found if isinstance(found, Partition) else Partition.from_labels(np.asarray(found)))}
+
+
+def smallest_class(X: Host) -> int:
+    """Records of the smallest equivalence class."""
+    table = Table.of(pa.table({f"x{j}": X[:, j] for j in range(X.shape[1])}))
+    return int(smallest_of([ClassCounts.of(row_bits(table, table.names), (0, 1))]) or 0)
+
+
+FRAME = "import pandas as pd\nframe = pd.DataFrame(X, columns=[f'x{j}' for j in range(X.shape[1])])\n"
+
+TASKS = [
+    Task(
+        "MDAV, 2 000 × 8, k = 5",
+        "anonypyx",
+        lambda: normals(2_000, 8),
+        FRAME
+        + """from anonypyx.microaggregation import MDAVGeneric
+began = time.perf_counter()
+parts = MDAVGeneric(frame, list(frame.columns)).partition(5)
+seconds = time.perf_counter() - began"""
+        + LABELS,
+        {
+            "gpuanon, as published": lambda X: Mdav(k=5, block=0, refine=False).form(X, draws(X)),
+            "gpuanon, by default": lambda X: KMember(k=5).form(X, draws(X)),
+        },
+        loss,
+    ),
+    Task(
+        "Mondrian, 10 000 × 8, k = 5",
+        "anonypyx",
+        lambda: normals(10_000, 8),
+        FRAME
+        + """from anonypyx.mondrian import Mondrian
+from anonypyx.models import kAnonymity
+began = time.perf_counter()
+parts = Mondrian(frame, list(frame.columns)).partition([kAnonymity(5)])
+seconds = time.perf_counter() - began"""
+        + LABELS,
+        {"gpuanon": lambda X: MedianCuts(k=5).form(X, draws(X))},
+        loss,
+    ),
+    Task(
+        "k-means with least sizes, 2 000 × 4, k = 10",
+        "k-means-constrained",
+        lambda: normals(2_000, 4),
+        """from k_means_constrained import KMeansConstrained
+model = KMeansConstrained(n_clusters=len(X) // 12, size_min=10, n_init=1, max_iter=10, random_state=0)
+began = time.perf_counter()
+labels = model.fit_predict(X)
+seconds = time.perf_counter() - began
+np.save(sys.argv[2], labels)
+print(json.dumps({"seconds": seconds}))
+""",
+        {
+            "gpuanon, constrained k-means": lambda X: ConstrainedKMeans(k=10).form(X, draws(X)),
+            "gpuanon, by default": lambda X: KMember(k=10).form(X, draws(X)),
+        },
+        loss,
+    ),
+    Task(
+        "smallest class, 100 000 × 4",
+        "pycanon",
+        lambda: normals(100_000, 4).round(0),
+        FRAME
+        + """from pycanon.anonymity import k_anonymity
+began = time.perf_counter()
+k = k_anonymity(frame, list(frame.columns))
+seconds = time.perf_counter() - began
+np.save(sys.argv[2], np.asarray(k))
+print(json.dumps({"seconds": seconds}))
+""",
+        {"gpuanon": smallest_class},
+        lambda _, found: {"k": float(found)},
+    ),
+    Task(
+        "KS distance of ten columns, 100 000 rows",
+        "sdmetrics",
+        lambda: normals(200_000, 10),
+        """import pandas as pd
+from sdmetrics.single_column import KSComplement
+X, Y = X[:100_000], X[100_000:] * 1.1
+columns = [(pd.Series(a), pd.Series(b)) for a, b in zip(X.T, Y.T)]
+began = time.perf_counter()
+found = [1 - KSComplement.compute(a, b) for a, b in columns]
+seconds = time.perf_counter() - began
+np.save(sys.argv[2], np.mean(found))
+print(json.dumps({"seconds": seconds}))
+""",
+        {"gpuanon": lambda X: ks_distances(X[:100_000], 1.1 * X[100_000:]).mean()},
+        lambda _, found: {"mean KS": float(found)},
+    ),
+]
+
+
+def python_of(package: str) -> Path | None:
+    """The interpreter of an environment with this package, made at its first use; None if that fails."""
+    folder = ENVIRONMENTS / package
+    python = folder / "bin" / "python"
+    if not (folder / "ready").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        command = [str(python), "-m", "pip", "install", "--quiet", package, "setuptools<81"]
+        if subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
+            return None
+        (folder / "ready").touch()
+    return python
+
+
+def run_tool(task: Task, X: Host, folder: Path) -> dict[str, Any]:
+    """Seconds and quality of the tool, or what is missing."""
+    python = python_of(task.package)
+    if python is None:
+        return {"missing": "cannot be installed here"}
+    np.save(folder / "table.npy", X)
+    command = [str(python), "-c", HEAD + task.code, str(folder / "table.npy"), str(folder / "found.npy")]
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=clean)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        return {"missing": f"failed: {last[:80]}"}
+    return json.loads(done.stdout.splitlines()[-1]) | {"quality": task.quality(X, np.load(folder / "found.npy"))}
+
+
+def run_ours(task: Task, X: Host, work: Callable[[Host], Any]) -> dict[str, Any]:
+    """Least seconds of three runs, and quality."""
+    found, seconds = work(X), []
+    for _ in range(3):
+        began = time.perf_counter()
+        found = work(X)
+        seconds.append(time.perf_counter() - began)
+    return {"seconds": min(seconds), "quality": task.quality(X, found)}
+
+
+def main() -> None:
+    """Run the tasks and keep the results."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="tasks whose name holds this text")
+    parser.add_argument("--write", type=Path, help="write the table of the first task as a CSV, and nothing else")
+    options = parser.parse_args()
+    if options.write:
+        X = TASKS[0].table()
+        np.savetxt(options.write, X, delimiter=",", header=",".join(f"x{j}" for j in range(8)), comments="")
+        return
+    results = []
+    for task in TASKS:
+        if options.only not in task.name:
+            continue
+        X = task.table()
+        with tempfile.TemporaryDirectory() as folder:
+            results.append({"task": task.name, "tool": task.package, **run_tool(task, X, Path(folder))})
+        for name, work in task.ours.items():
+            results.append({"task": task.name, "tool": name, **run_ours(task, X, work)})
+        print(*map(json.dumps, results[-1 - len(task.ours) :]), sep="\n", flush=True)
+    RESULTS.write_text(json.dumps({"machine_info": environment(), "results": results}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""Peak memory of every method: bytes per row and column beyond table and release, into bench/results/memory.json.
+
+    python bench/memory.py [--rows 100000] [--only TEXT]
+
+Each method masks a table of n and one of 2 n rows, each in a process of its own, after a small run that loads what it
+needs.  The peak of the resident memory, less what was there before and less the release, is compared: the difference of
+both, divided by n and by the columns.  So buffers of a fixed size do not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from frame import environment, normals
+
+RESULTS = Path(__file__).resolve().parent / "results" / "memory.json"
+COLUMNS = 8
+LIMIT = 40
+
+MASKS: dict[str, dict[str, Any]] = {
+    "microaggregation": {"method": "microaggregation", "k": 5},
+    "microaggregation, Gower": {"method": "microaggregation", "k": 5, "metric": "gower"},
+    "microaggregation, univariate": {"method": "microaggregation", "k": 5, "groups": "univariate"},
+    "microaggregation, first axis": {"method": "microaggregation", "k": 5, "groups": "first-axis"},
+    "microaggregation, v-mdav": {"method": "microaggregation", "k": 5, "groups": "v-mdav"},
+    "resample": {"method": "distribution-preserving", "k": 10, "dither": "resample"},
+    "permute": {"method": "distribution-preserving", "k": 10, "dither": "permute"},
+    "gaussian": {"method": "distribution-preserving", "k": 10, "dither": "gaussian"},
+    "svd-swap": {"method": "svd-swap", "tol": 0.5},
+    "spectral-rhs": {"method": "spectral-rhs", "k": 5},
+    "mondrian": {"method": "mondrian", "k": 5},
+    "pica": {"method": "pica", "target": 200},
+    "clustered-swap": {"method": "clustered-swap", "target": 300},
+    "noise": {"method": "noise", "b": 0.1},
+    "noise, normal scores": {"method": "noise", "kind": "normal-scores"},
+}
+
+REMARKS = {
+    "reason": "encoded rows, places and member tables of the refinement and the rows in random order are held at once",
+}
+
+
+def peak(name: str, rows: int) -> int:
+    """Bytes beyond what was there before and the release, in this process."""
+    import pyarrow as pa
+
+    import gpuanon
+
+    X = normals(rows, COLUMNS)
+    table = pa.table({f"x{j}": X[:, j] for j in range(COLUMNS)})
+    del X
+    recipe = {"columns": {f"x{j}": {"role": "quasi"} for j in range(COLUMNS)}, "mask": [MASKS[name]]}
+    gpuanon.protect(table.slice(0, 12_000), recipe, backend="numpy")
+    pa.default_memory_pool().release_unused()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    before = _status("VmRSS")
+    release = gpuanon.protect(table, recipe, backend="numpy")
+    return _status("VmHWM") - before - release.data.nbytes
+
+
+def _status(name: str) -> int:
+    """Bytes that the system gives for this process."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith(name)).split()[1])
+
+
+def main() -> None:
+    """Measure all methods."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--only", default="", help="methods whose name holds this text")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(peak(options.one, options.rows))
+        return
+    results = []
+    for name in MASKS:
+        if options.only not in name:
+            continue
+        found = []
+        for rows in (options.rows, 2 * options.rows):
+            command = [sys.executable, __file__, "--one", name, "--rows", str(rows)]
+            found.append(int(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+        per_value = (found[1] - found[0]) / options.rows / COLUMNS
+        one = {"method": name, "rows": 2 * options.rows, "columns": COLUMNS, "bytes": per_value}
+        if per_value > LIMIT:
+            one["remark"] = REMARKS.get(name, "")
+        results.append(one)
+        print(json.dumps(one), flush=True)
+    RESULTS.write_text(json.dumps({"machine_info": environment(), "results": results}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

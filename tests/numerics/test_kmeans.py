@@ -1,0 +1,48 @@
+"""k-means of many parts: each as Lloyd's algorithm from its definition, and as scikit-learn from the same centres."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+
+from gpuanon.numerics.kmeans import kmeans, seeds
+
+
+def lloyd(Y, centres, iterations=50):
+    """One part, row by row and cluster by cluster."""
+    labels = np.full(len(Y), -1)
+    for _ in range(iterations):
+        new = np.array([np.square(centres - y).sum(axis=1).argmin() for y in Y])
+        if (new == labels).all():
+            break
+        labels = new
+        for c in range(len(centres)):
+            if (labels == c).any():
+                centres[c] = Y[labels == c].mean(axis=0)
+    return labels, np.square(Y - centres[labels]).sum()
+
+
+@pytest.mark.parametrize("q", [2, 5, 9])
+def test_every_part_is_clustered_by_itself(q):
+    rng = np.random.default_rng(q)
+    Y, u = rng.normal(size=(4, 90, 3)), rng.random((4, 90, q))
+    Y[1] *= 5  # parts converge at different iterations
+    Y[2] = np.repeat(Y[2, :9], 10, axis=0)
+    first = seeds(Y, u)
+    labels, loss = kmeans(Y, u)
+    for part in range(4):
+        expected, its_loss = lloyd(Y[part], first[part].copy())
+        np.testing.assert_allclose(loss[part], its_loss, rtol=1e-9, atol=1e-9)
+        if part != 2:  # equal rows: centres may tie
+            np.testing.assert_array_equal(labels[part], expected)
+
+
+@pytest.mark.filterwarnings("ignore:Number of distinct clusters")
+def test_the_loss_is_that_of_scikit_learn_from_the_same_centres():
+    rng = np.random.default_rng(0)
+    Y, u = rng.normal(size=(3, 200, 4)), rng.random((3, 200, 6))
+    first, (_, loss) = seeds(Y, u), kmeans(Y, u, iterations=300)
+    for part in range(3):
+        model = KMeans(6, init=first[part], n_init=1, max_iter=300, tol=0, algorithm="lloyd").fit(Y[part])
+        np.testing.assert_allclose(loss[part], model.inertia_, rtol=1e-6)

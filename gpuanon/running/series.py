@@ -95,7 +95,7 @@ def _with_names(mask: Mapping[str, Any], names: Mapping[str, list[str]]) -> dict
             found[key] = _with_names(value, names)
         elif key in _COLUMN_LISTS and isinstance(value, (list, tuple)):
             found[key] = [wide for name in value for wide in names.get(name, [name])]
-        elif key == "margins":
+        elif key in ("margins", "moments"):
             found[key] = [[wide for name in margin for wide in names.get(name, [name])] for margin in value]
         else:
             found[key] = value

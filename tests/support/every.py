@@ -124,8 +124,18 @@ MASKS: dict[str, dict[str, Any]] = {
         "bins": 3,
     },
     "maximum-entropy": {"method": "maximum-entropy", "columns": ["age", "education", "income"]},
+    "maximum-entropy named": {
+        "method": "maximum-entropy",
+        "columns": ["age", "education", "income"],
+        "moments": [["age"], ["age", "age"], ["education"], ["income"], ["age", "income"]],
+    },
     "clustered-synthesis": {"method": "clustered-synthesis", "k": 8, "block": 64},
     "sequential-synthesis": {"method": "sequential-synthesis"},
+    "sequential-synthesis chosen": {
+        "method": "sequential-synthesis",
+        "columns": ["education", "income"],
+        "chosen": "smoker",
+    },
     "sequential-synthesis partly": {
         "method": "sequential-synthesis",
         "model": "mixture",

@@ -51,6 +51,7 @@ MASKS: dict[str, dict[str, Any]] = {
     "cell": {"method": "distribution-preserving", "k": 4, "dither": "cell"},
     "merged-cell": {"method": "distribution-preserving", "k": 4, "dither": "merged-cell", "columns": ["age"]},
     "svd-swap": {"method": "svd-swap", "tol": 0.5},
+    "svd-swap probabilistic": {"method": "svd-swap", "tol": 0.5, "decoding": "probabilistic"},
     "rhs": {"method": "rhs", "k": 2, "columns": ["visits"]},
     "spectral-rhs": {"method": "spectral-rhs", "k": 4},
     "mondrian": {"method": "mondrian", "k": 4},

@@ -13,9 +13,9 @@ import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from gpuanon.assessing.declared_workloads import Workload
 from gpuanon.assessing.formulas import Analysis
@@ -26,6 +26,7 @@ from gpuanon.tables.files.csv_files import CsvOptions
 from gpuanon.tables.files.csv_types import CsvColumns
 from gpuanon.tables.roles import UNRELEASED
 from gpuanon.tables.schema import ColumnSpec, Kind, Nulls, Others, Schema
+from gpuanon.tables.series import Series
 
 
 class Recipe(Part):
@@ -47,6 +48,9 @@ class Recipe(Part):
     workload: tuple[Workload, ...] = Field(
         default=(), description="predictions that analysts will make: their bias is compared by assess"
     )
+    series: Series | None = Field(
+        default=None, description="repeated measurements: the records of a person become one row, before the masks"
+    )
     csv: CsvOptions = Field(default=CsvOptions(), description="how CSV files are read")
 
     @field_validator("mask")
@@ -55,6 +59,19 @@ class Recipe(Part):
         if not masks:
             raise ValueError("at least one mask is needed")
         return masks
+
+    @model_validator(mode="after")
+    def _series_of_persons(self) -> Self:
+        """Refuse repeated measurements without persons, or of columns that are not measured."""
+        if self.series is None:
+            return self
+        if not any(spec.role == "person" for spec in self.columns.values()):
+            raise ValueError("series: a column of role person has to say whose records they are")
+        for name in (self.series.time, *self.series.columns):
+            role = self.columns[name].role if name in self.columns else "other"
+            if role in (*UNRELEASED, "weight") or (name == self.series.time and role != "other"):
+                raise ValueError(f"series: column {name!r} has the role {role}; a time is other, or not named")
+        return self
 
     @field_validator("limits")
     @classmethod
@@ -130,6 +147,8 @@ class Recipe(Part):
         masked = [mask.combination().columns for mask in self.mask]
         named = {name for columns in masked if not isinstance(columns, str) for name in columns}
         kinds: dict[str, Kind | None] = dict.fromkeys(named)
+        if self.series is not None:
+            kinds[self.series.time] = None
         for name, spec in self.columns.items():
             if spec.role in UNRELEASED or spec.kind == "categorical":
                 kinds[name] = "categorical"

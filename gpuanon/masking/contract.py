@@ -101,10 +101,12 @@ class Given:
 
     codes   : (n, columns) int64, see `Sight`
     classes : what is known of the columns
+    flags   : (n, columns) int8: 1 for true, and for a number that is not 0; 0 for false and 0; −1 for all else
     """
 
     codes: Array
     classes: ClassInfo
+    flags: Array | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -121,6 +123,7 @@ class Records:
     person_numbers : (n,) int64 the same persons by numbers that are the same in all cells, or None
     given       : the columns of the mask's `by`, for an operation on classes that is `conditional`; else None
     strata      : the strata inside which the groups were formed, where the operation asks for some; else None
+    columns     : points: for each coordinate the table column that it stands for, or None
     """
 
     draws: Draws
@@ -133,6 +136,7 @@ class Records:
     person_numbers: Array | None = None
     given: Given | None = None
     strata: Partition | None = None
+    columns: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

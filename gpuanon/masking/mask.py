@@ -369,7 +369,10 @@ class Mask:
             columns = released.moved(rows.table, self.columns, got.source)
         elif isinstance(outcome, Changed):
             assert self.encoding is not None
-            decoded = self.encoding.decode(got.values, rows.table)
+            by_chance = self.combination.decoding == "probabilistic"
+            decoded = self.encoding.decode(
+                got.values, rows.table, key.draws(records, f"{stream}/decode") if by_chance else None
+            )
             columns = {name: {name: series} for name, series in decoded.items()}
         else:
             assert isinstance(outcome, Recoded)

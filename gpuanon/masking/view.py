@@ -17,12 +17,12 @@ from gpuanon.masking.methods.combination import Combination
 from gpuanon.masking.people import People
 from gpuanon.masking.strata import form_inside, strata_of
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
-from gpuanon.tables.codes import ColumnCodes, column_codes
+from gpuanon.tables.codes import ColumnCodes, chunked, column_codes
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.hierarchy import Hierarchy
 from gpuanon.tables.schema import Nulls, Schema
 from gpuanon.tables.table import Table
-from gpuanon.tables.values import floats
+from gpuanon.tables.values import family, floats
 
 Host = np.ndarray[Any, Any]
 
@@ -35,6 +35,7 @@ class Scope:
     X           : what the basis sees; None when no part but the groups sees points
     codes       : what an operation on classes sees; None when it sees points
     categorical : for each column of `X` whether it stands for a category
+    columns     : for each column of `X` its table column
     """
 
     draws: Draws
@@ -47,6 +48,7 @@ class Scope:
     people: People | None = None
     sensitive: Sensitive | None = None
     given: Given | None = None
+    columns: tuple[str, ...] = ()
 
     def strata(self, combination: Combination) -> Partition | None:
         """Quantile strata of the response, where the operation asks for some."""
@@ -99,7 +101,7 @@ class Scope:
         categorical = self.categorical if plain else None
         numbers = None if self.people is None else self.people.numbers
         seen = (self.weights, categorical, self.classes, learned, persons, self.sensitive, numbers, self.given)
-        return Records(draws, *seen, self.strata(combination))
+        return Records(draws, *seen, self.strata(combination), self.columns if plain else None)
 
 
 @dataclass(frozen=True, repr=False)
@@ -135,7 +137,8 @@ class View:
         if not per_column:
             categorical = tuple(flag for _, flag in self.features)
             seen = (self.grouped, self.X, self.codes, categorical, self.classes, self.weights)
-            return [Scope(draws, *seen, self.people, self.sensitive, self.given)]
+            columns = tuple(column for column, _ in self.features)
+            return [Scope(draws, *seen, self.people, self.sensitive, self.given, columns)]
         assert self.X is not None
         scopes = []
         for name in dict.fromkeys(column for column, _ in self.features):
@@ -193,7 +196,8 @@ def view_of(
         codes, classes = _classes(values, columns, schema, nulls, backend, combination.operation.whole_table)
     if combination.by and sees_classes(combination):
         those = tuple(column_codes(table, schema, name) for name in combination.by)
-        by = Given(*_classes(those, combination.by, schema, nulls, backend))
+        flags = np.stack([_flags(column) for column in those], axis=1)
+        by = Given(*_classes(those, combination.by, schema, nulls, backend), backend.upload(flags))
     if grouping is not None:
         grouped = backend.upload(grouping.encode(table).astype(backend.real, copy=False))
     elif combination.groups.sees == "classes" or grouped is None:
@@ -217,6 +221,13 @@ def _classes(
     ancestors = tuple(backend.upload(column.ancestors) for column in values)
     shares = tuple(column.shares() for column in values) if shared else ()
     return codes, ClassInfo(columns, ordered, ancestors, nulls == "wildcard", shares)
+
+
+def _flags(column: ColumnCodes) -> Host:
+    """(n,) int8: 1 for true, and for a number that is not 0; 0 for false and 0; −1 for nulls and what is neither."""
+    known = family(column.values.type) in ("flag", "number")
+    true = floats(chunked(column.values)) != 0 if known else np.full(len(column.values), -1)
+    return np.asarray(np.append(true, -1).astype(np.int8)[column.codes])  # a null has the code −1
 
 
 def _blocks(

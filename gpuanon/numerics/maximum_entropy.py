@@ -1,8 +1,10 @@
 """The distribution of largest entropy with given moments, inside a box: fitted by its dual, drawn by Metropolis.
 
 Among all densities on the box with these moments, the one of largest entropy is ``exp(λ · f(x))``, f the functions
-whose means are given.  The dual is convex; it is solved by Newton's method on a sample from the normal distribution
-that has the same mean and covariance, and new rows are drawn by a Metropolis–Hastings chain that proposes from it.
+whose means are given.  The dual is convex; it is solved by Newton's method on a sample from a proposal q, weighted by
+1 / q.  q is normal, with the means, variances and given covariances, and uniform along columns whose squares are not
+given.  New rows are drawn by a Metropolis–Hastings chain that proposes from q: how fast it converges depends on q, what
+it converges to does not.
 
 References
 ----------
@@ -11,7 +13,11 @@ References
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from functools import reduce
+from math import ceil
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -26,101 +32,190 @@ Host = np.ndarray[Any, Any]
 _CANDIDATES = 1 << 14
 _NEWTON = 60
 _STEPS = 24
+_SHARE = 0.02
+"""Effective share of the proposals, at least; so few of them are accepted, about."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Products of columns whose means are given.
+
+    d     : number of columns
+    terms : each the columns of a product, one as often as its power
+    """
+
+    d: int
+    terms: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def up_to(cls, d: int, degree: int) -> Moments:
+        """The columns, their products in pairs, and from the third to the `degree`-th power of each."""
+        pairs = [(i, j) for i in range(d) for j in range(i, d)]
+        powers = [(i,) * power for power in range(3, degree + 1) for i in range(d)]
+        return cls(d, (*((i,) for i in range(d)), *pairs, *powers))
+
+    @property
+    def apart(self) -> Host:
+        """(d,) whether the square of each column is not given."""
+        return np.array([(i, i) not in self.terms for i in range(self.d)])
+
+    def functions(self, X: Array) -> Array:
+        """(n, p) the products."""
+        xp = namespace(X)
+        if not self.terms:
+            return xp.zeros((len(X), 0))
+        single = [term[0] for term in self.terms if len(term) == 1]
+        first, second = ([term[at] for term in self.terms if len(term) == 2] for at in (0, 1))
+        found = [X[:, single], X[:, first] * X[:, second]]
+        for term in (term for term in self.terms if len(term) > 2):
+            counts = Counter(term)
+            found.append(reduce(mul, [X[:, i] ** power for i, power in counts.items()])[:, None])
+        order = sorted(range(len(self.terms)), key=lambda at: (min(len(self.terms[at]), 3), at))
+        values = xp.concatenate(found, axis=1)
+        return values if order == list(range(len(order))) else values[:, np.argsort(order).tolist()]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MomentSums:
-    """Sums over rows, which can be merged: their number, Σ f(x), and the extremes of each column."""
+    """Sums over rows, which can be merged: their number, Σ f(x), Σ x, Σ x², and the extremes of each column."""
 
     rows: int
     sums: Host
+    first: Host
+    second: Host
     low: Host
     high: Host
 
     @classmethod
-    def of(cls, X: Array, degree: int) -> MomentSums:
+    def of(cls, X: Array, moments: Moments) -> MomentSums:
         """Of the rows of `X` (n, d)."""
-        whole = Partition.whole(len(X), like=X)
+        whole, d = Partition.whole(len(X), like=X), moments.d
         if not len(X):
-            d = X.shape[1]
-            return cls(
-                0, np.zeros(functions(np.zeros((1, d)), degree).shape[1]), np.full(d, np.inf), np.full(d, -np.inf)
-            )
-        means = segment_means(functions(X, degree), whole)[0]
-        extremes = namespace(X).concatenate([means, segment_minima(X, whole)[0], segment_maxima(X, whole)[0]])
-        found, d = to_host(extremes), X.shape[1]
-        return cls(len(X), len(X) * found[: -2 * d], found[-2 * d : -d], found[-d:])
+            none = np.zeros(d)
+            return cls(0, np.zeros(len(moments.terms)), none, none, np.full(d, np.inf), np.full(d, -np.inf))
+        xp = namespace(X)
+        means = segment_means(xp.concatenate([moments.functions(X), X, X * X], axis=1), whole)[0]
+        extremes = xp.concatenate([means, segment_minima(X, whole)[0], segment_maxima(X, whole)[0]])
+        found = to_host(extremes)
+        f, first, second, low, high = np.split(found, np.cumsum([len(moments.terms), d, d, d]))
+        return cls(len(X), len(X) * f, len(X) * first, len(X) * second, low, high)
 
     def merge(self, other: MomentSums) -> MomentSums:
         """The sums over the rows of both."""
         low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
-        return MomentSums(self.rows + other.rows, self.sums + other.sums, low, high)
+        first, second = self.first + other.first, self.second + other.second
+        return MomentSums(self.rows + other.rows, self.sums + other.sums, first, second, low, high)
 
     def __repr__(self) -> str:
         return f"MomentSums({self.rows} rows, {len(self.low)} columns)"
 
 
-def functions(X: Array, degree: int) -> Array:
-    """(n, p) the columns, their products in pairs, and from the third to the `degree`-th power of each."""
-    xp = namespace(X)
-    first, second = (xp.asarray(at) for at in np.triu_indices(X.shape[1]))
-    return xp.concatenate([X, X[:, first] * X[:, second], *(X**power for power in range(3, degree + 1))], axis=1)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class MaximumEntropy:
-    """The density ``exp(λ · f(x)) N(x; m, F Fᵀ)`` on a box.
+class Proposal:
+    """A normal distribution along some columns, uniform along the others.
 
-    mean, factor : of the normal distribution that is proposed from
-    weights      : (p,) λ
-    low, high    : the box; infinite for columns of about two values
+    mean, factor : N(m, F Fᵀ) along the columns that are not apart
+    precision    : pseudo-inverse of F Fᵀ
+    start, width : of the range of columns that are apart; width 0 for the others
     """
 
     mean: Host
     factor: Host
+    precision: Host
+    start: Host
+    width: Host
+
+    @classmethod
+    def of(cls, sums: MomentSums, moments: Moments) -> Proposal:
+        """With the means and variances of the table, and the covariances that are given."""
+        d, apart = moments.d, moments.apart
+        mean, target = sums.first / sums.rows, dict(zip(moments.terms, sums.sums / sums.rows, strict=True))
+        second = np.outer(mean, mean)
+        second[np.diag_indices(d)] = sums.second / sums.rows
+        for (i, j), value in ((term, value) for term, value in target.items() if len(term) == 2):
+            second[i, j] = second[j, i] = value
+        covariance = second - np.outer(mean, mean)
+        covariance[apart, :] = covariance[:, apart] = 0.0
+        values, vectors = np.linalg.eigh(covariance)
+        kept = values > 1e-12 * max(values.max(), 1e-300)
+        factor = vectors * np.sqrt(np.where(kept, values, 0.0))
+        inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
+        start = np.where(apart, sums.low, mean)
+        return cls(np.where(apart, 0.0, mean), factor, inverse, start, np.where(apart, sums.high - sums.low, 0.0))
+
+    def draw(self, draws: Draws, like_: Array) -> tuple[Array, Array]:
+        """(n, d) rows, and (n,) −log q of each, up to a constant."""
+        xp = namespace(like_)
+        d = len(self.mean)
+        noise = draws.normal(d) @ like(self.factor.T, like_)
+        rows = like(self.mean, like_) + noise
+        if self.width.any():
+            level = draws.child("range").uniform(d) * like(self.width, like_)
+            rows = xp.where(like(self.width, like_) > 0, like(self.start, like_) + level, rows)
+        return rows, 0.5 * ((noise @ like(self.precision, like_)) * noise).sum(axis=1)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MaximumEntropy:
+    """The density ``exp(λ · f(x))`` on a box.
+
+    weights   : (p,) λ
+    low, high : the box; infinite for columns of about two values
+    steps     : of a chain, the more the fewer proposals are accepted
+    """
+
+    proposal: Proposal
+    moments: Moments
     weights: Host
     low: Host
     high: Host
-    degree: int
+    steps: int = _STEPS
 
     @classmethod
-    def fit(cls, sums: MomentSums, degree: int, draws: Draws) -> MaximumEntropy:
+    def fit(cls, sums: MomentSums, moments: Moments, draws: Draws) -> MaximumEntropy:
         """Fit to the moments; refused where a sample of proposals cannot meet them."""
-        target = sums.sums / sums.rows
-        d = len(sums.low)
-        mean = target[:d]
-        second = np.zeros((d, d))
-        second[np.triu_indices(d)] = target[d : d + d * (d + 1) // 2]
-        second = second + np.triu(second, 1).T
-        values, vectors = np.linalg.eigh(second - np.outer(mean, mean))
-        factor = vectors * np.sqrt(np.where(values > 1e-12 * max(values.max(), 1e-300), values, 0.0))
-        candidates = Draws(draws.key, np.arange(_CANDIDATES, dtype=np.int64), draws.path + "/candidates").normal(d)
-        X = mean + candidates @ factor.T
+        mean, square = sums.first / sums.rows, sums.second / sums.rows
+        proposal = Proposal.of(sums, moments)
+        candidates = Draws(draws.key, np.arange(_CANDIDATES, dtype=np.int64), draws.path + "/candidates")
+        X, base = proposal.draw(candidates, mean)
         # A column of two values has the largest variance of all on its range: there is no density.  It is let free.
-        free = np.diag(second) - mean**2 > _SPREAD * (mean - sums.low) * (sums.high - mean)
+        free = (square - mean**2 > _SPREAD * (mean - sums.low) * (sums.high - mean)) & ~moments.apart
         low, high = np.where(free, -np.inf, sums.low), np.where(free, np.inf, sums.high)
         inside = ((low - _SLACK <= X) & (high + _SLACK >= X)).all(axis=1)
-        weights = _dual(functions(X[inside], degree), target) if inside.sum() > 1 else None
-        if weights is None:
-            raise ParameterError(
-                f"degree: the moments up to degree {degree} cannot be met by a density near the normal one",
-                hint="a lower degree, a transform for skewed columns, or sequential-synthesis",
-            )
-        return cls(mean, factor, weights, low, high, degree)
+        target = sums.sums / sums.rows
+        found = _dual(moments.functions(X[inside]), base[inside], target) if inside.sum() > 1 else None
+        if found is not None:
+            weights, share = found
+            model = cls(proposal, moments, weights, low, high, max(_STEPS, ceil(_STEPS / 4 / share)))
+            if model._meets(target, candidates.child("trial")):
+                return model
+        raise ParameterError(
+            "degree, moments: a density inside the columns' ranges that is near enough to be drawn does not meet these"
+            " moments",
+            hint="a lower degree, fewer moments, a transform for skewed columns, or sequential-synthesis",
+        )
+
+    def _meets(self, target: Host, draws: Draws) -> bool:
+        """Whether drawn rows have these means, to a twentieth of a deviation and four standard errors.
+
+        They do not where a few proposals at the border carry what the moments ask for.
+        """
+        F = self.moments.functions(self.sample(draws, self.low))
+        limit = (_CLOSE + 4 / np.sqrt(len(F))) * F.std(axis=0) + 1e-9
+        return bool((np.abs(F.mean(axis=0) - target) <= limit).all())
 
     def sample(self, draws: Draws, like_: Array) -> Array:
-        """(n, d) rows, one for each record of `draws`, after 24 steps of a chain each."""
+        """(n, d) rows, one for each record of `draws`, each after `steps` steps of a chain."""
         xp = namespace(like_)
-        d = len(self.mean)
-        mean, factor, weights = like(self.mean, like_), like(self.factor.T, like_), like(self.weights, like_)
-        low, high = like(self.low, like_), like(self.high, like_)
-        rows = mean + xp.zeros((len(draws.records), d))
+        weights, low, high = (like(part, like_) for part in (self.weights, self.low, self.high))
+        mean = np.where(self.proposal.width > 0, self.proposal.start + self.proposal.width / 2, self.proposal.mean)
+        rows = like(mean, like_) + xp.zeros((len(draws.records), self.moments.d))
         height = xp.full(len(rows), -np.inf)
-        for step in range(_STEPS):
+        for step in range(self.steps):
             own = draws.child(str(step))
-            new = mean + own.normal(d) @ factor
+            new, base = self.proposal.draw(own, like_)
             outside = ((new < low - _SLACK) | (new > high + _SLACK)).any(axis=1)
-            reached = xp.where(outside, -np.inf, functions(new, self.degree) @ weights)
+            reached = xp.where(outside, -np.inf, self.moments.functions(new) @ weights + base)
             with np.errstate(invalid="ignore"):
                 better = xp.log(own.child("accept").uniform(1)[:, 0]) < reached - height
             moves = ~outside & (better | xp.isneginf(height))
@@ -130,17 +225,23 @@ class MaximumEntropy:
 
 
 _SLACK = 1e-9
+_CLOSE = 0.05
 _SPREAD = 0.5  # of the largest variance; a uniform column has a third of it
 
 
-def _dual(F: Host, target: Host) -> Host | None:
-    """(p,) λ at which the weighted mean of `F` (m, p) is `target`; None where no weights of the sample reach it."""
+def _dual(F: Host, base: Host, target: Host) -> tuple[Host, float] | None:
+    """(p,) λ at which the mean of `F` (m, p) under exp(F λ + base) is `target`, and the effective share of the sample.
+
+    None where no weights reach it.
+    """
     scale = np.maximum(F.std(axis=0), 1e-12)
     G = (F - target) / scale
-    weights = np.zeros(F.shape[1])
+    # Begin where the density is the proposal, as nearly as the functions allow: 1 / q is then cancelled.
+    intercept = np.ones((len(F), 1))
+    weights = np.linalg.lstsq(np.hstack([G, intercept]), -base, rcond=None)[0][:-1]
 
     def value(at: Host) -> tuple[float, Host]:
-        heights = G @ at
+        heights = G @ at + base
         top = heights.max()
         p = np.exp(heights - top)
         return float(top + np.log(p.sum())), p / p.sum()
@@ -149,7 +250,8 @@ def _dual(F: Host, target: Host) -> Host | None:
     for _ in range(_NEWTON):
         gradient = p @ G
         if np.abs(gradient).max() < 1e-3:
-            return np.asarray(weights / scale) if 1.0 / (p @ p) > 0.02 * len(p) else None
+            share = float(1.0 / (p @ p)) / len(p)
+            return (np.asarray(weights / scale), share) if share > _SHARE else None
         hessian = (G * p[:, None]).T @ G - np.outer(gradient, gradient)
         step = np.linalg.solve(hessian + 1e-9 * np.eye(len(hessian)) * max(1.0, np.trace(hessian)), gradient)
         size = 1.0

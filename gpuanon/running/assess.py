@@ -26,6 +26,7 @@ from gpuanon.assessing.released import as_link
 from gpuanon.assessing.streams import Pieces, Streamed
 from gpuanon.errors import GpuanonError, InputError, ParameterError
 from gpuanon.recipe import Recipe
+from gpuanon.running.series import prepared
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 
@@ -97,7 +98,7 @@ def assess(
 
     Parameters
     ----------
-    original, release : dataframes, or `Table`
+    original, release : dataframes, or `Table`; of a series, the original as it was given and the release as it is
     recipe : says what each column is
     reference : a second, non-overlapping sample of the same population
     link : for each released row the row number of its original, −1 for an added row
@@ -105,14 +106,15 @@ def assess(
     backend : ``"auto"``, ``"numpy"`` or ``"cupy"``; an explicit one runs there or fails
     sample_rows : see `measure`
     """
-    before, after, loaded = Table.of(original), Table.of(release), Recipe.load(recipe)
+    before, seen = prepared(Table.of(original), Recipe.load(recipe))
+    after, loaded = Table.of(release), seen.recipe
     found = measure(
         Pieces.of(before),
         Pieces.of(after),
         Schema.resolve(before, loaded.columns, loaded.others),
         tuple(by_name()) if measures is None else tuple(measures),
         link=None if link is None else as_link(link, before.n_rows, after.n_rows),
-        reference=None if reference is None else Table.of(reference),
+        reference=seen.same_columns(None if reference is None else Table.of(reference)),
         backend=choose(backend),
         sample_rows=sample_rows,
         options=loaded.options,

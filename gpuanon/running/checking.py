@@ -24,6 +24,7 @@ from gpuanon.recipe import Recipe
 from gpuanon.running.combinations import Risk, risk_of
 from gpuanon.running.proposal_text import risk_lines
 from gpuanon.running.protect import protect, read_table
+from gpuanon.running.series import prepared
 from gpuanon.running.warnings import SAMPLE_ROWS, identifying_columns, unused_hierarchies
 from gpuanon.tables.checks import code_notes
 from gpuanon.tables.class_counts import ClassCounts, repeat_warnings
@@ -141,7 +142,8 @@ def checked(recipe: Path, source: Path | None, *, trial: bool = True) -> Checked
     if source is None:
         return Checked(recipe.name, len(loaded.columns), tuple(uses))
     with progress.stage("read"):
-        table = read_table(source, loaded)
+        table, seen = prepared(read_table(source, loaded), loaded)
+        loaded = seen.recipe
     return check_table(recipe.name, loaded, source.name, table, uses, trial=trial)
 
 

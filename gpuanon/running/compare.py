@@ -24,6 +24,7 @@ from gpuanon.running.grid import Point, common_schema, grid, suggested
 from gpuanon.running.journal import Journal, job_digest, table_digest
 from gpuanon.running.outputs import RECIPE_MARK, Guard
 from gpuanon.running.recipe_text import recipe_text
+from gpuanon.running.series import prepared_for_all
 from gpuanon.running.trial_pool import Setting, run_trials
 from gpuanon.tables.files import io
 from gpuanon.tables.schema import Schema
@@ -206,7 +207,8 @@ def compare(
     check_names(names)
     decides, rule = _rule(names, choose_by)
     points = [_limited(point, limits or {}) for point in _points(table, recipes, suggest)]
-    loaded = [Recipe.load(point.data) for point in points]
+    table, seen = prepared_for_all(table, [Recipe.load(point.data) for point in points])
+    loaded, sample = [one.recipe for one in seen], seen[0].same_columns(sample)
     # A column that is not there is a fault of the recipe: it is named before anything is masked.
     schema = common_schema([Schema.resolve(table, recipe.columns, recipe.others) for recipe in loaded])
     options = loaded[0].options  # the same for all, so that figures compare

@@ -26,6 +26,7 @@ from gpuanon.running.grid import grid
 from gpuanon.running.journal import Journal
 from gpuanon.running.outputs import manifest_path, read_manifest
 from gpuanon.running.protect import open_table, read_table
+from gpuanon.running.series import Prepared, prepared
 from gpuanon.tables.files import io
 from gpuanon.tables.files.csv_files import CsvOptions
 from gpuanon.tables.schema import Schema
@@ -48,13 +49,15 @@ def assess_files(
     chosen = choose(backend)
     loaded = Recipe.load(recipe)
     with progress.stage("read"):
-        before = _pieces(open_table(original, loaded))
-        after = _pieces(_open_release(release, loaded, before.first))
-        sample = None if reference is None else read_table(reference, loaded)
+        before, seen = _original(original, loaded)
+        after = _pieces(_open_release(release, seen.recipe, before.first))
+        sample = seen.same_columns(None if reference is None else read_table(reference, loaded))
         rows = None if link is None else read_link(link)
         in_memory = sample_rows is None and max(before.rows, after.rows) <= IN_MEMORY_ROWS
+        loaded = seen.recipe
         if in_memory:
-            before, after = Pieces.of(read_table(original, loaded)), Pieces.of(after.whole())
+            before = before if seen.points else Pieces.of(read_table(original, loaded))
+            after = Pieces.of(after.whole())
     if rows is not None and link is not None:
         as_link(rows, before.rows, after.rows, link.name)
         check_release_of(link, release)
@@ -67,6 +70,14 @@ def assess_files(
     )  # fmt: skip
     manifest = None if notes else read_manifest(manifest_path(release))
     return replace(found, notes=(*found.notes, *notes), least=loaded.least, manifest=manifest)
+
+
+def _original(path: Path, recipe: Recipe) -> tuple[Pieces, Prepared]:
+    """The original, piece by piece, and its recipe as masks see them; a series is put together in memory."""
+    if recipe.series is None:
+        return _pieces(open_table(path, recipe)), Prepared(recipe, recipe)
+    table, seen = prepared(read_table(path, recipe), recipe)
+    return Pieces.of(table), seen
 
 
 def _pieces(source: io.Source) -> Pieces:

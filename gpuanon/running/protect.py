@@ -29,6 +29,7 @@ from gpuanon.running.outputs import check_intervals, check_outputs, figures_path
 from gpuanon.running.pipeline import protect_parts
 from gpuanon.running.release import Release, write_release
 from gpuanon.running.run import Done, Run, Workers, in_turn
+from gpuanon.running.series import prepared, prepared_in_parts
 from gpuanon.running.sources import head_of, in_parquet, parquet_parts
 from gpuanon.running.store import FolderStore, MemoryPart, MemoryStore
 from gpuanon.running.texts import Texts
@@ -73,13 +74,14 @@ def protect(
         When the release would not keep its guarantee or exceeds one of the recipe's limits.
     """
     began = time.perf_counter()
-    run = Run(Recipe.load(recipe), as_key(rng), choose(backend), MemoryStore())
-    original, sample = Table.of(data), None if reference is None else Table.of(reference)
+    original, seen = prepared(Table.of(data), Recipe.load(recipe))
+    sample = seen.same_columns(None if reference is None else Table.of(reference))
+    run = Run(seen.recipe, as_key(rng), choose(backend), MemoryStore())
     done = protect_parts(run, [MemoryPart(original)], original, sample)
     released, link = run.store.released(0), run.store.origin(0)
     manifest = warned(describe(run.recipe, run.backend.name, done), original.notes)
     measured = _limited(run, done, lambda: (original,), lambda: (released,), link, sample)
-    manifest |= {**measured, "seconds": round(time.perf_counter() - began, 3)}
+    manifest |= {**seen.facts, **measured, "seconds": round(time.perf_counter() - began, 3)}
     return Release(released, manifest, link, done, original.layouts, original, sample)
 
 
@@ -171,7 +173,7 @@ def protect_file(
             table = read_table(source, loaded)
         release = protect(table, loaded, rng=key, backend=chosen.name, reference=sample)
         with progress.stage("write"):
-            texts = Texts.of(source, output, loaded.csv)
+            texts = _texts(source, output, loaded)
             manifest = release.write(output, link=link, report=report, force=force, texts=texts)
     else:
         from gpuanon.running.workers import on_cluster
@@ -222,24 +224,26 @@ def protect_in_parts(
     identity = _identity(source, recipe, key, cell_rows, chosen)
     workspace = Workspace.begin(work_path(output), identity, resume=resume, force=force)
     try:
-        parts = parquet_parts(in_parquet(opened, workspace.folder))
         store = FolderStore(workspace)
-        run = Run(recipe, key, chosen, store, workers, cell_rows, log)
-        done = protect_parts(run, parts, head_of(parts, store, workers), reference)
+        given = parquet_parts(in_parquet(opened, workspace.folder))
+        parts, seen = prepared_in_parts(given, recipe, store, workers)
+        sample = seen.same_columns(reference)
+        run = Run(seen.recipe, key, chosen, store, workers, cell_rows, log)
+        done = protect_parts(run, parts, head_of(parts, store, workers), sample)
         origins = [store.origin(at) for at in range(done.parts)]
-        manifest = warned(describe(recipe, chosen.name, done), opened.notes)
+        manifest = warned(describe(run.recipe, chosen.name, done), opened.notes)
         original: Give = lambda: (part.read().table for part in parts)  # noqa: E731
         released: Give = lambda: (store.released(at) for at in range(done.parts))  # noqa: E731
         rows = np.concatenate(origins)
-        manifest |= _limited(run, done, original, released, rows, reference)
+        manifest |= _limited(run, done, original, released, rows, sample)
         if _identity(source, recipe, key, cell_rows, chosen) != identity:
             raise InputError(f"{source}: was changed while it was read; nothing was written")
-        manifest |= {"cell_rows": cell_rows, "seconds": round(time.perf_counter() - began, 3)}
+        manifest |= {**seen.facts, "cell_rows": cell_rows, "seconds": round(time.perf_counter() - began, 3)}
         manifest = write_release(
             output, released, manifest, done, link, origins, force=force,
             fill=None if output.suffix else lambda folder: _link_parts(store.release_folder, folder),
-            report=None if report is None else (report, _reporter(original, released, done, rows, reference)),
-            texts=Texts.of(source, output, recipe.csv, workspace.folder),
+            report=None if report is None else (report, _reporter(original, released, done, rows, sample)),
+            texts=_texts(source, output, recipe, workspace.folder),
         )  # fmt: skip
     except BaseException as error:
         met_again = isinstance(error, (InputError, RecipeError, ParameterError, GuaranteeError))
@@ -294,6 +298,11 @@ def _identity(source: Path, recipe: Recipe, key: Key, cell_rows: int, backend: B
     decides = [seen, recipe.model_dump(mode="json"), cell_rows, backend.name, __version__]
     digest = hashlib.blake2b(json.dumps(decides).encode(), digest_size=16)
     return {"run": digest.hexdigest(), "key": key.digest()}
+
+
+def _texts(source: Path, output: Path, recipe: Recipe, folder: Path | None = None) -> Texts | None:
+    """The texts of a CSV whose rows are those that were masked; None for a series, whose rows are persons."""
+    return Texts.of(source, output, recipe.csv, folder) if recipe.series is None else None
 
 
 def _link_parts(released: Path, folder: Path) -> None:

@@ -60,7 +60,8 @@ TRANSFERS = {
     "core-swap": (6, 1),  # and the codes of the core
     "cluster-swap": (7, 1),  # points, codes, and four tables of ancestors
     "microaggregation one column": (3, 1),  # and the column that is grouped by
-    "maximum-entropy": (4, 2),  # to learn and again to draw; moments, and the new points
+    "maximum-entropy": (4, 2),
+    "maximum-entropy named": (4, 2),  # to learn and again to draw; moments, and the new points
     "clustered-synthesis": (5, 5),  # sizes of parts, and the new points
     "targeted-swap": (4, 1),
     "data-shuffle": (7, 2),

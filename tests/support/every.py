@@ -52,6 +52,7 @@ MASKS: dict[str, dict[str, Any]] = {
     "cell": {"method": "distribution-preserving", "k": 4, "dither": "cell"},
     "merged-cell": {"method": "distribution-preserving", "k": 4, "dither": "merged-cell", "columns": ["age"]},
     "svd-swap": {"method": "svd-swap", "tol": 0.5},
+    "svd-swap probabilistic": {"method": "svd-swap", "tol": 0.5, "decoding": "probabilistic"},
     "rhs": {"method": "rhs", "k": 2, "columns": ["visits"]},
     "spectral-rhs": {"method": "spectral-rhs", "k": 4},
     "mondrian": {"method": "mondrian", "k": 4},
@@ -127,8 +128,18 @@ MASKS: dict[str, dict[str, Any]] = {
         "bins": 3,
     },
     "maximum-entropy": {"method": "maximum-entropy", "columns": ["age", "education", "income"]},
+    "maximum-entropy named": {
+        "method": "maximum-entropy",
+        "columns": ["age", "education", "income"],
+        "moments": [["age"], ["age", "age"], ["education"], ["income"], ["age", "income"]],
+    },
     "clustered-synthesis": {"method": "clustered-synthesis", "k": 8, "block": 64},
     "sequential-synthesis": {"method": "sequential-synthesis"},
+    "sequential-synthesis chosen": {
+        "method": "sequential-synthesis",
+        "columns": ["education", "income"],
+        "chosen": "smoker",
+    },
     "sequential-synthesis partly": {
         "method": "sequential-synthesis",
         "model": "mixture",

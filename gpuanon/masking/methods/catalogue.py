@@ -22,7 +22,7 @@ from gpuanon.masking.methods.classes import (
     SuppressRows,
     SyntheticRows,
 )
-from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K, Method
+from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, Decoding, K, Method
 from gpuanon.masking.methods.microaggregation import Microaggregation
 from gpuanon.masking.methods.noise import AdditiveNoise
 from gpuanon.masking.methods.swapping import (
@@ -62,6 +62,7 @@ class _Clustered(Method):
     """Methods that work inside clusters of a target size."""
 
     target: Target = 200
+    decoding: Decoding = "nearest"
 
     def alternatives(self, rows: int) -> Mapping[int, Method]:
         """For ``target = "auto"``: this method with every target that leaves at least two clusters."""
@@ -153,10 +154,13 @@ class SvdSwap(Method):
     orthonormal: bool = Field(
         default=False, description="turn the swapped components so that the covariance is kept to rounding"
     )
+    decoding: Decoding = "nearest"
 
     def combination(self) -> Combination:
         operation = Swap(tol=self.tol, orthonormal=self.orthonormal)
-        return Combination(groups=Whole(), basis=Svd(), operation=operation, columns=self.columns)
+        return Combination(
+            groups=Whole(), basis=Svd(), operation=operation, columns=self.columns, decoding=self.decoding
+        )
 
 
 class Rhs(ConstrainedMethod):
@@ -218,7 +222,9 @@ class Pica(_Clustered):
 
     def combination(self) -> Combination:
         groups = Spectral(target=self.size, block=self.block, sigma=self.sigma)
-        return Combination(groups=groups, basis=Ica(per_group=True), operation=Swap(), columns=self.columns)
+        return Combination(
+            groups=groups, basis=Ica(per_group=True), operation=Swap(), columns=self.columns, decoding=self.decoding
+        )
 
 
 class ClusteredSwap(_Clustered):
@@ -241,6 +247,7 @@ class ClusteredSwap(_Clustered):
             basis=Ica(per_group=True) if self.basis == "ica" else Svd(per_group=True),
             operation=Swap(orthonormal=self.orthonormal),
             columns=self.columns,
+            decoding=self.decoding,
         )
 
 

@@ -14,6 +14,13 @@ from gpuanon.masking.operations import AnyOperation
 from gpuanon.masking.views import AnyBasis, Identity
 
 ColumnChoice: TypeAlias = Literal["quasi", "all"] | tuple[str, ...]
+Decoding: TypeAlias = Annotated[
+    Literal["nearest", "probabilistic"],
+    Field(
+        description="how a masked category is read: the level of the largest indicator, or one that is drawn by the"
+        " normalised inverse logit of the indicators"
+    ),
+]
 K = Annotated[int, Field(ge=2, description="records of a group, at least")]
 
 
@@ -28,6 +35,8 @@ class Combination(Part):
     response_weight: float = Field(
         default=0.0, ge=0, description="weight of the sensitive columns in the grouping; they are not changed"
     )
+
+    decoding: Decoding = "nearest"
 
     by: tuple[str, ...] = Field(
         default=(),
@@ -69,6 +78,11 @@ class Combination(Part):
         promised = operation.rows not in ("new", "kept") or groups.drops or operation.claims(groups.least, [("",)])
         if self.copies > 1 and promised:
             raise ValueError(f"copies: {operation.use} in {groups.use} groups promises something of one release only")
+        if self.decoding == "probabilistic" and (operation.sees == "classes" or groups.per_column or promised):
+            raise ValueError(
+                f"decoding: is for operations that make new points and promise nothing of them, got {operation.use} in"
+                f" {groups.use} groups"
+            )
         if self.by and (groups.per_column or self.metric != "euclidean" or self.response_weight):
             raise ValueError(
                 "by: groups of each column by itself, Gower's metric and response_weight do not go with it"

@@ -10,7 +10,7 @@ from gpuanon.masking.groups.kmember import KMember
 from gpuanon.masking.groups.whole import Whole
 from gpuanon.masking.methods.combination import ColumnChoice, Combination, K, Method
 from gpuanon.masking.operations.condense import Condense
-from gpuanon.masking.operations.maximum_entropy import LargestEntropy
+from gpuanon.masking.operations.maximum_entropy import MOMENTS, LargestEntropy, MomentNames, check_moments
 from gpuanon.masking.operations.rank_match import LatinHypercube
 from gpuanon.masking.operations.sample import Sample
 from gpuanon.masking.operations.sequential import PartlySynthetic, Sequential
@@ -74,15 +74,26 @@ class TableSynthesis(_Synthesis):
 
 
 class MaximumEntropySynthesis(_Synthesis):
-    """New rows from the distribution of largest entropy with the table's moments, inside the columns' ranges."""
+    """New rows from the distribution of largest entropy with the table's moments, inside the columns' ranges.
+
+    All moments up to a degree, or those that are named.
+    """
 
     source: ClassVar[str] = "Jaynes 1957; Lasko 2007, ch. 2"
 
     method: Literal["maximum-entropy"] = "maximum-entropy"
     degree: int = Field(default=2, ge=2, le=4, description="highest power of a column whose mean is kept")
+    moments: MomentNames = MOMENTS
+
+    @model_validator(mode="after")
+    def _one_choice(self) -> Self:
+        """Refuse a degree that would do nothing."""
+        check_moments(self.moments, self.degree)
+        return self
 
     def combination(self) -> Combination:
-        return Combination(groups=Whole(), operation=LargestEntropy(degree=self.degree), **self._released)
+        operation = LargestEntropy(degree=self.degree, moments=self.moments)
+        return Combination(groups=Whole(), operation=operation, **self._released)
 
 
 class ClusteredSynthesis(_Synthesis):
@@ -102,7 +113,7 @@ class ClusteredSynthesis(_Synthesis):
 class SequentialSynthesis(_Synthesis):
     """Columns drawn one after another, given those before: all rows new, or chosen columns and rows of the table.
 
-    With `given` or `below` the records are kept and their masked columns are drawn anew (partly synthetic data).
+    With `given`, `below` or `chosen` records are kept, and their masked columns drawn anew (partly synthetic data).
     """
 
     source: ClassVar[str] = "Nowok, Raab and Dibben 2016; Reiter 2003, 2005; Kulik 2025"
@@ -119,6 +130,9 @@ class SequentialSynthesis(_Synthesis):
     below: int | None = Field(
         default=None, ge=2, description="only records with fewer equals on the masked columns, themselves included"
     )
+    chosen: str | None = Field(
+        default=None, description="only records that this column marks: true or false, or 0 or 1; it is not masked"
+    )
 
     @model_validator(mode="after")
     def _applies(self) -> Self:
@@ -130,6 +144,8 @@ class SequentialSynthesis(_Synthesis):
     def combination(self) -> Combination:
         settings: dict[str, Any] = {"model": self.model, "leaf": self.leaf, "proper": self.proper, "even": self.even}
         operation: Sequential | PartlySynthetic = Sequential(**settings)
-        if self.given or self.below is not None:
-            operation = PartlySynthetic(**settings, below=self.below)
-        return Combination(groups=Whole(), basis=Codes(), operation=operation, by=self.given, **self._released)
+        if self.given or self.below is not None or self.chosen is not None:
+            operation = PartlySynthetic(**settings, below=self.below, chosen=self.chosen)
+        marks = () if self.chosen is None or self.chosen in self.given else (self.chosen,)
+        by = (*self.given, *marks)
+        return Combination(groups=Whole(), basis=Codes(), operation=operation, by=by, **self._released)

@@ -42,6 +42,7 @@ class _Sequential(Operation):
             raise ParameterError("sequential: the rows must be seen as classes", hint='basis = { use = "codes" }')
         given = records.given
         columns = [] if given is None else list(zip(given.codes.T, given.classes.ordered, strict=True))
+        columns = [column for at, column in enumerate(columns) if at not in self.left_out(records)]
         return synthesise(
             T,
             records.classes.ordered,
@@ -53,6 +54,10 @@ class _Sequential(Operation):
             even=self.even,
             block=self.block,
         )
+
+    def left_out(self, records: Records) -> tuple[int, ...]:
+        """Positions of columns of the mask's `by` that the models do not depend on."""
+        return ()
 
 
 class Sequential(_Sequential):
@@ -71,7 +76,8 @@ class Sequential(_Sequential):
 class PartlySynthetic(_Sequential):
     """Rows are kept, and the masked columns are drawn anew: given the columns of the mask's `by`, in chosen rows.
 
-    Rows that are not chosen keep their values: whoever knows that a record is common knows that they are real.
+    Rows that are not chosen keep their values: whoever knows that a record is common, or not marked, knows that they
+    are real.
     """
 
     conditional: ClassVar[bool] = True
@@ -82,6 +88,32 @@ class PartlySynthetic(_Sequential):
         ge=2,
         description="only records with fewer equals on the masked columns, themselves included; none: all records",
     )
+    chosen: str | None = Field(
+        default=None, description="only records that this column of the mask's `by`, true or false or 0 or 1, marks"
+    )
+
+    def left_out(self, records: Records) -> tuple[int, ...]:
+        return () if self.chosen is None else (self._place(records),)
+
+    def _place(self, records: Records) -> int:
+        """Position of the column that marks records."""
+        names = () if records.given is None else records.given.classes.names
+        if records.classes is not None and self.chosen in records.classes.names:
+            raise ParameterError(
+                f"chosen: {self.chosen!r} marks records, and the mask changes it", hint="name the mask's columns"
+            )
+        if self.chosen not in names:
+            raise ParameterError(f"chosen: {self.chosen!r} is not among the columns that stay, the mask's `by`")
+        return names.index(self.chosen)
+
+    def _marked(self, records: Records) -> Host:
+        """(n,) whether each record is marked."""
+        assert records.given is not None
+        assert records.given.flags is not None
+        flags = records.given.flags[:, self._place(records)]
+        if (flags < 0).any():
+            raise ParameterError(f"chosen: {self.chosen!r} must be true or false, or 0 or 1, and never empty")
+        return np.asarray(flags == 1)
 
     def apply(self, T: Host, groups: Partition, records: Records) -> Recoded:
         codes = self.new_codes(T, groups, records)
@@ -89,6 +121,8 @@ class PartlySynthetic(_Sequential):
         if self.below is not None:
             classes = Partition.from_labels(equal_rows(T))
             chosen = classes.sizes[classes.labels()] < self.below
+        if self.chosen is not None:
+            chosen &= self._marked(records)
         codes = np.where(chosen[:, None], codes, T)
         return Recoded(
             [NewColumn(j, codes[:, j]) for j in range(T.shape[1])], facts={"records_synthetic": int(chosen.sum())}

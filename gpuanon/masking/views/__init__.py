@@ -12,8 +12,11 @@ from gpuanon.masking.views.identity import Identity
 from gpuanon.masking.views.kernel import KernelBasis
 from gpuanon.masking.views.normal_scores import NormalScores
 from gpuanon.masking.views.svd import Svd
+from gpuanon.masking.views.tca import Tca
 
-AnyBasis: TypeAlias = Annotated[Identity | Svd | Ica | NormalScores | KernelBasis | Codes, Field(discriminator="use")]
+AnyBasis: TypeAlias = Annotated[
+    Identity | Svd | Ica | Tca | NormalScores | KernelBasis | Codes, Field(discriminator="use")
+]
 """Any basis of a recipe; ``use`` names it."""
 
-__all__ = ["AnyBasis", "Identity", "Svd", "Ica", "NormalScores", "KernelBasis", "Codes"]
+__all__ = ["AnyBasis", "Identity", "Svd", "Ica", "Tca", "NormalScores", "KernelBasis", "Codes"]

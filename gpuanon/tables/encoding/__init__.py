@@ -11,6 +11,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, to_host
 from gpuanon.arrays.ranges import ranges
+from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.distance import Metric
@@ -133,14 +134,29 @@ class Encoding:
         each(fill, ranges(table.n_rows, _LINES))
         return matrix
 
-    def decode(self, matrix: Array, table: Table) -> dict[str, nw.Series[Any]]:
-        """The columns that `matrix` (m, d) means, in the types of `table`, for `Table.replace`."""
+    def decode(self, matrix: Array, table: Table, draws: Draws | None = None) -> dict[str, nw.Series[Any]]:
+        """The columns that `matrix` (m, d) means, in the types of `table`, for `Table.replace`.
+
+        draws : of the m rows, by which the levels of categories are drawn; None: the nearest level
+        """
         matrix = to_host(matrix)
         if matrix.ndim != 2 or matrix.shape[1] != len(self.features):
             raise ParameterError(f"matrix: {len(self.features)} columns are needed, got shape {matrix.shape}")
+        if draws is not None:
+            matrix = self._drawn(matrix, draws)
         columns = column_by_column(matrix)
         done = each(lambda at: at[0].decode(columns[at[1]].T, table.series(at[0].name)), self._places())
         return dict(zip(self.columns, done, strict=True))
+
+    def _drawn(self, matrix: np.ndarray[Any, Any], draws: Draws) -> np.ndarray[Any, Any]:
+        """The matrix with a drawn level of each category."""
+        if not np.isfinite(matrix).all():
+            raise ParameterError("matrix: finite numbers are needed to decode")
+        matrix = matrix.astype(np.float64)
+        for codec, place in self._places():
+            if isinstance(codec, CategoryCodec):
+                matrix[:, place] = codec.drawn(matrix[:, place], draws.child(codec.name).uniform(1)[:, 0])
+        return matrix
 
     def gower(self, table: Table) -> tuple[np.ndarray[Any, Any], Metric]:
         """A matrix and the metric that makes its distances Gower's.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
+from scipy.special import expit
 
 from gpuanon.errors import InputError
 from gpuanon.numerics.exact_sum import Moments
@@ -19,6 +20,10 @@ from gpuanon.tables.values import null_mask
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+STEEPNESS = 6.0
+"""Slope of the inverse logit by which levels are drawn."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -131,6 +136,21 @@ class CategoryCodec:
         else:
             codes = matrix.argmax(axis=1)
         return self.levels.column(codes, like)
+
+    def drawn(self, matrix: Matrix, u: Matrix) -> Matrix:
+        """(m, features) of levels that are drawn by the normalised inverse logit of the features (Lasko 2007, ch. 2).
+
+        u : (m,) uniform numbers.  A level's share is 1 / (1 + exp(−6 x)), x its feature in units of s: a value that no
+            mask changed is drawn with a share of 0.9975 against 0.0025 for each other level.
+        """
+        if self.count <= 1:
+            return matrix
+        weights = expit(STEEPNESS / self.scale * matrix)
+        if self.count == 2:
+            return np.where(u < weights[:, 0], self.scale, -self.scale)[:, None]
+        borders = weights.cumsum(axis=1)
+        codes = np.minimum((u[:, None] * borders[:, -1:] >= borders).sum(axis=1), self.count - 1)
+        return np.where(np.arange(self.count) == codes[:, None], self.scale, -self.scale)
 
     def gower(self, data: pa.ChunkedArray) -> tuple[list[Matrix], list[bool], list[float]]:
         """The codes, to be compared for equality."""

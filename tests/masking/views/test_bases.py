@@ -12,7 +12,7 @@ from scipy.spatial.distance import pdist
 from sklearn.decomposition import KernelPCA
 
 from gpuanon.arrays.partition import Partition
-from gpuanon.masking.views import AnyBasis, Ica, Identity, KernelBasis, NormalScores, Svd
+from gpuanon.masking.views import AnyBasis, Ica, Identity, KernelBasis, NormalScores, Svd, Tca
 from gpuanon.masking.views.normal_scores import normal_scores
 from gpuanon.masking.views.svd import svd_coordinates
 from gpuanon.numerics import svd as svd_module
@@ -27,6 +27,8 @@ BASES = [
     Svd(per_group=True),
     Ica(),
     Ica(per_group=True),
+    Tca(sweeps=1),
+    Tca(per_group=True, sweeps=1),
     NormalScores(),
     NormalScores(per_group=True),
     KernelBasis(landmarks=60),

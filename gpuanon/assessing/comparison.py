@@ -111,6 +111,7 @@ class Comparison:
 
     known_link      : for each released row the row of its original, −1 for an added row; None when it is not known
     known_reference : a second, non-overlapping sample of the same population, or None
+    known_control   : records of the same population that are not in the table, for attacks; None: the reference
     backend         : where the arrays live; None for the host
     summary         : of the whole original, when `original` is a sample of its rows
     hit_unmasked    : gives the hit probability of each original when the whole table is released as it is, when
@@ -127,6 +128,7 @@ class Comparison:
     summary: Summary | None = None
     hit_unmasked: Callable[[], Floats] | None = None
     note: str | None = None
+    known_control: Table | None = None
 
     def __post_init__(self) -> None:
         """Refuse tables that cannot be compared; see interval columns as their two ends."""
@@ -213,6 +215,24 @@ class Comparison:
             return None
         require_columns(self.known_reference, self.columns)
         return aligned(self.known_reference, self._types)
+
+    @cached_property
+    def control_table(self) -> Table:
+        """Records that are not in the table, times in the original's types: the control, else the reference."""
+        known = self.known_reference if self.known_control is None else self.known_control
+        if known is None:
+            raise MissingEvidence("needs records of the population that are not in the table (--control, --reference)")
+        require_columns(known, self.columns)
+        return aligned(known, self._types)
+
+    def points_alike(self, columns: tuple[str, ...], *tables: Table) -> tuple[list[Array], tuple[str, ...]]:
+        """These columns of the tables as points, encoded as the quasi-identifiers are; and each feature's column."""
+        encoding = self._fit(columns, "balanced")
+        found = [encoding.encode(table) for table in tables]
+        names = tuple(feature.column for feature in encoding.features)
+        if self.backend is None or self.backend.name == "numpy":
+            return found, names
+        return [self.backend.upload(points) for points in found], names
 
     @placed
     def reference(self) -> Array:

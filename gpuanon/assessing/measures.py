@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from gpuanon.assessing import adjustable as with_options
-from gpuanon.assessing import attacks, intervals, named, people
+from gpuanon.assessing import attacks, controlled, intervals, named, people
 from gpuanon.assessing.adjustable import Adjustable, tables
 from gpuanon.assessing.comparison import Comparison, Source
 from gpuanon.assessing.figures import Measured, strict
@@ -34,6 +34,7 @@ from gpuanon.assessing.utility import (
 )
 
 BENEDETTI = "Benedetti and Franconi 1998; sdcMicro"
+BREUGEL = "Chen et al. 2020; van Breugel et al. 2023"
 CHAWLA = "Chawla et al. 2005; Lasko 2007"
 COVER = "Cover and Thomas 2006"
 DANKAR = "Dankar, El Emam, Neisa and Roffey 2012; ARX"
@@ -233,6 +234,14 @@ MEASURES: tuple[Measure, ...] = (
           attacks.INTERVALS, "pairs", HOST),
     _risk("closest_record", "lower", PLATZER, "share of released records closer to originals than to a reference",
           attacks.closest, "whole"),
+    _risk("singling_out", "lower", GIOMI, "share of predicates that single out people, beyond people not in the table",
+          controlled.SINGLING_OUT, "whole", HOST),
+    _risk("linkability", "lower", GIOMI, "share of people whose columns it links, beyond people not in the table",
+          controlled.LINKABILITY, "whole"),
+    _risk("inference", "lower", GIOMI, "share of attributes that it tells, beyond those of people not in the table",
+          controlled.INFERENCE, "whole"),
+    _risk("membership", "lower", BREUGEL, "how well people in the table are told from people who are not (0.5: not)",
+          controlled.MEMBERSHIP, "whole"),
     _risk("synthetic_rows_auc", "lower", FRIED, "how well added rows are told from records of their class (0.5: not)",
           people.padding, "whole", HOST),
     _risk("noise_stripping", "lower", LASKO, "share of records matched after noise is stripped by principal components",

@@ -39,6 +39,7 @@ _RISK = {
         ("match_auc_joint", "linkage_probabilistic", "ct_isolation", "interval_disclosure", "closest_record"), _SHARE
     ),
     "suda2": _SHARE,
+    **dict.fromkeys(("singling_out", "linkability", "inference", "membership"), _SHARE),
     "population_uniqueness": _SHARE,
     **dict.fromkeys(
         ("uniqueness", "t_closeness", "individual_risk", "reidentification", "reidentification_by_class",

@@ -106,6 +106,7 @@ class Streamed:
     known_reference: Table | None = None
     backend: Backend | None = None
     note: str | None = None
+    known_control: Table | None = None
 
     def __post_init__(self) -> None:
         """Refuse tables that cannot be compared; see interval columns as their two ends."""
@@ -244,7 +245,7 @@ class Streamed:
         """The sampled rows, encoded by the whole original."""
         return Comparison(
             before, after, schema or self.schema, link, self.known_reference, self.backend, self.summary,
-            lambda: self._hit_unmasked(before), note,
+            lambda: self._hit_unmasked(before), note, self.known_control,
         )  # fmt: skip
 
     def _hit_unmasked(self, sample: Table) -> Host:

@@ -173,6 +173,9 @@ def assess(
     release: Annotated[Path, typer.Argument(help="the table as it is released")],
     recipe: Annotated[Path, typer.Option("--recipe", help="recipe that says what each column is")],
     reference: Annotated[Path | None, typer.Option(help="a second, non-overlapping sample of the population")] = None,
+    control: Annotated[
+        Path | None, typer.Option(help="records that are not in the table, for attacks; default: the reference")
+    ] = None,
     link: Annotated[Path | None, typer.Option(help="the private link that protect wrote")] = None,
     measures: Annotated[str | None, typer.Option(help="names, with commas between; default: all that apply")] = None,
     sample_rows: Annotated[
@@ -189,11 +192,11 @@ def assess(
     from gpuanon.running.files import assess_files
 
     names = None if measures is None else tuple(name.strip() for name in measures.split(",") if name.strip())
-    _require(report, (original, release, recipe, reference, link), force)
+    _require(report, (original, release, recipe, reference, control, link), force)
     with shown(err, quiet=quiet):
         result = assess_files(
-            original, release, recipe, reference=reference, link=link, names=names, sample_rows=sample_rows,
-            backend=backend,
+            original, release, recipe, reference=reference, control=control, link=link, names=names,
+            sample_rows=sample_rows, backend=backend,
         )  # fmt: skip
         if report is not None:
             result.report(report, force=force)

@@ -89,6 +89,7 @@ def assess(
     recipe: Recipe | Mapping[str, Any] | str | Path,
     *,
     reference: Any = None,
+    control: Any = None,
     link: Any = None,
     measures: Sequence[str] | None = None,
     backend: BackendName = "auto",
@@ -101,6 +102,7 @@ def assess(
     original, release : dataframes, or `Table`; of a series, the original as it was given and the release as it is
     recipe : says what each column is
     reference : a second, non-overlapping sample of the same population
+    control : records of the same population that are not in the table, for attacks; None: the reference serves
     link : for each released row the row number of its original, −1 for an added row
     measures : names; None for all of them
     backend : ``"auto"``, ``"numpy"`` or ``"cupy"``; an explicit one runs there or fails
@@ -115,6 +117,7 @@ def assess(
         tuple(by_name()) if measures is None else tuple(measures),
         link=None if link is None else as_link(link, before.n_rows, after.n_rows),
         reference=seen.same_columns(None if reference is None else Table.of(reference)),
+        control=seen.same_columns(None if control is None else Table.of(control)),
         backend=choose(backend),
         sample_rows=sample_rows,
         options=loaded.options,
@@ -130,6 +133,7 @@ def measure(
     *,
     link: np.ndarray[Any, Any] | None = None,
     reference: Table | None = None,
+    control: Table | None = None,
     backend: Backend | None = None,
     sample_rows: int | None = None,
     options: Options | None = None,
@@ -141,6 +145,7 @@ def measure(
     original, release : the tables, piece by piece; in memory one piece
     link : (m,) original row of each released row, −1 for an added row
     reference : a second, non-overlapping sample of the same population
+    control : records of the same population that are not in the table, for attacks; None: the reference serves
     backend : where the arrays live; None for the host
     sample_rows : assess piece by piece, with samples of about so many rows; None does so for tables of more than
         `IN_MEMORY_ROWS` rows only
@@ -148,12 +153,15 @@ def measure(
     """
     check_names(names)
     if sample_rows is None and max(original.rows, release.rows) <= IN_MEMORY_ROWS:
-        comparison = Comparison(original.whole(), release.whole(), schema, link, reference, backend)
+        comparison = Comparison(
+            original.whole(), release.whole(), schema, link, reference, backend, known_control=control
+        )
         return compute(comparison, names, options)
     size = SAMPLE_ROWS if sample_rows is None else sample_rows
     if size < 100:
         raise ParameterError(f"sample_rows: 100 or more are allowed, got {size}")
-    return _piece_by_piece(Streamed(original, release, schema, size, link, reference, backend), names, options)
+    streamed = Streamed(original, release, schema, size, link, reference, backend, known_control=control)
+    return _piece_by_piece(streamed, names, options)
 
 
 def compute(comparison: Comparison, names: Sequence[str], options: Options | None = None) -> Assessment:

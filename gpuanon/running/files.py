@@ -40,6 +40,7 @@ def assess_files(
     recipe: Path,
     *,
     reference: Path | None = None,
+    control: Path | None = None,
     link: Path | None = None,
     names: tuple[str, ...] | None = None,
     backend: BackendName = "auto",
@@ -51,7 +52,9 @@ def assess_files(
     with progress.stage("read"):
         before, seen = _original(original, loaded)
         after = _pieces(_open_release(release, seen.recipe, before.first))
-        sample = seen.same_columns(None if reference is None else read_table(reference, loaded))
+        sample, others = (
+            seen.same_columns(None if path is None else read_table(path, loaded)) for path in (reference, control)
+        )
         rows = None if link is None else read_link(link)
         in_memory = sample_rows is None and max(before.rows, after.rows) <= IN_MEMORY_ROWS
         loaded = seen.recipe
@@ -65,8 +68,8 @@ def assess_files(
     schema = (Schema.resolve if in_memory else Schema.infer)(before.first, loaded.columns, loaded.others)
     chosen_names = tuple(by_name()) if names is None else names
     found = measure(
-        before, after, schema, chosen_names, link=rows, reference=sample, backend=chosen, sample_rows=sample_rows,
-        options=loaded.options,
+        before, after, schema, chosen_names, link=rows, reference=sample, control=others, backend=chosen,
+        sample_rows=sample_rows, options=loaded.options,
     )  # fmt: skip
     manifest = None if notes else read_manifest(manifest_path(release))
     return replace(found, notes=(*found.notes, *notes), least=loaded.least, manifest=manifest)

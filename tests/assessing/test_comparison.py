@@ -95,7 +95,14 @@ def test_a_release_of_intervals_is_assessed_like_any_other(streamed: bool) -> No
     )  # fmt: skip
     expected = {name for name in NAMES if not streamed or by_name()[name].scaling != "whole"}
     of_recipe = {"individual_risk", "population_uniqueness", "household_risk", "analysis", "workload"}
-    undeclared = of_recipe | {"reference_standard", "closest_record"}
+    undeclared = of_recipe | {
+        "reference_standard",
+        "closest_record",
+        "singling_out",
+        "linkability",
+        "inference",
+        "membership",
+    }
     assert set(found.measured) == expected - undeclared
     groups = release.group_by([name for name in release.column_names if name != "cost"]).aggregate([([], "count_all")])
     sizes = groups["count_all"].to_numpy()

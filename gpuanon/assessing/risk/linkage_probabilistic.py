@@ -6,12 +6,16 @@ l of column j among pairs that belong together and among all others, independent
 
     log L = Σ_j log(m_jl / u_jl)                                                       (2.1 of [3], logarithm)
 
-The attacker does not know which pairs belong together: EM finds m, u and the share of such pairs [2].  Each original
-is linked with the candidate of the largest weight; among ties one is chosen at random.
+The attacker does not know which pairs belong together: EM finds m, u and the share of such pairs [2].  It starts twice,
+from the nearest candidates and from those whose closest agreements are the most surprising; where some columns are much
+noisier than others these are other pairs.  The end of larger likelihood is taken.  Between the middles of the levels a
+number's weight is interpolated, so that pairs of the same levels do not tie.  Each original is linked with the
+candidate of the largest weight; among ties one is chosen at random.
 
 Blocking: the candidates of an original are the released records nearest to it, inside its block where columns of
 blocking are named; in a small table all of them.  At most one candidate is a record's own, which EM uses; it looks at
-the nearest 100 of some records.  u is taken from all candidates, nearly none of which belong together.
+the nearest 100 of some records, and at the 100 most surprising.  u is taken from all candidates, nearly none of which
+belong together.
 
 References
 ----------
@@ -61,11 +65,13 @@ class Probabilities:
 
     share : of records that have their own among the candidates
     m, u  : per column the probability of each level, among pairs that belong together and among the others
+    likelihood : mean logarithm over records, of one that has a pair or none against one that has none
     """
 
     share: float
     m: list[Floats]
     u: list[Floats]
+    likelihood: float = 0.0
 
     def weights(self, floor: float) -> Floats:
         """log(m / u) of all levels, column after column; probabilities are at least `floor`."""
@@ -109,17 +115,19 @@ def estimate(
         m = m / np.bincount(column, m)[column]
     else:
         m, other, share = _maximise(flat, together[inside], overall, len(inside))
-    known = None if u is None else np.concatenate(u)
+    known, likelihood = None if u is None else np.concatenate(u), 0.0
     for _ in range(_ROUNDS):
         other = other if known is None else known
         weight = np.log(np.maximum(m, floor)) - np.log(np.maximum(other, floor))
         odds = np.exp(np.clip(weight[flat].sum(axis=1), -300, 300)) * (share / choices)[record]
-        own = odds / (np.bincount(record, odds, minlength=len(inside)) + 1 - share)[record]
+        total = np.bincount(record, odds, minlength=len(inside)) + 1 - share
+        own, likelihood = odds / total[record], float(np.log(total).mean())
         before = m, other
         m, other, share = _maximise(flat, own, overall, len(inside))
         if max(np.abs(m - before[0]).max(), np.abs(other - before[1]).max()) < _SETTLED:
             break
-    return Probabilities(share, np.split(m, starts[1:-1]), np.split(other if known is None else known, starts[1:-1]))
+    u = np.split(other if known is None else known, starts[1:-1])
+    return Probabilities(share, np.split(m, starts[1:-1]), u, likelihood)
 
 
 def _maximise(flat: Ints, together: Floats, overall: Floats, records: int) -> tuple[Floats, Floats, float]:
@@ -185,9 +193,8 @@ def linkage_probabilistic(
     agree = _Agreement(original.values, release.values, np.asarray(categorical), tolerances)
     inside = _inside(original.values, release.values, rows, index, block)
     own = (link[index] == rows[:, None]) & inside
-    some = np.linspace(0, len(rows) - 1, max(1, min(len(rows), _PAIRS // min(CANDIDATES, index.shape[1])))).astype(
-        np.int64
-    )
+    most = _PAIRS // min(2 * CANDIDATES, index.shape[1])
+    some = np.linspace(0, len(rows) - 1, max(1, min(len(rows), most))).astype(np.int64)
     found, informed, floor = _estimates(agree, rows[some], index[some], inside[some], own[some])
     weights = np.stack([found.weights(floor), informed.weights(floor)])
     right = _right(agree, rows, index, inside, own, weights)
@@ -229,19 +236,40 @@ class _Agreement:
         mean = np.where(there, before, 0).sum(axis=0) / count
         spread = np.sqrt((np.where(there, before - mean, 0) ** 2).sum(axis=0) / count)
         self.scale = np.where(spread > 0, spread, 1.0)
+        self.starts = np.concatenate([[0], np.cumsum(self.sizes)])
+        # Middles of the levels; equality is a level by itself, and beyond the last tolerance nothing is between.
+        middles = np.convolve(self.tolerances, [0.5, 0.5], "valid")
+        first = _EQUAL if self.tolerances[0] == _EQUAL else self.tolerances[0] / 2
+        self.middles = np.concatenate([[first], middles, [self.tolerances[-1]]])
 
     def levels(self, rows: Ints, index: Ints) -> Ints:
         """(rows, c, d) level of each pair of an original row and a candidate."""
         out = np.empty((*index.shape, len(self.sizes)), dtype=np.int8)
         for j, size in enumerate(self.sizes):
-            x, y = self.before[rows, j][:, None], self.after[index, j]
-            neither = np.isnan(x) & np.isnan(y)
-            if self.categorical[j]:
-                found = (x != y).astype(np.int8)
-            else:
-                found = np.searchsorted(self.tolerances, np.abs(x - y) / self.scale[j], side="left").astype(np.int8)
-            out[:, :, j] = np.where(neither, 0, np.minimum(found, size - 1))  # a null and a value: NaN sorts last
+            apart = self._apart(rows, index, j)
+            found = (apart > 0) if self.categorical[j] else np.searchsorted(self.tolerances, apart, side="left")
+            out[:, :, j] = np.minimum(found, size - 1)
         return out
+
+    def scores(self, rows: Ints, index: Ints, weights: Floats) -> Floats:
+        """(rows, c) weight of each pair: of its levels, for numbers interpolated between the levels' middles."""
+        out = np.zeros(index.shape)
+        for j, size in enumerate(self.sizes):
+            apart = self._apart(rows, index, j)
+            weight = weights[self.starts[j] : self.starts[j] + size]
+            if self.categorical[j]:
+                out += np.where(apart > 0, weight[1], weight[0])
+                continue
+            between = np.interp(apart, self.middles[1:], weight[1:]) if self.middles[0] == _EQUAL else None
+            found = np.interp(apart, self.middles, weight) if between is None else between
+            out += np.where(apart <= _EQUAL, weight[0], np.where(apart > self.tolerances[-1], weight[-1], found))
+        return np.round(out, 9)  # sums in another order tie
+
+    def _apart(self, rows: Ints, index: Ints, j: int) -> Floats:
+        """(rows, c) difference of each pair in standard deviations; a null and a value: infinite."""
+        x, y = self.before[rows, j][:, None], self.after[index, j]
+        neither, either = np.isnan(x) & np.isnan(y), np.isnan(x) | np.isnan(y)
+        return np.where(neither, 0.0, np.where(either, np.inf, np.abs(x - y) / self.scale[j]))
 
 
 def _candidates(X: Array, Y: Array, rows: Ints, count: int, weights: Sequence[float] | None) -> tuple[Floats, Ints]:
@@ -275,34 +303,56 @@ def _inside(before: Floats, after: Floats, rows: Ints, index: Ints, block: Seque
 def _estimates(
     agree: _Agreement, rows: Ints, index: Ints, inside: Ints, own: Ints
 ) -> tuple[Probabilities, Probabilities, float]:
-    """By EM from the nearest candidate as the first guess; from the link; and the smallest probability."""
+    """By EM, the better of two starts; from the link; and the smallest probability."""
     if not inside.any():
         raise ParameterError("block: no original has a released record in its block")
-    near = min(CANDIDATES, index.shape[1])
-    starts = np.concatenate([[0], np.cumsum(agree.sizes)])
+    starts = agree.starts
     spread = slice(None, None, max(1, len(rows) * index.shape[1] // _PAIRS))
     flat = (agree.levels(rows[spread], index[spread]) + starts[:-1])[inside[spread]]
     u = np.bincount(flat.reshape(-1), minlength=int(starts[-1])) / max(len(flat), 1)
-    levels, there = agree.levels(rows, index[:, :near]), inside[:, :near]
-    first = np.zeros(there.shape)
-    first[np.arange(len(rows)), np.argmax(there, axis=1)] = 0.9
-    found = estimate(levels, agree.sizes, inside=there, together=first, u=np.split(u, starts[1:-1]))
-    flat = (levels + starts[:-1])[there]
-    m, _, share = _maximise(flat, own[:, :near][there].astype(np.float64), u, len(rows))
+    index, inside, own, firsts = _pool(agree, rows, index, inside, own, u)
+    levels, split = agree.levels(rows, index), np.split(u, starts[1:-1])
+    ends = [estimate(levels, agree.sizes, inside=inside, together=first, u=split) for first in firsts]
+    found = max(ends, key=lambda end: end.likelihood)
+    flat = (levels + starts[:-1])[inside]
+    m, _, share = _maximise(flat, own[inside].astype(np.float64), u, len(rows))
     known = Probabilities(share, np.split(m, starts[1:-1]), found.u)
     return found, known if own.any() else found, 0.5 / len(flat)
 
 
-def _right(agree: _Agreement, rows: Ints, index: Ints, inside: Ints, own: Ints, weights: Floats) -> Floats:
-    """(w, rows) probability that each original is linked with its own release, under each set of weights."""
-    starts = np.concatenate([[0], np.cumsum(agree.sizes)])[:-1]
-    out = np.zeros((len(weights), len(rows)))
+def _pool(
+    agree: _Agreement, rows: Ints, index: Ints, inside: Ints, own: Ints, u: Floats
+) -> tuple[Ints, Ints, Ints, list[Floats]]:
+    """Candidates that EM looks at: the nearest, and the most surprising; and a first guess from either."""
+    near = min(CANDIDATES, index.shape[1])
+    tails = np.concatenate([np.cumsum(part) for part in np.split(u, agree.starts[1:-1])])
+    surprise = np.zeros(index.shape)
     step = max(1, _BATCH // max(1, index.shape[1] * len(agree.sizes)))
     for at in range(0, len(rows), step):
+        flat = agree.levels(rows[at : at + step], index[at : at + step]) + agree.starts[:-1]
+        surprise[at : at + step] = -np.log(np.maximum(tails[flat], 1e-9)).sum(axis=2)
+    surprise[~inside] = -np.inf
+    best = np.argsort(-surprise, axis=1, kind="stable")[:, :near]
+    places = np.concatenate([np.broadcast_to(np.arange(near), best.shape), best], axis=1)
+    new = np.concatenate([np.ones(best.shape, dtype=bool), best >= near], axis=1)  # each candidate once
+    guesses = [np.argmax(inside[:, :near], axis=1), np.where(best[:, 0] < near, best[:, 0], near)]
+    firsts = []
+    for guess in guesses:
+        first = np.zeros(places.shape)
+        first[np.arange(len(rows)), guess] = 0.9
+        firsts.append(first)
+    index, inside, own = (np.take_along_axis(side, places, axis=1) for side in (index, inside, own))
+    return index, inside & new, own & new, firsts
+
+
+def _right(agree: _Agreement, rows: Ints, index: Ints, inside: Ints, own: Ints, weights: Floats) -> Floats:
+    """(w, rows) probability that each original is linked with its own release, under each set of weights."""
+    out = np.zeros((len(weights), len(rows)))
+    step = max(1, _BATCH // max(1, index.shape[1]))
+    for at in range(0, len(rows), step):
         part = slice(at, at + step)
-        flat = agree.levels(rows[part], index[part]) + starts
         for number, weight in enumerate(weights):
-            score = np.where(inside[part], weight[flat].sum(axis=2), -np.inf)
+            score = np.where(inside[part], agree.scores(rows[part], index[part], weight), -np.inf)
             out[number, part] = _shared((score == score.max(axis=1, keepdims=True)) & inside[part], own[part])
     return out
 

@@ -18,9 +18,10 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, to_host
 from gpuanon.arrays.blas import one_blas_thread
-from gpuanon.assessing.figures import Beside, Figure, Interval, Measured
+from gpuanon.assessing.figures import Beside, Figure, Measured
 from gpuanon.assessing.risk.match_auc import MEASURES, Matches, auc_of, match
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, standardised
+from gpuanon.assessing.shares import area_interval
 from gpuanon.errors import InputError
 
 Floats = np.ndarray[Any, Any]
@@ -79,7 +80,7 @@ def joint_auc_of(attack: Matches) -> Measured:
         details,
         alone.note,
         alone.parts,
-        _interval(area, float(right.sum()), float((1 - right).sum())),
+        area_interval(area, float(right.sum()), float((1 - right).sum())),
         (
             Beside("best_alone", "the best of the three alone", alone.value),
             Beside("cannot_tell", "cannot tell at all", 0.5),
@@ -128,11 +129,3 @@ def _won(values: Floats, right: Floats) -> tuple[float, float]:
     right_at, wrong_at = np.bincount(place, right), np.bincount(place, wrong)
     larger = wrong_at[::-1].cumsum()[::-1] - wrong_at
     return float((right_at * (larger + 0.5 * wrong_at)).sum()), float(right.sum() * wrong.sum())
-
-
-def _interval(area: float, right: float, wrong: float) -> Interval:
-    """95 % interval of an AUC (Hanley and McNeil 1982), from the numbers of right and of wrong matches."""
-    first, second = area / (2 - area), 2 * area**2 / (1 + area)
-    spread = area * (1 - area) + (right - 1) * (first - area**2) + (wrong - 1) * (second - area**2)
-    error = np.sqrt(max(spread, 0.0) / max(right * wrong, 1e-9))
-    return Interval(float(max(0.0, area - 1.96 * error)), float(min(1.0, area + 1.96 * error)))

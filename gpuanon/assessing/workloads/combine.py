@@ -9,7 +9,8 @@ References
 .. [2] J. P. Reiter (2003), Inference for partially synthetic, public use microdata sets, Surv. Methodol. 29(2).
 .. [3] T. E. Raghunathan, J. P. Reiter, D. B. Rubin (2003), Multiple imputation for statistical disclosure limitation,
    J. Off. Stat. 19(1).
-.. [4] G. M. Raab, B. Nowok, C. Dibben (2016), Practical data synthesis for large samples, J. Priv. Confid. 7(3).
+.. [4] J. P. Reiter (2002), Satisfying disclosure restrictions with synthetic data sets, J. Off. Stat. 18(4).
+.. [5] G. M. Raab, B. Nowok, C. Dibben (2016), Practical data synthesis for large samples, J. Priv. Confid. 7(3).
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ from scipy.stats import t as student
 from gpuanon.errors import ParameterError
 
 Host = np.ndarray[Any, Any]
-Rule: TypeAlias = Literal["imputed", "partial", "full", "simple"]
+Rule: TypeAlias = Literal["imputed", "partial", "full", "simple", "proper"]
+
+LEAST_DEGREES = 2.0
+"""Of `full`: ν of [3] comes near 0 where b is little more than v̄, and its intervals become meaningless.  In a normal
+model of 60 000 repetitions this bound gives a coverage of 95.3 to 98.2 % for 5, 10 and 20 copies, at half the width."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,31 +67,35 @@ def combine(estimates: Any, variances: Any, rule: Rule) -> Combined:
     imputed : missing values were imputed: T = v̄ + (1 + 1/m) b, ν = (m − 1) (1 + v̄ / ((1 + 1/m) b))²           [1]
     partial : some rows or columns are synthetic: T = v̄ + b / m, ν = (m − 1) (1 + v̄ / (b / m))²                 [2]
     full    : all rows are new, from models drawn from their posterior distribution (`proper`):
-              T = (1 + 1/m) b − v̄, ν = (m − 1) (1 − v̄ / ((1 + 1/m) b))²; where T would not be positive, v̄ / m     [3]
-    simple  : all rows are new, as many as there were, from models fitted once: T = (1 + 1/m) v̄, ν infinite       [4]
+              T = (1 + 1/m) b − v̄, ν = (m − 1) (1 − v̄ / ((1 + 1/m) b))², at least 2                               [3]
+              where T would not be positive, v̄ and ν infinite (as many rows as there were)                        [4]
+    simple  : all rows are new, as many as there were, from models fitted once: T = (1 + 1/m) v̄, ν infinite       [5]
+    proper  : the same from models drawn from their posterior distribution: T = (1 + 2/m) v̄, ν infinite           [5]
 
-    Few copies make `full` unstable: b is estimated from m − 1 differences, and T is a difference.
+    Few copies make `full` unstable: b is estimated from m − 1 differences, and T is a difference.  It holds for copies
+    of any number of rows; for as many as there were, `proper` has the shorter intervals.
     """
     Q, V = np.atleast_2d(np.asarray(estimates, dtype=np.float64).T).T, np.asarray(variances, dtype=np.float64)
     V = np.atleast_2d(V.T).T
     m = len(Q)
     if Q.shape != V.shape or (V < 0).any():
         raise ParameterError("combine: as many variances as estimates are needed, none below 0")
-    if m < 2 and rule != "simple":
+    if m < 2 and rule not in ("simple", "proper"):
         raise ParameterError(f"combine: at least two copies are needed by the rule {rule!r}, got {m}")
     between = Q.var(axis=0, ddof=1) if m > 1 else np.zeros(Q.shape[1])
     within = V.mean(axis=0)
-    added = {"imputed": (1 + 1 / m) * between, "partial": between / m, "full": (1 + 1 / m) * between}.get(rule)
-    infinite = np.full(Q.shape[1], np.inf)
-    if added is None:
-        return Combined(Q.mean(axis=0), (1 + 1 / m) * within, infinite, between, within)
+    if rule in ("simple", "proper"):
+        total = (1 + (2 if rule == "proper" else 1) / m) * within
+        return Combined(Q.mean(axis=0), total, np.full(Q.shape[1], np.inf), between, within)
+    added = {"imputed": (1 + 1 / m) * between, "partial": between / m, "full": (1 + 1 / m) * between}[rule]
     with np.errstate(divide="ignore"):
         ratio = np.where(added > 0, within / added, np.inf)
     if rule != "full":
         return Combined(Q.mean(axis=0), within + added, (m - 1) * (1 + ratio) ** 2, between, within)
     positive = added > within
-    variance = np.where(positive, added - within, within / m)
-    degrees = np.where(positive, np.maximum((m - 1) * (1 - np.where(positive, ratio, 0.0)) ** 2, 1.0), m - 1)
+    variance = np.where(positive, added - within, within)
+    nu = (m - 1) * (1 - np.where(positive, ratio, 0.0)) ** 2
+    degrees = np.where(positive, np.maximum(nu, LEAST_DEGREES), np.inf)
     return Combined(Q.mean(axis=0), variance, degrees, between, within)
 
 

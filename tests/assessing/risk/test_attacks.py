@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from gpuanon.arrays.partition import Partition
 from gpuanon.assessing.risk.closest_record import closest_record
 from gpuanon.assessing.risk.ct_isolation import ct_isolation
 from gpuanon.assessing.risk.interval_disclosure import interval_disclosure
@@ -17,6 +18,7 @@ from gpuanon.assessing.risk.match_auc_joint import joint_auc_of, match_auc_joint
 from gpuanon.assessing.risk.prediction import Prediction, standardised
 from gpuanon.assessing.shares import share_interval
 from gpuanon.errors import GpuanonError, InputError, ParameterError
+from gpuanon.masking.groups.median_cuts import widest_cuts
 
 
 def beside(measured, name):
@@ -80,6 +82,41 @@ def test_a_copy_isolates_everybody_and_a_fresh_sample_as_many_as_originals_left_
     for bad in ({"c": 1.0}, {"t": 1}):
         with pytest.raises(ParameterError):
             ct_isolation(X, Y, **bad)
+
+
+def rotated_cells(X, k):
+    """SPECTRAL-RHS: median cuts along principal axes, centroids; in the original coordinates."""
+    axes = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2].T
+    groups = widest_cuts(X @ axes, Partition.whole(len(X)), k)
+    labels = groups.labels()
+    sums = np.stack([np.bincount(labels, column) for column in X.T], axis=1)
+    return (sums / np.bincount(labels)[:, None])[labels], axes
+
+
+def test_isolation_is_the_same_along_rotated_axes():
+    """The argument by which a guarantee about distances survives the change of basis."""
+    rng = np.random.default_rng(15)
+    X = rng.normal(size=(400, 4)) @ rng.normal(size=(4, 4))
+    Y, axes = rotated_cells(X, 7)
+    assert ct_isolation(X @ axes, Y @ axes).value == ct_isolation(X, Y).value
+    assert ct_isolation(X @ axes, (X + 0.05 * rng.normal(size=X.shape)) @ axes).value > 0.5
+
+
+@pytest.mark.parametrize("shape", ["normal", "exponential", "two clouds"])
+def test_rotated_cells_hold_the_guarantee_and_releases_near_their_originals_break_it(shape):
+    rng = np.random.default_rng(16)
+    X = {
+        "normal": rng.normal(size=(600, 4)) @ rng.normal(size=(4, 4)),
+        "exponential": rng.exponential(size=(600, 4)) @ rng.normal(size=(4, 4)),
+        "two clouds": rng.normal(size=(600, 4)) + 8 * rng.integers(0, 2, 600)[:, None],
+    }[shape]
+    assert ct_isolation(X, rotated_cells(X, 7)[0]).details["holds"] is True
+    assert ct_isolation(X, X).details["holds"] is False
+    near = X + 0.2 * X.std(axis=0) * rng.normal(size=X.shape)
+    assert ct_isolation(X, near).details["holds"] is False
+    single = X.copy()
+    single[60:] = rotated_cells(X, 7)[0][60:]  # a tenth of the records is released as it is
+    assert ct_isolation(X, single).details["holds"] is False
 
 
 def test_interval_disclosure_from_its_definition():

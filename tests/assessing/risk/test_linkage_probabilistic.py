@@ -61,10 +61,14 @@ def test_the_attack_links_with_the_largest_likelihood_of_all_pairs():
     floor, scale = 0.5 / 1600, X[:, 0].std()
 
     def weight(x, y):
+        def level(name, at):
+            return np.log(max(m[name][at], floor) / max(u[name][at], floor))
+
         apart = abs(x[0] - y[0]) / scale
-        first = next((f"within {t:g} sd" for t in (0.1, 0.5, 1.0) if apart <= t), "beyond")
-        levels = (("a", first), ("b", "equal" if x[1] == y[1] else "different"))
-        return sum(np.log(max(m[name][at], floor) / max(u[name][at], floor)) for name, at in levels)
+        steps = [level("a", f"within {t:g} sd") for t in (0.1, 0.5, 1.0)]
+        beyond = level("a", "beyond")
+        first = beyond if apart > 1 else np.interp(apart, [0.05, 0.3, 0.75, 1.0], [*steps, beyond])
+        return first + level("b", "equal" if x[1] == y[1] else "different")
 
     hits = []
     for i, x in enumerate(X):

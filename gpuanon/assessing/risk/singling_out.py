@@ -1,0 +1,236 @@
+"""Singling out: do predicates that hold for one released record hold for exactly one person of the table?
+
+The attacker reads predicates off the release that exactly one released record meets, and guesses that exactly one
+original does [1, 2]:
+
+one column      : a value that occurs once; the smallest or the largest number
+several columns : some columns of a released record: a category as it is, a number at least or at most as large,
+                  whichever is the smaller side of the median
+
+A predicate that holds for one person in N has this success with probability 1/e in any sample of N people.  So the
+same predicates are tried on control records: see `gpuanon.assessing.risk.residual`.  The larger of the tables is
+thinned to the size of the other: of a predicate that K of n records meet, the probability that exactly one record of a
+random sample of s meets it is K · C(n − K, s − 1) / C(n, s).
+
+References
+----------
+.. [1] A. Cohen, K. Nissim (2020), Towards formalizing the GDPR's notion of singling out, PNAS 117(15).
+.. [2] M. Giomi, F. Boenisch, C. Wehmeyer, B. Tasnádi (2023), A unified framework for quantifying privacy risk in
+   synthetic data, PoPETs 2023(2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays.rng import Key
+from gpuanon.arrays.threads import each
+from gpuanon.assessing.columns import Names, column_names
+from gpuanon.assessing.figures import Beside, By, Figure, Measured
+from gpuanon.assessing.risk.residual import Attack
+from gpuanon.errors import InputError, ParameterError
+from gpuanon.numerics.sampling import sample_rows
+
+Floats = np.ndarray[Any, Any]
+Ints = np.ndarray[Any, Any]
+
+ATTACKS = 1000
+"""Predicates of each kind, at most: shares are right to ±3 per cent."""
+
+SIZE = 3
+"""Columns of a predicate of several columns."""
+
+_PUBLIC = Key(b"the predicates of a measure are no secret")
+_TRIES = 16  # predicates that are tried for each one that is wanted
+_SOME = 4096  # records on which most predicates that hold for many are given up
+_NULL, _LEAST, _MOST = -np.inf, -1e300, np.inf  # a null is below every number
+
+
+@dataclass(frozen=True, eq=False)
+class Predicates:
+    """Predicates: the column ``columns[i, j]`` lies between ``low[i, j]`` and ``high[i, j]``, for every j."""
+
+    columns: Ints
+    low: Floats
+    high: Floats
+
+    def take(self, chosen: Ints) -> Predicates:
+        """Some of them."""
+        return Predicates(self.columns[chosen], self.low[chosen], self.high[chosen])
+
+    def counts(self, V: Floats) -> Ints:
+        """(p,) records of `V` (n, d) that meet each predicate.  Cost: O(p · n · size), in tiles."""
+        step = max(1, (1 << 21) // max(len(self.low), 1))
+
+        def some(at: int) -> Ints:
+            T = np.ascontiguousarray(V[at : at + step].T)
+            met = np.ones((len(self.low), T.shape[1]), dtype=bool)
+            for j in range(self.columns.shape[1]):
+                X = T[self.columns[:, j]]
+                low, high = self.low[:, j : j + 1], self.high[:, j : j + 1]
+                met &= (low <= X) & (high >= X)
+            return np.asarray(met.sum(axis=1))
+
+        return np.asarray(np.sum(each(some, range(0, len(V), step)), axis=0))
+
+
+def singling_out(
+    original: Floats,
+    release: Floats,
+    control: Floats,
+    *,
+    categorical: Sequence[bool],
+    names: Names = None,
+    size: int = SIZE,
+    attacks: int = ATTACKS,
+) -> Measured:
+    """Risk that a predicate read off the release singles out a person of the table; of one column or of several.
+
+    Parameters
+    ----------
+    original, release, control : (n, d) numbers, and codes of categories that are common to all; NaN for null
+    categorical : per column whether its values are codes
+    size        : columns of a predicate of several columns, at most
+    attacks     : predicates of each kind, at most: per column, and of several columns
+
+    Beside it: the shares of predicates that single out in both tables, and of predicates whose values come from
+    different released records.  No predicate, no risk: k equal released records are singled out by none.
+
+    Cost : O((n + m) · attacks · size) for predicates of several columns; those of one column by sorted columns.
+    """
+    if min(len(original), len(release), len(control)) == 0:
+        raise ParameterError("original, release and control need at least one record each")
+    if len(categorical) != original.shape[1]:
+        raise ParameterError("categorical: one flag per column is needed")
+    tables = [np.where(np.isnan(side), _NULL, side) for side in (original, release, control)]
+    flags = np.asarray(categorical, dtype=bool)
+    alone = [_one_column([side[:, j] for side in tables], bool(flags[j]), attacks) for j in range(len(flags))]
+    columns = column_names(names, len(flags))
+    by_column = {name: None if one is None else one.risk for name, one in zip(columns, alone, strict=True)}
+    kinds = {"one column": _pooled([one for one in alone if one is not None])}
+    if len(flags) > 1:
+        kinds["several columns"] = _several(tables, flags, min(size, len(flags)), attacks)
+    return _figure(kinds, by_column)
+
+
+def _figure(kinds: dict[str, Attack | None], by_column: dict[str, float | None]) -> Measured:
+    """The figure from the attack of each kind; None where no predicate was found."""
+    found = {name: attack for name, attack in kinds.items() if attack is not None}
+    risks = {name: attack.risk for name, attack in found.items()}
+    details: dict[str, Figure] = {}
+    for word in ("success", "control", "naive", "targets"):
+        details["predicates" if word == "targets" else word + "_by_kind"] = {
+            name: getattr(attack, word) for name, attack in found.items()
+        }
+    part = By("column", by_column)
+    known = {name: risk for name, risk in risks.items() if risk is not None}
+    if not found:
+        note = "no predicate holds for exactly one released record"
+        return Measured(0.0, {"predicates": 0}, note, (part,))
+    if not known:
+        raise InputError("singling_out: not defined, every predicate singles out a control record")
+    worst = max(known, key=lambda name: known[name])
+    attack = found[worst]
+    return Measured(
+        known[worst],
+        details,
+        parts=(part, By("kind", {name: risks.get(name) for name in kinds})),
+        interval=attack.interval(len(known)),
+        beside=(
+            Beside("success", "predicates that single out", attack.success),
+            Beside("control", "of people not in the table", attack.control),
+            Beside("naive", "values of different records", attack.naive),
+        ),
+    )
+
+
+def _one_column(sides: Sequence[Floats], category: bool, attacks: int) -> Attack | None:
+    """Values that occur once in the release, and its extremes."""
+    x, y, c = sides
+    values, counts = np.unique(y, return_counts=True)
+    low = high = values[counts == 1]
+    if not category:
+        once = (counts == 1) & (values > _NULL)
+        least, most = once & (np.cumsum(values > _NULL) == 1), once & (np.arange(len(values)) == len(values) - 1)
+        low = np.concatenate([low, np.full(int(least.sum()), _LEAST), values[most]])
+        high = np.concatenate([high, values[least], np.full(int(most.sum()), _MOST)])
+    if not len(low):
+        return None
+    chosen = sample_rows(len(low), attacks, "predicates of one column")
+    low, high = low[chosen], high[chosen]
+    within = [
+        np.searchsorted(side, high, side="right") - np.searchsorted(side, low, side="left")
+        for side in (np.sort(x), np.sort(c))
+    ]
+    naive = np.sort(x)
+    drawn = y[(_PUBLIC.draws(np.arange(len(low)), "naive").uniform()[:, 0] * len(y)).astype(np.int64)]
+    guessed = np.searchsorted(naive, drawn, side="right") - np.searchsorted(naive, drawn, side="left")
+    return _attack(within[0], len(x), within[1], len(c), guessed)
+
+
+def _several(tables: Sequence[Floats], categorical: Ints, size: int, attacks: int) -> Attack | None:
+    """Predicates of several columns that one released record meets."""
+    V, W, C = tables
+    columns, rows = _drawn(len(W), len(categorical), size, _TRIES * attacks)
+    numbers = np.where(W > _NULL, W, np.nan)
+    there = ~np.isnan(numbers).all(axis=0)
+    medians = np.full(W.shape[1], np.inf)
+    medians[there] = np.nanmedian(numbers[:, there], axis=0)
+    tried = _from(W[rows[:, :1], columns], columns, medians, categorical)
+    _, first = np.unique(np.concatenate([columns, tried.low, tried.high], axis=1), axis=0, return_index=True)
+    tried = tried.take(np.sort(first))
+    some = W[sample_rows(len(W), _SOME, "predicates")]
+    tried = tried.take(tried.counts(some) <= 1)
+    unique = np.flatnonzero(tried.counts(W) == 1)[:attacks]
+    if not len(unique):
+        return None
+    found = tried.take(unique)
+    mixed = _from(W[rows[: len(unique), :size], columns[: len(unique)]], columns[: len(unique)], medians, categorical)
+    return _attack(found.counts(V), len(V), found.counts(C), len(C), mixed.counts(V))
+
+
+def _drawn(m: int, d: int, size: int, count: int) -> tuple[Ints, Ints]:
+    """(count, size) different columns, in order, and released records, of each predicate that is tried."""
+    draws = _PUBLIC.draws(np.arange(count), "several columns")
+    columns = np.sort(np.argsort(draws.child("columns").uniform(d), axis=1)[:, :size], axis=1)
+    return columns, (draws.child("rows").uniform(size) * m).astype(np.int64)
+
+
+def _from(values: Floats, columns: Ints, medians: Floats, categorical: Ints) -> Predicates:
+    """The predicates that these values (p, size) give."""
+    equal = categorical[columns] | (values == _NULL)
+    above = values > medians[columns]
+    return Predicates(
+        columns,
+        np.where(equal | above, values, _LEAST),
+        np.where(equal | ~above, values, _MOST),
+    )
+
+
+def _attack(own: Ints, n: int, control: Ints, c: int, naive: Ints) -> Attack:
+    """From the records that meet each predicate, at the size of the smaller table."""
+    s = min(n, c)
+    one, other, guess = (float(_exactly_one(K, rows, s).mean()) for K, rows in ((own, n), (control, c), (naive, n)))
+    return Attack(one, other, guess, len(own), len(own), s / n)
+
+
+def _exactly_one(K: Ints, n: int, s: int) -> Floats:
+    """Probability that exactly one of K of n records is in a random sample of s."""
+    from scipy.stats import hypergeom
+
+    return np.asarray(K == 1, dtype=np.float64) if s == n else np.asarray(hypergeom.pmf(1, n, K, s))
+
+
+def _pooled(attacks: Sequence[Attack]) -> Attack | None:
+    """All predicates of one column together; None without any."""
+    if not attacks:
+        return None
+    counts = np.array([one.targets for one in attacks], dtype=np.float64)
+    shares = np.array([[one.success, one.control, one.naive] for one in attacks])
+    total = int(counts.sum())
+    own, control, naive = (float(value) for value in counts @ shares / total)
+    return Attack(own, control, naive, total, total, attacks[0].ceiling)

@@ -363,9 +363,10 @@ class Comparison:
         return predict(*self.standardised)
 
     @cached_property
-    def standardised(self) -> list[Array]:
+    def standardised(self) -> tuple[Array, Array]:
         """`quasi`, each feature with mean 0 and deviation 1 in the original; `quasi` itself where it is so already."""
-        return standardised(*self.quasi)
+        before, after = standardised(*self.quasi)
+        return before, after
 
     @cached_property
     def standardised_reference(self) -> Array:

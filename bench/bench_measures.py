@@ -1,6 +1,10 @@
 """Seconds of the measures at scale: exact prediction measures, kernel-PCA utility, and the others.
 
     python bench/bench_measures.py [--prediction 100000] [--kernel 1000000] [--others 1000000] [--repeat 1] [--json]
+    python bench/bench_measures.py --assess 1000000 --columns 20 [--numeric]
+
+The second form is `assess` as a whole: every measure of the catalogue once, with link and reference, on one comparison
+(what several measures share is counted for the first of them); a release with noise, in which no two records are equal.
 
 The tables are synthetic: 28 correlated columns, and a release with swapped principal components.  Quality is reported
 with speed: the prediction measures are exact (over all pairs), and the kernel-PCA distances by landmarks are compared
@@ -122,16 +126,81 @@ def others(rows: int, repeat: int) -> list[dict[str, Any]]:
     return found
 
 
+def mixed_table(rows: int, columns: int, rng: np.random.Generator, *, numeric: bool) -> Any:
+    """Correlated numbers, whole numbers and skewed amounts; unless `numeric`, categories and missing values too."""
+    import pandas as pd
+
+    mix = np.random.default_rng(99).normal(size=(columns, columns)) / np.sqrt(columns)
+    X = rng.standard_normal((rows, columns)) @ mix
+    found: dict[str, Any] = {}
+    for j, x in enumerate(X.T):
+        if j % 5 == 1 and not numeric:
+            found[f"c{j}"] = np.array(list("abcdefgh"))[np.clip((x / x.std() * 1.7 + 4).astype(int), 0, 7)]
+        else:
+            found[f"x{j}"] = (
+                np.round(x if j % 5 != 3 else np.exp(8 + 0.5 * x), 4) if j % 5 != 2 else np.rint(50 + 15 * x)
+            )
+    if not numeric:
+        found["x0"][rng.random(rows) < 0.01] = np.nan
+    return pd.DataFrame(found)
+
+
+def assessed(rows: int, columns: int, numeric: bool) -> list[dict[str, Any]]:
+    """Every measure once; one that cannot be computed has its reason."""
+    from gpuanon.assessing.comparison import Comparison
+    from gpuanon.assessing.measures import MEASURES
+    from gpuanon.errors import GpuanonError
+    from gpuanon.recipe import Recipe
+    from gpuanon.tables.schema import Schema
+    from gpuanon.tables.table import Table
+
+    rng = np.random.default_rng(0)
+    original, reference = (mixed_table(n, columns, rng, numeric=numeric) for n in (rows, rows // 2))
+    release, names = original.copy(), list(original)
+    for name in names:
+        values = original[name].to_numpy()
+        if name.startswith("c"):
+            swapped = rng.random(rows) < 0.2
+            release.loc[swapped, name] = rng.permutation(values[swapped])
+        else:
+            release[name] = np.round(values + 0.3 * np.nanstd(values) * rng.normal(size=rows), 4)
+    order = rng.permutation(rows)
+    roles = {name: {"role": "quasi" if at < columns - 2 else "sensitive"} for at, name in enumerate(names)}
+    recipe = Recipe.load({"columns": roles, "mask": [{"method": "svd-swap"}]})
+    before, after, other = map(Table.of, (original, release.iloc[order].reset_index(drop=True), reference))
+    del original, release, reference
+    comparison = Comparison(before, after, Schema.resolve(before, recipe.columns, recipe.others), order, other)
+    found = []
+    for measure in MEASURES:
+        start, used = time.perf_counter(), time.process_time()
+        record: dict[str, Any] = {"measure": measure.name, "rows": rows}
+        try:
+            record["value"] = measure.measured(comparison.host if measure.host_only else comparison, {}).value
+        except GpuanonError as error:
+            record["not_measured"] = str(error).splitlines()[0]
+        record |= {"seconds": time.perf_counter() - start, "processor_seconds": time.process_time() - used}
+        record["peak_memory_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        found.append(record)
+    total = {name: sum(one[name] for one in found) for name in ("seconds", "processor_seconds")}
+    return [*found, {"measure": "all of them", "rows": rows, **total}]
+
+
 def main() -> int:
     """Run the benchmarks; the exit code is 1 when a limit is exceeded at the default sizes."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--prediction", type=int, default=100_000)
     parser.add_argument("--kernel", type=int, default=1_000_000)
     parser.add_argument("--others", type=int, default=1_000_000)
+    parser.add_argument("--assess", type=int, default=0, help="rows; every measure once, and nothing else")
+    parser.add_argument("--columns", type=int, default=10)
+    parser.add_argument("--numeric", action="store_true", help="numbers alone, no missing values")
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     found = []
+    if options.assess:
+        found = assessed(options.assess, options.columns, options.numeric)
+        options.prediction = options.kernel = options.others = 0
     if options.prediction:
         found.append(prediction(options.prediction, options.repeat))
     if options.kernel:

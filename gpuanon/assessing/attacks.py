@@ -18,7 +18,7 @@ from gpuanon.assessing.risk.ct_isolation import ct_isolation
 from gpuanon.assessing.risk.interval_disclosure import interval_disclosure
 from gpuanon.assessing.risk.linkage_probabilistic import Side, blocking_weights, linkage_probabilistic
 from gpuanon.assessing.risk.match_auc_joint import match_auc_joint
-from gpuanon.assessing.risk.prediction import prediction_uncertainty, standardised
+from gpuanon.assessing.risk.prediction import prediction_uncertainty
 from gpuanon.errors import ParameterError
 
 Host = np.ndarray[Any, Any]
@@ -48,7 +48,7 @@ def _linkage(c: Comparison, block: list[str] | None = None, **options: Any) -> M
     unknown = [name for name in named if name not in c.schema.quasi]
     if unknown:
         raise ParameterError(f"block: {', '.join(map(repr, unknown))}: there is no such quasi-identifier")
-    points = standardised(*c.quasi)
+    points = [to_host(side) for side in c.standardised]
     return linkage_probabilistic(
         Side(points[0], before),
         Side(points[1], after),
@@ -63,8 +63,8 @@ def _linkage(c: Comparison, block: list[str] | None = None, **options: Any) -> M
 
 def _isolation(c: Comparison, **options: Any) -> Measured:
     """`ct_isolation` on the quasi-identifiers."""
-    reference = None if c.reference_table is None else c.reference
-    return ct_isolation(*standardised(*c.quasi, *(() if reference is None else (reference,))), **options)
+    reference = None if c.reference_table is None else c.standardised_reference
+    return ct_isolation(*c.standardised, reference, **options)
 
 
 def _intervals(c: Comparison, **options: Any) -> Measured:
@@ -78,17 +78,17 @@ def _intervals(c: Comparison, **options: Any) -> Measured:
 
 def _uncertainty(c: Comparison, **options: Any) -> Measured:
     """`prediction_uncertainty` on the quasi-identifiers, with the importance of columns by name."""
-    return prediction_uncertainty(*c.quasi, prediction=c.prediction, names=c.quasi_features, **options)
+    return prediction_uncertainty(*c.standardised, prediction=c.prediction, names=c.quasi_features, **options)
 
 
 def joint(c: Comparison) -> Measured:
     """`match_auc_joint` on the quasi-identifiers."""
-    return match_auc_joint(*c.quasi, c.link, prediction=c.prediction)
+    return match_auc_joint(*c.standardised, c.link, prediction=c.prediction)
 
 
 def closest(c: Comparison) -> Measured:
     """`closest_record` on the quasi-identifiers."""
-    return closest_record(*standardised(*c.quasi, c.reference))
+    return closest_record(*c.standardised, c.standardised_reference)
 
 
 LINKAGE = Adjustable(_linkage, {"tolerances": list[FROM_0], "candidates": WHOLE, "block": list[str]})

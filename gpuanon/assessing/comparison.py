@@ -31,6 +31,7 @@ from gpuanon.assessing.released import (
 )
 from gpuanon.assessing.risk.k_anonymity import sizes_of
 from gpuanon.assessing.risk.prediction import Prediction, predict, standardised
+from gpuanon.assessing.risk.reidentification import Hits, attacked
 from gpuanon.assessing.utility.cells import binned
 from gpuanon.errors import InputError
 from gpuanon.numerics.equal_rows import equal_rows
@@ -381,4 +382,21 @@ class Comparison:
     @cached_property
     def prediction(self) -> Prediction:
         """How well the release predicts each original record: shared by three measures."""
-        return predict(*standardised(*self.quasi))
+        return predict(*self.standardised)
+
+    @cached_property
+    def standardised(self) -> tuple[Array, Array]:
+        """`quasi`, each feature with mean 0 and deviation 1 in the original; `quasi` itself where it is so already."""
+        before, after = standardised(*self.quasi)
+        return before, after
+
+    @cached_property
+    def standardised_reference(self) -> Array:
+        """`reference`, as `standardised`."""
+        return standardised(self.quasi[0], self.reference)[1]
+
+    @cached_property
+    def hits(self) -> Hits:
+        """The reidentification attack, by the search of `prediction` where both measure the same distances."""
+        same = self.standardised[0] is self.quasi[0]
+        return attacked(*self.quasi, self.link, prediction=self.prediction if same else None)

@@ -94,6 +94,14 @@ class ReleasedBoxes:
         known = ~(np.isnan(low) | np.isnan(high)).any(axis=1)
         return Boxes.of(low[known], high[known], self.counts[known])
 
+    def covariance(self, first: str, second: str) -> float:
+        """Of two columns, or of one with itself, where no box has a width: nothing is to be searched."""
+        x, y = (self.low[:, self.names.index(name)] for name in (first, second))
+        known = ~(np.isnan(x) | np.isnan(y))
+        x, y, counts = x[known], y[known], self.counts[known]
+        middle = np.average(x, weights=counts), np.average(y, weights=counts)
+        return float(np.average((x - middle[0]) * (y - middle[1]), weights=counts))
+
 
 @dataclass(frozen=True)
 class Bounded:
@@ -186,6 +194,7 @@ def interval_statistics(found: tuple[ReleasedBoxes, tuple[str, ...], Moments]) -
     boxes, names, truth = found
     deviation = np.sqrt(np.where(truth.varies, truth.variance, np.nan))
     outside, by_column, by_pair = 0, {}, {}
+    exact = not (boxes.high > boxes.low).any()
     for j, name in enumerate(names):
         low, high = boxes.chosen([name]).mean(0)
         by_column[name] = _ratio(high - low, deviation[j])
@@ -193,8 +202,11 @@ def interval_statistics(found: tuple[ReleasedBoxes, tuple[str, ...], Moments]) -
         outside += not low - slack <= truth.mean[j] <= high + slack
     pairs = [(i, j) for i in range(len(names)) for j in range(i)] or [(0, 0)]
     for i, j in pairs:
-        chosen = boxes.chosen([names[i]] if i == j else [names[j], names[i]])
-        low, high = chosen.variance(0) if i == j else chosen.covariance(0, 1)
+        if exact:
+            low = high = boxes.covariance(names[j], names[i])
+        else:
+            chosen = boxes.chosen([names[i]] if i == j else [names[j], names[i]])
+            low, high = chosen.variance(0) if i == j else chosen.covariance(0, 1)
         by_pair[names[j], names[i]] = _ratio(high - low, deviation[i] * deviation[j])
         slack = 1e-9 * (truth.products[i, i] * truth.products[j, j]) ** 0.5 / truth.rows  # moments are rounded
         outside += not low - slack <= truth.products[i, j] / truth.rows <= high + slack
@@ -202,7 +214,7 @@ def interval_statistics(found: tuple[ReleasedBoxes, tuple[str, ...], Moments]) -
     if not known:
         raise InputError("interval_statistics: not defined, every column of the original is constant")
     note = None
-    if not (boxes.high > boxes.low).any():
+    if exact:
         note = "no box has a width: released values are taken as exact"
     elif outside:
         note = "ranges hold for the released records that have values; statistics of all original records may differ"

@@ -178,7 +178,7 @@ def _encoded(measure: Callable[..., Measured]) -> Compute:
 
 def _predicted(measure: Callable[..., Measured]) -> Compute:
     """A measure of how well the release predicts its originals."""
-    return lambda c: measure(*c.quasi, prediction=c.prediction)
+    return lambda c: measure(*c.standardised, prediction=c.prediction)
 
 
 HOST = True  # as the last argument below: written for host arrays
@@ -201,9 +201,9 @@ MEASURES: tuple[Measure, ...] = (
     _risk("individual_risk", "lower", BENEDETTI, "expected share of records reidentified in the population (weights)",
           lambda c: individual_risk.individual_risk(c.classes, c.release_weights), "whole", HOST),
     _risk("reidentification", "lower", WEI, "expected share of originals whose nearest released record is their own",
-          lambda c: attack.reidentification(*c.quasi, c.link, unmasked=c.unmasked), "queries", HOST),
+          lambda c: attack.reidentification(*c.quasi, c.link, unmasked=c.unmasked, hits=c.hits), "queries", HOST),
     _risk("reidentification_by_class", "lower", WEI, "the same, each class of equal originals counting once",
-          lambda c: attack.reidentification_by_class(*c.quasi, c.link), "whole", HOST),
+          lambda c: attack.reidentification_by_class(*c.quasi, c.link, hits=c.hits), "whole", HOST),
     _risk("prediction_distance", "higher", LASKO, "median distance from an original to the nearest released record",
           _predicted(prediction.prediction_distance), "queries"),
     _risk("prediction_ambiguity", "higher", LASKO, "median of nearest over k-th nearest distance",
@@ -211,7 +211,8 @@ MEASURES: tuple[Measure, ...] = (
     _risk("prediction_uncertainty", "higher", LASKO, "median variance among the k nearest released records",
           attacks.UNCERTAINTY, "queries"),
     _risk("reference_standard", "higher", LASKO, "p: does it predict its subjects no better than a sample does?",
-          lambda c: standard.reference_standard(*c.quasi, c.reference, link=c.link_or_none), "queries"),
+          lambda c: standard.reference_standard(*c.standardised, c.standardised_reference, link=c.link_or_none,
+                                                standardise=False), "queries"),
     _risk("attribute_disclosure", "lower", GIOMI, "share of sensitive values predicted beyond what other people's tell",
           people.disclosure, "whole", HOST),
     _risk("exact_copies", "lower", OURS, "share of released records that equal a unique original record",
@@ -221,7 +222,7 @@ MEASURES: tuple[Measure, ...] = (
     _risk("household_risk", "lower", HUNDEPOOL, "expected share of households of which a member is reidentified",
           people.households, "whole", HOST),
     _risk("match_auc", "lower", LASKO, "how well an attacker tells right matches from wrong ones (0.5: not at all)",
-          lambda c: match_auc.match_auc(*c.quasi, c.link), "queries"),
+          lambda c: match_auc.match_auc(*c.standardised, c.link, prediction=c.prediction), "queries"),
     _risk("match_auc_joint", "lower", LASKO, "the same, by the three prediction measures together, held-out records",
           attacks.joint, "queries"),
     _risk("linkage_probabilistic", "lower", FELLEGI, "share of originals linked with their own release by likelihood",
@@ -245,7 +246,7 @@ MEASURES: tuple[Measure, ...] = (
     _risk("synthetic_rows_auc", "lower", FRIED, "how well added rows are told from records of their class (0.5: not)",
           people.padding, "whole", HOST),
     _risk("noise_stripping", "lower", LASKO, "share of records matched after noise is stripped by principal components",
-          lambda c: noise_stripping.noise_stripping(*c.quasi, c.link), "queries"),
+          lambda c: noise_stripping.noise_stripping(*c.standardised, c.link, prediction=c.prediction), "queries"),
     _loss("records_changed", KULIK, "mean share of records whose value changed, by column",
           lambda c: information_loss.records_changed(*c.codes, link=c.link, names=c.columns), "pairs"),
     _loss("means", LASKO, "median shift of a mean, in standard deviations",

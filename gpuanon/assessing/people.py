@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gpuanon.assessing.comparison import Comparison, MissingEvidence
-from gpuanon.assessing.figures import Measured
+from gpuanon.assessing.figures import Measured, join
 from gpuanon.assessing.released import require_values, types_of
 from gpuanon.assessing.risk.attribute_disclosure import attribute_disclosure
 from gpuanon.assessing.risk.exact_copies import exact_copies
 from gpuanon.assessing.risk.household_risk import household_risk
-from gpuanon.assessing.risk.prediction import standardised
-from gpuanon.assessing.risk.reidentification import hit_probabilities
+from gpuanon.assessing.risk.reidentification import hit_probabilities, place_in
 from gpuanon.assessing.risk.suppression_reconstruction import suppression_reconstruction
 from gpuanon.assessing.risk.synthetic_rows_auc import synthetic_rows_auc
+from gpuanon.numerics.sampling import sample_rows
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.table import Table
@@ -47,7 +48,7 @@ def disclosure(c: Comparison) -> Measured:
     reference = c.reference_table
     tables = [c.original, c.points, *(() if reference is None else (reference,))]
     codes = sensitive_bins(c, tables)
-    points = standardised(*c.quasi, *(() if reference is None else (c.reference,)))
+    points = [*c.standardised, *(() if reference is None else (c.standardised_reference,))]
     person = c.schema.person
     return attribute_disclosure(
         (points[0], codes[0]),
@@ -75,7 +76,18 @@ def households(c: Comparison) -> Measured:
     name = c.schema.household
     if name is None:
         raise MissingEvidence("needs a column of role household")
-    return household_risk(hit_probabilities(*c.quasi, c.link), row_bits(c.original, [name])[:, 0])
+    labels = row_bits(c.original, [name])[:, 0]
+    hits = c.hits
+    if len(hits.rows) == hits.originals:
+        return household_risk(hits.values, labels)
+    who = np.unique(labels, return_inverse=True)[1].reshape(-1)  # too many to attack all: whole households
+    count = int(who.max()) + 1
+    chosen = np.zeros(count, dtype=bool)
+    chosen[sample_rows(count, max(1, count * len(hits.rows) // hits.originals), "households")] = True
+    rows = np.flatnonzero(chosen[who])
+    before, after = c.quasi
+    found = household_risk(hit_probabilities(before[rows], after, place_in(rows, c.link)), labels[rows])
+    return replace(found, note=join(f"a random sample of {int(chosen.sum())} of {count} households", found.note))
 
 
 def padding(c: Comparison) -> Measured:

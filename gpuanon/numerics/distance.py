@@ -112,6 +112,26 @@ def k_nearest(X: Array, Y: Array, k: int, metric: Metric = EUCLIDEAN) -> tuple[A
     return xp.concatenate([part[0] for part in found], axis=1), xp.concatenate([part[1] for part in found], axis=1)
 
 
+def k_nearest_with_ties(X: Array, Y: Array, k: int, metric: Metric = EUCLIDEAN) -> tuple[Array, Array, Array]:
+    """`k_nearest`, and (n,) how many rows of `Y` are at exactly the smallest distance, as `nearest_with_ties` has it.
+
+    On the host one search finds both; on a device ties are counted among the k, and by a second search of the rows
+    that tie with all of them.
+    """
+    if not on_device(X):
+        X, Y = _checked(X, Y, metric)
+        if not 1 <= k <= len(Y):
+            raise ParameterError(f"k: a number from 1 to {len(Y)} is allowed, got {k}")
+        distance, index, ties = _search(X, Y, k, metric)
+        return distance.astype(X.dtype, copy=False), index, ties
+    distance, index = k_nearest(X, Y, k, metric)
+    ties = (distance == distance[:, :1]).sum(axis=1)
+    full = namespace(X).flatnonzero(ties == k)
+    if len(full):
+        ties[full] = nearest_with_ties(X[full], Y, metric)[1]
+    return distance, index, ties
+
+
 def _k_nearest_cuda(
     X: Array, Y: Array, k: int, metric: Metric, known: tuple[Array | None, Array | None]
 ) -> tuple[Array, Array]:

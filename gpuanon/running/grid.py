@@ -69,6 +69,8 @@ def grid(recipe: Recipe | Mapping[str, Any] | str | Path) -> Iterator[Point]:
         for (number, parameter, _), value in zip(open_, choice, strict=True):
             point[number][parameter] = value
         label = ", ".join(f"{parameter} = {value}" for parameter, value in chosen.items())
+        if not label and isinstance(recipe, Mapping):  # several recipes without a file have no other name
+            label = " + ".join(str(mask["method"]) for mask in point if isinstance(mask, Mapping) and "method" in mask)
         yield Point(f"{name}: {label}" if label else name, chosen, {**data, "mask": point} if masks else data)
 
 

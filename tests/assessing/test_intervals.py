@@ -140,3 +140,14 @@ def test_statistics_are_read_from_text() -> None:
 def test_what_is_no_statistic_is_refused(text: str) -> None:
     with pytest.raises(ParameterError, match="statistic"):
         Statistic.parse(text)
+
+
+def test_a_release_without_intervals_is_not_searched() -> None:
+    """Boxes of no width have one covariance: that of NumPy, inside what the search would find."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=200)
+    held = ReleasedBoxes.of(Table.of(pa.table({"a": x, "b": x + rng.normal(size=200)})))
+    exact = held.covariance("a", "b")
+    low, high = held.chosen(["a", "b"]).covariance(0, 1)
+    assert exact == pytest.approx(np.cov(held.low[:, 0], held.low[:, 1], bias=True)[0, 1], rel=1e-12)
+    assert low - 1e-12 <= exact <= high + 1e-12

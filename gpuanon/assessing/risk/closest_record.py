@@ -16,13 +16,17 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, like, to_host
 from gpuanon.assessing.figures import Beside, Counts, Figure, Measured
+from gpuanon.assessing.risk.prediction import EXACT_ROWS
 from gpuanon.assessing.shares import share_interval
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance import nearest
 from gpuanon.numerics.sampling import sample_rows
 
 POINTS = 20_000
-"""Released records that are tried, at most; of more, a repeatable random sample."""
+"""Records that are tried, at most; of more, a repeatable random sample."""
+
+PAIRS = EXACT_ROWS**2
+"""Pairs of records that are looked at, at most: among very many originals fewer are tried."""
 
 
 def closest_record(original: Array, release: Array, reference: Array, *, points: int = POINTS) -> Measured:
@@ -34,6 +38,7 @@ def closest_record(original: Array, release: Array, reference: Array, *, points:
     if min(len(original), len(release), len(reference)) == 0:
         raise ParameterError("original, release and reference need at least one record each")
     size = min(len(original), len(reference))
+    points = max(1, min(points, PAIRS // size))
     chosen = release[like(sample_rows(len(release), points, "closest released"), release)]
     sides = [table[like(sample_rows(len(table), size, "closest"), table)] for table in (original, reference)]
     own, other = (np.sqrt(to_host(nearest(chosen, side)[0]) / release.shape[1]) for side in sides)

@@ -24,13 +24,17 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, like, to_host
 from gpuanon.assessing.figures import Beside, Distribution, Figure, Measured
+from gpuanon.assessing.risk.prediction import EXACT_ROWS
 from gpuanon.assessing.shares import share_interval
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance import k_nearest
 from gpuanon.numerics.sampling import sample_rows
 
 POINTS = 20_000
-"""Released records that are tried, at most; of more, a repeatable random sample."""
+"""Records that are tried, at most; of more, a repeatable random sample."""
+
+PAIRS = EXACT_ROWS**2
+"""Pairs of records that are looked at, at most: among very many originals fewer are tried."""
 
 _SAME = 1e-12
 
@@ -55,6 +59,7 @@ def ct_isolation(
         raise ParameterError(f"t: a number from 2 to {len(original) - 1} is allowed, got {t}")
     if not len(release):
         raise ParameterError("release: at least one record is needed")
+    points = max(1, min(points, PAIRS // len(original)))
     ratios = _ratios(release, original, t, points)
     isolates = ratios > c
     value = float(isolates.mean())

@@ -36,7 +36,6 @@ from gpuanon.arrays.backend import Array, to_host
 from gpuanon.arrays.threads import thread_count
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
-from gpuanon.assessing.risk.prediction import EXACT_ROWS
 from gpuanon.assessing.shares import share_interval
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance import k_nearest
@@ -49,6 +48,9 @@ TOLERANCES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.45, 0.65, 0.9, 1.2, 1.6, 2.1, 3.0)
 """Levels of agreement of numbers: the difference is at most this, in standard deviations of the original."""
 
 CANDIDATES = 100
+LINKED = 10_000
+"""Originals that are linked, at most; of more, a repeatable random sample."""
+
 _ALL_PAIRS = 4_000_000  # up to so many every pair is looked at
 _PAIRS = 300_000  # pairs that EM sees
 _ROUNDS = 100
@@ -161,7 +163,7 @@ def linkage_probabilistic(
     candidates: int | None = None,
     block: Sequence[bool] | None = None,
     metric_weights: Sequence[float] | None = None,
-    limit: int = EXACT_ROWS,
+    limit: int = LINKED,
 ) -> Measured:
     """Expected share of originals that are linked with their own release.
 
@@ -188,7 +190,7 @@ def linkage_probabilistic(
     if not tolerances or list(tolerances) != sorted(set(tolerances)) or tolerances[0] < 0:
         raise ParameterError("tolerances: ascending numbers of 0 or more are needed")
     rows = sample_rows(n, limit, "probabilistic linkage")
-    count = max(CANDIDATES, _ALL_PAIRS // len(rows)) if candidates is None else candidates
+    count = max(CANDIDATES, _ALL_PAIRS // n) if candidates is None else candidates
     distance, index = _candidates(original.points, release.points, rows, min(count, m), metric_weights)
     agree = _Agreement(original.values, release.values, np.asarray(categorical), tolerances)
     inside = _inside(original.values, release.values, rows, index, block)

@@ -62,13 +62,18 @@ def match(
     rows = prediction.rows
     squared, own = (found[rows] for found in _own(original, release, link))
     xp = namespace(original)
-    right = xp.where(own == 0, xp.nan, xp.zeros(len(rows)))
-    # Only a record whose own is at the smallest distance can be matched rightly: for those the ties are counted.
-    hopeful = xp.flatnonzero((own > 0) & (squared <= prediction.squared))
-    if len(hopeful):
-        least, ties = nearest_with_ties(original[rows[hopeful]], release)
-        right[hopeful] = xp.where(squared[hopeful] == least, own[hopeful] / ties, 0.0)
-    return Matches(prediction, right)
+    return Matches(prediction, _right(xp, squared, own, prediction.squared, prediction.ties))
+
+
+def right_matches(original: Array, release: Array, link: Array, rows: Array) -> Array:
+    """(s,) as `Matches.right`, of these original rows: the nearest released record alone is searched."""
+    squared, own = (found[rows] for found in _own(original, release, link))
+    return _right(namespace(original), squared, own, *nearest_with_ties(original[rows], release))
+
+
+def _right(xp: Any, squared: Array, own: Array, least: Array, ties: Array) -> Array:
+    """Probability of a right match: the record's own among those at the smallest distance; NaN if not released."""
+    return xp.where(own == 0, xp.nan, xp.where(squared <= least, own / ties, 0.0))
 
 
 def match_auc(
@@ -78,15 +83,18 @@ def match_auc(
     *,
     k: int = 5,
     standardise: bool = True,
+    prediction: Prediction | None = None,
     limit: int = EXACT_ROWS,
 ) -> Measured:
     """AUC with which the prediction measures tell right matches from wrong ones; the value is the largest of the three.
+
+    prediction : computed before from the standardised tables; saves the search
 
     Not defined, and refused as such, when there are no wrong (or no right) matches.
     """
     if standardise:
         original, release = standardised(original, release)
-    measured = auc_of([match(original, release, link, k=k, limit=limit)])
+    measured = auc_of([match(original, release, link, k=k, prediction=prediction, limit=limit)])
     if np.isnan(measured.value):
         raise InputError(f"match_auc: {measured.note} (share of right matches: {measured.details['rate']})")
     return measured

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.backend import Array, to_host
-from gpuanon.arrays.blas import one_blas_thread
+from gpuanon.arrays.threads import each
 from gpuanon.assessing.figures import Beside, Figure, Measured
 from gpuanon.assessing.risk.match_auc import MEASURES, Matches, auc_of, match
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, standardised
@@ -67,12 +67,12 @@ def joint_auc_of(attack: Matches) -> Measured:
         raise InputError(f"match_auc_joint: {alone.note} (share of right matches: {alone.details['rate']})")
     features = _features(values)
     fold = _folds(values, right)
-    wins = pairs = 0.0
-    for number in range(FOLDS):
+
+    def judged(number: int) -> tuple[float, float]:
         held = fold == number
-        score = _score(features[~held], right[~held], features[held])
-        won, all_pairs = _won(-score, right[held])
-        wins, pairs = wins + won, pairs + all_pairs
+        return _won(-_score(features[~held], right[~held], features[held]), right[held])
+
+    wins, pairs = (sum(found) for found in zip(*each(judged, range(FOLDS)), strict=True))
     area = wins / pairs if pairs else 0.5  # where no fold has both, nothing was told apart
     details: dict[str, Figure] = {"records": len(right), "rate": alone.details["rate"], "folds": FOLDS}
     return Measured(
@@ -117,9 +117,8 @@ def _score(X: Floats, right: Floats, held: Floats) -> Floats:
     if labels.min(initial=1) == labels.max(initial=0):
         return np.zeros(len(held))
     model = LogisticRegression(solver="newton-cholesky", tol=1e-9)
-    with one_blas_thread():
-        model.fit(np.concatenate([X, X])[chosen], labels, sample_weight=both[chosen])
-        return np.round(np.asarray(model.decision_function(held)), 6)  # equal records tie
+    model.fit(np.concatenate([X, X])[chosen], labels, sample_weight=both[chosen])
+    return np.round(np.asarray(model.decision_function(held)), 6)  # equal records tie
 
 
 def _won(values: Floats, right: Floats) -> tuple[float, float]:

@@ -11,16 +11,28 @@ References
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
-from gpuanon.assessing.risk.match_auc import match
-from gpuanon.assessing.risk.prediction import standardised
+from gpuanon.assessing.risk.match_auc import match, right_matches
+from gpuanon.assessing.risk.prediction import Prediction, standardised
 from gpuanon.errors import InputError, ParameterError
+from gpuanon.numerics.sampling import sample_rows
+
+Host = np.ndarray[Any, Any]
 
 STRIPPED_ROWS = 40_000
 """As `gpuanon.assessing.risk.prediction.EXACT_ROWS`; fewer, because the attack is tried several times."""
+
+
+def principal_axes(release: Array) -> tuple[Array, Array]:
+    """(d,) mean of the release (m, d), and (d, d) its principal components, ascending by variance."""
+    mean = release.mean(axis=0)
+    centred = release - mean
+    return mean, namespace(release).linalg.eigh(centred.T @ centred)[1]
 
 
 def strip_noise(release: Array, components: int, rows: Array | None = None) -> Array:
@@ -28,10 +40,7 @@ def strip_noise(release: Array, components: int, rows: Array | None = None) -> A
     d = release.shape[1]
     if not 1 <= components <= d:
         raise ParameterError(f"components: from 1 to the number of columns ({d}) is allowed, got {components}")
-    xp = namespace(release)
-    mean = release.mean(axis=0)
-    centred = release - mean
-    _, vectors = xp.linalg.eigh(centred.T @ centred)  # ascending
+    mean, vectors = principal_axes(release)
     leading = vectors[:, d - components :]
     return mean + ((release if rows is None else rows) - mean) @ leading @ leading.T
 
@@ -43,11 +52,13 @@ def noise_stripping(
     *,
     components: int | None = None,
     standardise: bool = True,
+    prediction: Prediction | None = None,
     limit: int = STRIPPED_ROWS,
 ) -> Measured:
     """Share of records matched after the noise is stripped; beside it the share without, and the error removed.
 
-    The attacker projects the known originals on the same components and matches there.
+    The attacker projects the known originals on the same components and matches there: in the coordinates along the
+    components, where distances are those of the projections.
 
     Parameters
     ----------
@@ -55,6 +66,7 @@ def noise_stripping(
     link       : (m,) original row of each released row, −1 for added rows
     components : leading components kept; None tries several and reports the best for the attacker, who does not
                  know which it is: an upper bound
+    prediction : of the standardised tables, computed before; saves the search without stripping
     limit      : see `gpuanon.assessing.risk.prediction.predict`
     """
     if standardise:
@@ -65,24 +77,27 @@ def noise_stripping(
         if components is None
         else [components]
     )
-    plain = match(original, release, link, limit=limit)
-    baseline = _mean(plain.right)
+    rows = _rows(len(original), len(release), limit)
+    baseline = _mean(_unstripped(original, release, link, like(rows, original), prediction))
+    mean, vectors = principal_axes(release)
+    known, shown = (original - mean) @ vectors, (release - mean) @ vectors
     rates: dict[int, float] = {}
     errors: dict[int, float] = {}
     for count in tried:
-        stripped = strip_noise(release, count)
-        known = strip_noise(release, count, original)
-        rates[count] = _mean(match(known, stripped, link, limit=limit).right)
-        errors[count] = _error(original, stripped, link)
+        if not 1 <= count <= d:
+            raise ParameterError(f"components: from 1 to the number of columns ({d}) is allowed, got {count}")
+        kept = slice(d - count, d)
+        rates[count] = _mean(right_matches(known[:, kept], shown[:, kept], link, like(rows, original)))
+        errors[count] = _error(known, shown, link, d - count)
     best = max(rates, key=lambda count: rates[count])
-    before = _error(original, release, link)
+    before = _error(known, shown, link)
     details: dict[str, Figure] = {
         "components": best,
         "error_before": before,
         "error_after": min(errors.values()),
         "error_by_kept": {f"{count} components": error for count, error in errors.items()},
     }
-    looked, note = len(plain.prediction.rows), None
+    looked, note = len(rows), None
     details["records"] = looked
     if looked < len(original):
         error = 1.96 * float(np.sqrt(rates[best] * (1 - rates[best]) / looked))
@@ -92,11 +107,29 @@ def noise_stripping(
     return Measured(rates[best], details, note, parts=(part,), beside=(beside,))
 
 
-def _error(original: Array, release: Array, link: Array) -> float:
-    """Root mean squared difference between released cells and their originals."""
-    released = namespace(link).flatnonzero((link >= 0) & (link < len(original)))
-    difference = original[link[released]] - release[released]
-    return float(np.sqrt(float((difference * difference).mean())))
+def _rows(n: int, m: int, limit: int) -> Host:
+    """The originals that are tried: all, or as many as `limit` allows."""
+    return sample_rows(n, n if max(n, m) <= limit else max(1, limit**2 // m), "prediction")
+
+
+def _unstripped(original: Array, release: Array, link: Array, rows: Array, prediction: Prediction | None) -> Array:
+    """Right matches of `rows` without stripping; samples of fewer rows are part of samples of more."""
+    if prediction is None or len(prediction.rows) < len(rows):
+        return right_matches(original, release, link, rows)
+    right = match(original, release, link, prediction=prediction).right
+    return right[namespace(rows).searchsorted(prediction.rows, rows)]
+
+
+def _error(known: Array, shown: Array, link: Array, dropped: int = 0) -> float:
+    """Root mean squared difference between released cells and their originals, all components counted.
+
+    known, shown : along the components; the first `dropped` of the release are taken as 0
+    """
+    released = namespace(link).flatnonzero((link >= 0) & (link < len(known)))
+    owner = link[released]
+    squares = float((known[owner, :dropped] ** 2).sum()) if dropped else 0.0
+    squares += float(((known[owner, dropped:] - shown[released, dropped:]) ** 2).sum())
+    return float(np.sqrt(squares / max(1, len(released) * known.shape[1])))
 
 
 def _mean(right: Array) -> float:

@@ -26,11 +26,13 @@ from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.assessing.columns import Names, column_names, places
 from gpuanon.assessing.figures import By, Distribution, Figure, Interval, Measured
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.distance import k_nearest
+from gpuanon.numerics.distance import k_nearest_with_ties
 from gpuanon.numerics.sampling import sample_rows, share_error
 
 EXACT_ROWS = 100_000
 """Up to this many rows every original is compared with every released record; beyond, a sample of the originals is."""
+
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +40,8 @@ class Prediction:
     """The three distributions over original records (or over a sample of them).
 
     rows        : (s,) original rows looked at
-    squared     : (s,) squared Euclidean distance to the nearest released record
+    near        : (s, k) squared Euclidean distances to the nearest released records, ascending
+    ties        : (s,) released records at exactly the smallest distance
     distance    : (s,) s to it
     ambiguity   : (s,) nearest over k-th nearest
     uncertainty : (s,) mean column variance (divisor k − 1) of the k nearest
@@ -49,7 +52,8 @@ class Prediction:
     """
 
     rows: Array
-    squared: Array
+    near: Array
+    ties: Array
     distance: Array
     ambiguity: Array
     uncertainty: Array
@@ -57,6 +61,11 @@ class Prediction:
     copies: int
     originals: int
     variances: Array | None = None
+
+    @property
+    def squared(self) -> Array:
+        """(s,) squared Euclidean distance to the nearest released record."""
+        return self.near[:, 0]
 
     @property
     def share_error(self) -> float:
@@ -86,14 +95,15 @@ def predict(
         raise ParameterError("original: at least one record is needed")
     if max(n, m) > limit:
         rows = rows[like(sample_rows(n, max(1, limit**2 // m), "prediction"), original)]
-    squared, index = k_nearest(original[rows], release, k)
+    squared, index, ties = k_nearest_with_ties(original[rows], release, k)
     s = xp.sqrt(squared / original.shape[1])
     all_exact = s[:, -1] == 0
     variances = _variances(release, index)
     ambiguity = xp.where(all_exact, 1.0, s[:, 0] / xp.where(all_exact, 1.0, s[:, -1]))
     return Prediction(
         rows=rows,
-        squared=squared[:, 0],
+        near=squared,
+        ties=ties,
         distance=s[:, 0],
         ambiguity=ambiguity,
         uncertainty=variances.mean(axis=1),
@@ -107,11 +117,14 @@ def predict(
 def standardised(original: Array, *others: Array) -> list[Array]:
     """`original` and `others`, each column minus the original's mean, over the original's standard deviation.
 
-    A column that is constant in the original is centred only.
+    A column that is constant in the original is centred only.  Tables that are standardised already, but for rounding,
+    are returned as they are, so that what was searched in them need not be searched again.
     """
     xp = namespace(original)
     mean, deviation = original.mean(axis=0), original.std(axis=0)
     deviation = xp.where(original.max(axis=0) > original.min(axis=0), deviation, 1.0)
+    if bool((xp.abs(mean) < _ROUNDING).all() and (xp.abs(deviation - 1) < _ROUNDING).all()):
+        return [original, *others]
     return [(table - mean) / deviation for table in (original, *others)]
 
 

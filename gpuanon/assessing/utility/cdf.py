@@ -19,6 +19,7 @@ from gpuanon.errors import InputError, ParameterError
 
 Floats = np.ndarray[Any, Any]
 
+DEPENDENT = "original and release are dependent samples: z and p_if_independent are distances, not tests"
 _LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
@@ -78,7 +79,7 @@ def cdf_points(
         "level": level,
     }
     parts = (By("column", dict(found)), Compared("point", sides[0], sides[1]))
-    return Measured(max(found.values()), details, parts=parts)
+    return Measured(max(found.values()), details, DEPENDENT, parts=parts)
 
 
 def _score(p: float, q: float, n: int, m: int) -> float:

@@ -119,15 +119,17 @@ def _bootstrap_variance(X: Floats, rounds: int) -> dict[str, Floats]:
     """(d,) variance of each estimator over resamples of the rows."""
     n = len(X)
     rows = sample_rows(n, min(n, _BOOTSTRAP_ROWS), "bootstrap")
-    X = X[rows]
-    draws = _PUBLIC.draws(np.arange(len(X)))
+    X = np.ascontiguousarray(X[rows].T)  # a column after the other: medians are found faster
+    size = X.shape[1]
+    draws = _PUBLIC.draws(np.arange(size))
 
     def one(number: int) -> list[Floats]:
-        chosen = (draws.child(str(number)).uniform()[:, 0] * len(X)).astype(np.int64)
-        return [estimate(X[chosen], axis=0) for estimate in ESTIMATORS.values()]
+        chosen = (draws.child(str(number)).uniform()[:, 0] * size).astype(np.int64)
+        resampled = X[:, chosen]
+        return [estimate(resampled, axis=1) for estimate in ESTIMATORS.values()]
 
     found = np.array(each(one, range(rounds)))
-    return {name: found[:, at].var(axis=0, ddof=1) * len(X) / n for at, name in enumerate(ESTIMATORS)}
+    return {name: found[:, at].var(axis=0, ddof=1) * size / n for at, name in enumerate(ESTIMATORS)}
 
 
 def _spread(values: Floats, present: Floats) -> Floats:

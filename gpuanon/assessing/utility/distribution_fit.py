@@ -76,7 +76,8 @@ def distribution_fit(
         "columns_rejected_on_one_side_only": differ,
     }
     parts = (By("column", found), Compared("column", tables[0], tables[1]))
-    return Measured(max(changes), details, None, parts=parts)
+    note = None if parameters is None else "p of the original is a test; the release's records depend on it: a distance"
+    return Measured(max(changes), details, note, parts=parts)
 
 
 def _distribution(family: Family, values: Floats, given: tuple[float, ...] | None, name: str) -> Any:

@@ -65,16 +65,19 @@ def ks(
         before, after, _ = paired(original, release, link)
         rows = sample_rows(len(before), PAIRS, "pairs")
         chosen = like(rows, before)
-        details["exchanged_share"] = exchanged_share(to_host(before[chosen]), to_host(after[chosen]), permutations)
+        shares = exchanged_shares(to_host(before[chosen]), to_host(after[chosen]), permutations)
+        details["exchanged_share"], details["exchanged_tied_share"] = shares
         note += f"; exchanged_share is valid for dependent samples ({len(rows)} pairs)"
     part = By("column", fold(columns, labels))
     return Measured(float(columns.max()), details, note, parts=(part,), beside=tuple(beside))
 
 
-def exchanged_share(before: Floats, after: Floats, rounds: int) -> float:
-    """Share of random exchanges within pairs whose largest distance over columns reaches the observed one.
+def exchanged_shares(before: Floats, after: Floats, rounds: int) -> tuple[float, float]:
+    """Shares of exchanges within pairs whose largest distance over columns reaches, and equals, the observed one.
 
-    The observed pairing counts as one of the exchanges, so that the share is a valid p-value.
+    The observed pairing counts as one of the exchanges, so that the first share is a valid p-value.  Distances of n
+    pairs are multiples of 1 / n and tie: all ties count against rejection, so that the test is conservative.  A mid-p
+    (half of the ties) is not valid, and a random share of them has the exact level but depends on a lot.
     """
     if rounds < 1:
         raise ParameterError(f"permutations: 1 or more are allowed, got {rounds}")
@@ -91,4 +94,4 @@ def exchanged_share(before: Floats, after: Floats, rounds: int) -> float:
         return np.array([np.abs(np.cumsum(step * sign[pair])[last]).max() for sign in (np.ones(n, int), *signs)])
 
     distances = np.max(each(largest, range(before.shape[1])), axis=0)
-    return float((distances >= distances[0]).mean())
+    return float((distances >= distances[0]).mean()), float((distances == distances[0]).mean())

@@ -14,6 +14,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, to_host
 from gpuanon.arrays.rng import Key
+from gpuanon.arrays.threads import each
 from gpuanon.assessing.figures import Beside, Figure, Measured
 from gpuanon.assessing.utility.pairs import require_comparable, sampled_pairs
 from gpuanon.assessing.utility.propensity import permuted
@@ -24,6 +25,7 @@ Floats = np.ndarray[Any, Any]
 
 _PUBLIC = Key(b"the random features of a measure are no secret")
 _ROWS, _PAIRS = 20_000, 2_000
+_CHUNK = 1 << 11  # rows whose features are computed at a time
 _ROUNDING = 1e-12  # of sums of features, all below 1
 
 
@@ -82,8 +84,17 @@ def _distances(features: Floats, labels: Floats) -> Floats:
 def _features(rows: Floats, bandwidth: float, count: int) -> Floats:
     """(n, 2 · count) random Fourier features of the Gaussian kernel with this bandwidth ([2])."""
     draws = _PUBLIC.draws(np.arange(rows.shape[1], dtype=np.int64), "frequencies").normal(count)
-    angles = rows @ (np.asarray(draws) / bandwidth)
-    return np.asarray(np.concatenate([np.cos(angles), np.sin(angles)], axis=1) / np.sqrt(count))
+    frequencies = np.asarray(draws) / bandwidth
+    out = np.empty((len(rows), 2 * count))
+
+    def fill(at: int) -> None:
+        angles = rows[at : at + _CHUNK] @ frequencies
+        np.cos(angles, out=out[at : at + _CHUNK, :count])
+        np.sin(angles, out=out[at : at + _CHUNK, count:])
+        out[at : at + _CHUNK] /= np.sqrt(count)
+
+    each(fill, range(0, len(rows), _CHUNK))
+    return out
 
 
 def _bandwidth(rows: Floats) -> float:

@@ -46,7 +46,7 @@ def verdict_of(contents: Contents) -> Verdict | None:
     if manifest is None:
         return Verdict(
             "open",
-            "Measured, not verified",
+            "Measured, not verified: the figures alone cannot say whether it may go out",
             "No manifest lies beside the release, so that nothing is known of what it promises. The figures below say "
             "what was measured.",
             tuple(standards),
@@ -61,17 +61,33 @@ def _concluded(checks: list[Check], manifest: Mapping[str, Any]) -> Verdict:
     found = tuple(checks)
     if any(check.state == "bad" for check in checks):
         missed = ", ".join(check.what for check in checks if check.state == "bad")
-        return Verdict("bad", "Not as it should be", f"Not met: {missed}.", found)
+        return Verdict("bad", "Should not go out: not as its recipe wants it", f"Not met: {missed}.", found)
     promised = any(guarantee["verified"] for guarantee in manifest["guarantee"])
     held = "every promise of the recipe was verified on the release"
     held += ", and its limits are met" if manifest.get("limits") else "; the recipe sets no limits"
     if not promised:
         reason = "This method promises nothing that could be verified. Whether the release may go out rests on the "
         reason += "limits of the recipe, which are met" if manifest.get("limits") else "measured risk below"
-        return Verdict("open", "Nothing is promised; look at the measured risk", reason + ".", found)
-    if any(check.state == "open" for check in checks):
-        return Verdict("open", "Verified; read the points below first", f"In short: {held}.", found)
-    return Verdict("good", "As the recipe promises", f"In short: {held}.", found)
+        return Verdict("open", "Nothing is promised: somebody has to decide by the measured risk", reason + ".", found)
+    if points := [check for check in checks if check.state == "open"]:
+        count = "one point has" if len(points) == 1 else f"{len(points)} points have"
+        headline = f"May go out by its recipe; {count} to be decided first"
+        return Verdict("open", headline, f"In short: {held}. To be decided: {_named(points)}.", found)
+    return Verdict("good", "May go out by its recipe", f"In short: {held}.", found)
+
+
+def _named(points: list[Check]) -> str:
+    """What is left to the reader: each kind once, a standard that is failed with its reason."""
+    kinds: dict[str, list[Check]] = {}
+    for point in points:
+        kinds.setdefault(point.what, []).append(point)
+    texts = []
+    for what, those in kinds.items():
+        if what == "warning":
+            texts.append("a warning" if len(those) == 1 else f"{len(those)} warnings")
+        else:
+            texts += [f"{what} ({one.how})" for one in those]
+    return "; ".join(texts)
 
 
 def _promises(manifest: Mapping[str, Any]) -> list[Check]:

@@ -175,7 +175,10 @@ def test_a_fresh_sample_is_as_close_to_the_reference_whatever_its_size():
 def attack_with(distance, ambiguity, uncertainty, right):
     n = len(right)
     rows = np.arange(n)
-    return Matches(Prediction(rows, distance**2, distance, ambiguity, uncertainty, rows, 0, n), right.astype(float))
+    return Matches(
+        Prediction(rows, distance[:, None] ** 2, np.ones(n), distance, ambiguity, uncertainty, rows, 0, n),
+        right.astype(float),
+    )
 
 
 def test_three_measures_that_tell_nothing_alone_tell_together():

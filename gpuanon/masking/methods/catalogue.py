@@ -94,8 +94,10 @@ class DistributionPreserving(ConstrainedMethod):
     block: int | None = Field(
         default=None, ge=0, description="rows of a block; 0: the whole table, as published; none: grows with k"
     )
-    order: Literal["fewest", "response", "given"] | tuple[int, ...] = Field(
-        default="fewest", description="of the columns, in the transformation"
+    order: Literal["auto", "fewest", "response", "given"] | tuple[int, ...] = Field(
+        default="auto",
+        description="of the columns, in the transformation: those first that have the fewest values, or that tell most"
+        " of the sensitive columns (response); auto: response where there are sensitive columns that stay as they are",
     )
     bins: int | None = Field(
         default=None, ge=2, description="gaussian: bins of continuous columns, so that no real row is copied"

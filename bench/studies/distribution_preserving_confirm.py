@@ -50,6 +50,7 @@ RELEASES: dict[str, Operation] = {
     "gaussian, response": Dither(order="response"),
     "gaussian, response, 64 groups": Dither(order="response"),
 }
+DEFAULTS = ("centroid", "resample", "permute", "gaussian, response")
 FIELDS = ("seed", "members", "k", "grouping", "release", "bias", "difference", "S", "hit", "disclosure")
 
 
@@ -143,24 +144,26 @@ class Case:
         self.rows.append(row)
 
 
-def one_case(seed: int, rows: int, members: str) -> list[dict[str, Any]]:
-    """All releases of one registry."""
+def one_case(seed: int, rows: int, members: str, defaults: bool) -> list[dict[str, Any]]:
+    """All releases of one registry, or those of the defaults."""
     case = Case(seed, rows, members)
+    names = DEFAULTS if defaults else tuple(RELEASES)
     for k in KS:
-        for grouping in ("w = 0", "w = 1", "strata") if k in COMPARED else ("w = 0", "w = 1"):
-            for name, released in releases(case, k, grouping):
+        groupings = ("w = 0",) if defaults else ("w = 0", "w = 1", "strata") if k in COMPARED else ("w = 0", "w = 1")
+        for grouping in groupings:
+            for name, released in releases(case, k, grouping, names):
                 case.measure(k, grouping, name, released)
     return case.rows
 
 
-def releases(case: Case, k: int, grouping: str) -> Iterator[tuple[str, list[np.ndarray]]]:
+def releases(case: Case, k: int, grouping: str, names: tuple[str, ...]) -> Iterator[tuple[str, list[np.ndarray]]]:
     """Every release of one grouping, in as many draws as it has."""
     if grouping == "strata":
         strata = in_strata(case.X, case.cost, k)
         yield "gaussian", [case.release_in_strata(strata, case.draws(f"{k} strata {t}")) for t in range(DRAWS)]
         return
     groups = grouped(case.X, case.cost, k, 1.0 if grouping == "w = 1" else 0.0)
-    for name in RELEASES:
+    for name in names:
         many = 1 if name == "centroid" else DRAWS
         yield name, [case.release(name, groups, case.draws(f"{k} {grouping} {t}")) for t in range(many)]
 
@@ -206,6 +209,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=12)
     parser.add_argument("--first", type=int, default=FIRST_SEED)
     parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--defaults", action="store_true", help="w = 0 and the default order only: a third of the time")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--merge", type=Path, nargs="*", help="summarise the cases of these folders instead")
     options = parser.parse_args()
@@ -219,7 +223,7 @@ def main() -> int:
     os.environ["GPUANON_THREADS"] = "1"
     began, rows = time.perf_counter(), []
     seeds = range(options.first, options.first + options.seeds)
-    jobs = [(seed, options.rows, members) for seed in seeds for members in MEMBERS]
+    jobs = [(seed, options.rows, members, options.defaults) for seed in seeds for members in MEMBERS]
     with one_blas_thread(), ProcessPoolExecutor(options.workers) as pool:
         for done in as_completed([pool.submit(one_case, *job) for job in jobs]):
             rows += done.result()

@@ -159,11 +159,15 @@ def test_the_order_follows_the_response_by_default_where_there_is_one():
     table = people(300)
     table["b"] = np.round(table["b"])  # few values, and tells less of the cost: first by number, last by the response
     table["a"] = np.round(table["a"] * 4)
-    given = {order: released(table, k=3, order=order).data for order in ("response", "fewest")}
-    assert not given["response"].equals(given["fewest"])
-    assert released(table, k=3).data.equals(given["response"])
     unknown = COLUMNS | {"cost": {"role": "other"}}
-    assert released(table, unknown, k=3).data.equals(released(table, unknown, k=3, order="fewest").data)
+
+    def rows(columns=COLUMNS, **options):
+        """Released rows, sorted: their order depends on the recipe's text."""
+        return released(table, columns, k=3, **options).data.sort_values(["cost", "a", "b"]).to_numpy()
+
+    assert not np.array_equal(rows(order="response"), rows(order="fewest"))
+    np.testing.assert_array_equal(rows(), rows(order="response"))
+    np.testing.assert_array_equal(rows(unknown), rows(unknown, order="fewest"))
 
 
 def test_a_response_that_an_earlier_mask_released_as_intervals_is_not_heeded():

@@ -1,10 +1,11 @@
 """Distribution-preserving k-anonymity, confirmed on registries that no earlier run had seen.
 
-    python bench/studies/distribution_preserving_confirm.py --out DIR [--seeds 12] [--rows 100000]
+    python bench/studies/distribution_preserving_confirm.py --out DIR [--first 120] [--seeds 12] [--rows 100000]
+    python bench/studies/distribution_preserving_confirm.py --out DIR --merge DIR1 DIR2 ...
 
 Variants, limits and the rule by which a default is chosen were fixed before the first fresh seed was looked at; they
-are in distribution_preserving.md ("Confirmation").  Every case is written to cases.csv as soon as it is known, so that
-a run that is stopped leaves what it has.
+are in distribution_preserving.md ("Second confirmation").  Every case is written to cases.csv as soon as it is known,
+so that a run that is stopped leaves what it has, and runs of a few seeds each can be merged.
 """
 
 from __future__ import annotations
@@ -35,19 +36,21 @@ from gpuanon.masking.groups import KMember
 from gpuanon.masking.operations import Centroid, Dither, Permute, Resample
 
 KEY = Key(b"the study repeats; a release never has a key that is written down")
-FIRST_SEED = 100
-KS = {"drawn": (5, 10, 20, 50, 100), "weighted": (20, 50, 100)}
-COMPARED = (20, 100)  # values of k at which w = 0 and strata are measured
+FIRST_SEED = 120  # 100 to 107: the first confirmation; 400 to 405: the choice of the order
+KS = (5, 10, 20, 50, 100)
+MEMBERS = ("drawn", "weighted")
+COMPARED = (20, 50, 100)  # values of k with strata, and with hit rate and disclosure of drawn members
 DRAWS = 2
 STRATA = 10
 RELEASES: dict[str, Operation] = {
     "centroid": Centroid(),
     "resample": Resample(),
     "permute": Permute(),
-    "permute, weights ignored": Permute(),
-    "gaussian, fewest": Dither(),
+    "gaussian, fewest": Dither(order="fewest"),
     "gaussian, response": Dither(order="response"),
+    "gaussian, response, 64 groups": Dither(order="response"),
 }
+DEFAULTS = ("centroid", "resample", "permute", "gaussian, response")
 FIELDS = ("seed", "members", "k", "grouping", "release", "bias", "difference", "S", "hit", "disclosure")
 
 
@@ -110,9 +113,10 @@ class Case:
 
     def release(self, name: str, groups: Partition, draws: Draws) -> np.ndarray:
         """(n, d) released levels; centroids are rounded to the nearest."""
-        weights = None if name.endswith("ignored") else self.weights
-        T = self.levels.astype(float) if name == "centroid" else self.X
-        outcome = RELEASES[name].apply(T, groups, records(draws, self.cost, weights))
+        T, operation = self.levels.astype(float) if name == "centroid" else self.X, RELEASES[name]
+        if name.endswith("64 groups"):
+            operation = operation.model_copy(update={"block": 64 * len(T) // groups.parts})
+        outcome = operation.apply(T, groups, records(draws, self.cost, self.weights))
         return self.levels[outcome.source] if isinstance(outcome, Moved) else np.rint(outcome.values).astype(np.int64)
 
     def release_in_strata(self, strata: list[tuple[np.ndarray, Partition]], draws: Draws) -> np.ndarray:
@@ -140,27 +144,26 @@ class Case:
         self.rows.append(row)
 
 
-def one_case(seed: int, rows: int, members: str) -> list[dict[str, Any]]:
-    """All releases of one registry."""
+def one_case(seed: int, rows: int, members: str, defaults: bool) -> list[dict[str, Any]]:
+    """All releases of one registry, or those of the defaults."""
     case = Case(seed, rows, members)
-    for k in KS[members]:
-        groupings = ("w = 1", "w = 0", "strata") if k in COMPARED and members == "drawn" else ("w = 1",)
+    names = DEFAULTS if defaults else tuple(RELEASES)
+    for k in KS:
+        groupings = ("w = 0",) if defaults else ("w = 0", "w = 1", "strata") if k in COMPARED else ("w = 0", "w = 1")
         for grouping in groupings:
-            for name, released in releases(case, k, grouping):
+            for name, released in releases(case, k, grouping, names):
                 case.measure(k, grouping, name, released)
     return case.rows
 
 
-def releases(case: Case, k: int, grouping: str) -> Iterator[tuple[str, list[np.ndarray]]]:
+def releases(case: Case, k: int, grouping: str, names: tuple[str, ...]) -> Iterator[tuple[str, list[np.ndarray]]]:
     """Every release of one grouping, in as many draws as it has."""
     if grouping == "strata":
         strata = in_strata(case.X, case.cost, k)
         yield "gaussian", [case.release_in_strata(strata, case.draws(f"{k} strata {t}")) for t in range(DRAWS)]
         return
     groups = grouped(case.X, case.cost, k, 1.0 if grouping == "w = 1" else 0.0)
-    for name in RELEASES:
-        if name.endswith("ignored") and case.weights is None:
-            continue
+    for name in names:
         many = 1 if name == "centroid" else DRAWS
         yield name, [case.release(name, groups, case.draws(f"{k} {grouping} {t}")) for t in range(many)]
 
@@ -169,14 +172,14 @@ def summarise(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Mean paired differences with their standard errors, S, hit rate and disclosure, and whether the limit is met."""
     cases = defaultdict(list)
     for row in rows:
-        cases[row["members"], row["grouping"], row["release"], row["k"]].append(row)
+        cases[row["members"], row["grouping"], row["release"], int(row["k"])].append(row)
     out = []
     for (members, grouping, release, k), some in sorted(cases.items()):
         d = np.array([float(row["difference"]) for row in some])
         S = float(np.mean([float(row["S"]) for row in some]))
         line = {"members": members, "grouping": grouping, "release": release, "k": k, "runs": len(d)}
         line |= {"difference": d.mean(), "error": d.std(ddof=1) / np.sqrt(len(d)) if len(d) > 1 else float("nan")}
-        line |= {"S": S, "limit": limit(release, int(k), S)}
+        line |= {"S": S, "limit": limit(release, k, S)}
         for name in ("hit", "disclosure"):
             known = [float(row[name]) for row in some if row[name] != ""]
             line[name] = np.mean(known) if known else ""
@@ -206,13 +209,22 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=12)
     parser.add_argument("--first", type=int, default=FIRST_SEED)
     parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--defaults", action="store_true", help="w = 0 and the default order only: a third of the time")
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--merge", type=Path, nargs="*", help="summarise the cases of these folders instead")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
+    if options.merge:
+        rows = [row for folder in options.merge for row in csv.DictReader((folder / "cases.csv").open())]
+        write(options.out / "cases.csv", rows, FIELDS)
+        summary = summarise(rows)
+        write(options.out / "summary.csv", summary, tuple(summary[0]))
+        return 0
     os.environ["GPUANON_THREADS"] = "1"
     began, rows = time.perf_counter(), []
     seeds = range(options.first, options.first + options.seeds)
-    jobs = [(seed, options.rows, members) for seed in seeds for members in KS]
-    with one_blas_thread(), ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    jobs = [(seed, options.rows, members, options.defaults) for seed in seeds for members in MEMBERS]
+    with one_blas_thread(), ProcessPoolExecutor(options.workers) as pool:
         for done in as_completed([pool.submit(one_case, *job) for job in jobs]):
             rows += done.result()
             write(options.out / "cases.csv", rows, FIELDS)

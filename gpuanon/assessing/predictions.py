@@ -97,12 +97,14 @@ def _figures(
 ) -> dict[str, dict[str, float | None]]:
     """Relative bias of the mean of all people and of each subgroup, in per cent; R², and how alike the markets are.
 
+    deviation  : of the predicted mean by chance, √(variance / people), in per cent: a bias far below it does not matter
     shift      : mean response of the new market over that of the existing one less 1, in per cent
     similarity : histogram intersection of the weighted existing records and the new market
     gap        : largest less smallest bias of a subgroup, in points
     """
+    from gpuanon.assessing.workloads.aggregate import aggregate_error
     from gpuanon.assessing.workloads.market import market_weights, similarity
-    from gpuanon.assessing.workloads.regression import Coding, r_squared, relative_bias
+    from gpuanon.assessing.workloads.regression import Coding, r_squared
     from gpuanon.assessing.workloads.skewed import fit_cost
 
     for name, rows in inside.items():
@@ -122,8 +124,11 @@ def _figures(
     except ParameterError as error:
         raise InputError(f"workload: {label}: {error}") from None
     actual, own = people.response, people.weights
-    bias = {name: relative_bias(predicted[r], actual[r], own[r]) for name, r in inside.items()}
-    out: dict[str, dict[str, float | None]] = {name: {"bias": value} for name, value in bias.items()}
+    errors = {name: aggregate_error(predicted[r], actual[r], own[r]) for name, r in inside.items()}
+    bias = {name: error.bias for name, error in errors.items()}
+    out: dict[str, dict[str, float | None]] = {
+        name: {"bias": error.bias, "deviation": error.deviation} for name, error in errors.items()
+    }
     out[""] |= {
         "r2": r_squared(predicted, actual, own) if np.ptp(actual) > 0 else None,
         "similarity": similarity(known.cells, weights, people.cells, own),

@@ -402,6 +402,11 @@ class Operation(Part):
         return self.response_strata is not None
 
     @property
+    def heeds_sensitive(self) -> bool:
+        """Whether it works by the sensitive values where the mask has some that it does not change."""
+        return self.asks_sensitive
+
+    @property
     def response_strata(self) -> int | None:
         """Quantile strata of the response inside which groups are to be formed; None: no strata."""
         return None

@@ -38,7 +38,13 @@ from gpuanon.masking.copies import stacked
 from gpuanon.masking.download import codes_on_host, download
 from gpuanon.masking.evidence import Trace
 from gpuanon.masking.filling import Fill, FillSample
-from gpuanon.masking.mask_columns import masked_columns, needed_columns, released_schema, sensitive_columns
+from gpuanon.masking.mask_columns import (
+    constrained_columns,
+    heeded_columns,
+    masked_columns,
+    needed_columns,
+    released_schema,
+)
 from gpuanon.masking.methods.combination import Combination
 from gpuanon.masking.people import People, persons_per_part
 from gpuanon.masking.view import View, view_of, wanted
@@ -49,6 +55,7 @@ from gpuanon.tables.hierarchy import Hierarchy
 from gpuanon.tables.rows import ADDED, Rows, added_records
 from gpuanon.tables.schema import Nulls, Schema
 from gpuanon.tables.sensitive import SensitiveColumn
+from gpuanon.tables.summaries import LevelSummary
 from gpuanon.tables.summaries import Summary as TableSummary
 from gpuanon.tables.values import floats
 
@@ -86,6 +93,7 @@ class Mask:
     hierarchies : of the columns that have one, when a part sees classes
     sensitive   : the sensitive columns in the whole table, where a part has a constraint on them
     levels      : values of each column in the whole table, in their order, where its codes are common to all cells
+    heeded      : the sensitive columns that the operation works by in the rows that it is given
     """
 
     combination: Combination
@@ -98,6 +106,7 @@ class Mask:
     sensitive: tuple[SensitiveColumn, ...] = ()
     levels: Mapping[str, Any] = field(default_factory=dict)
     grouping: Encoding | None = None
+    heeded: tuple[str, ...] = ()
 
     @classmethod
     def fit(cls, combination: Combination, summary: TableSummary, schema: Schema, nulls: Nulls) -> Mask:
@@ -124,12 +133,13 @@ class Mask:
             schema.hierarchies(columns, _counted(columns, schema, summary)) if "classes" in sights else {},
             tuple(
                 SensitiveColumn.of(schema[name], summary.counted[name])
-                for name in sensitive_columns(combination, schema)
+                for name in constrained_columns(combination, schema)
             ),
             {name: values for name, (values, _) in _counted(columns, schema, summary).items()}
             if combination.operation.whole_table
             else {},
             grouping,
+            heeded_columns(combination, schema),
         )
 
     @property
@@ -319,11 +329,15 @@ class Mask:
 
     def _sensitive(self, rows: Rows, backend: Backend) -> Sensitive | None:
         """The sensitive values of the rows, on the device."""
-        if not self.sensitive:
+        known = self.sensitive or tuple(
+            SensitiveColumn.of(self.schema[name], LevelSummary.of(self.schema[name], rows.table.arrow(name)))
+            for name in self.heeded
+        )
+        if not known:
             return None
-        codes = np.stack([column.codes(rows.table) for column in self.sensitive], axis=1)
-        counts = tuple(backend.upload(column.counts) for column in self.sensitive)
-        return Sensitive(backend.upload(codes), counts, tuple(column.ordered for column in self.sensitive))
+        codes = np.stack([column.codes(rows.table) for column in known], axis=1)
+        counts = tuple(backend.upload(column.counts) for column in known)
+        return Sensitive(backend.upload(codes), counts, tuple(column.ordered for column in known))
 
     def _outcome(
         self, view: View, draws: Draws, part: Groups, learned: Summary | None

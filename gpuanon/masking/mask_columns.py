@@ -36,19 +36,20 @@ def constrained_columns(combination: Combination, schema: Schema) -> tuple[str, 
     return schema.sensitive
 
 
-def sensitive_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
-    """The sensitive columns whose values a part of the mask has to know: for a constraint, or to work by them."""
+def heeded_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
+    """The sensitive columns that the operation works by, in the rows that it masks; with a constraint, see there."""
     operation = combination.operation
-    if combination.constraint is None and operation.asks_sensitive:
-        known = [name for name in schema.sensitive if name not in masked_columns(combination, schema)]
-        if not known:
-            raise RecipeError("mask: order, strata: need a column of role sensitive that the mask does not change")
-        if operation.response_strata is not None and schema.unit == "person":
-            raise RecipeError("mask: strata: are of records, and a column has the role person")
-        if operation.response_strata is not None and all(schema[name].kind == "categorical" for name in known):
-            raise RecipeError("mask: strata: need a sensitive column whose values have an order")
-        return tuple(known)
-    return constrained_columns(combination, schema)
+    if combination.constraint is not None or not operation.heeds_sensitive:
+        return ()
+    masked = masked_columns(combination, schema)
+    known = tuple(n for n in schema.sensitive if n not in masked and schema[n].released_names == (n,))
+    if operation.asks_sensitive and not known:
+        raise RecipeError("mask: order, strata: need a column of role sensitive that the mask does not change")
+    if operation.response_strata is not None and schema.unit == "person":
+        raise RecipeError("mask: strata: are of records, and a column has the role person")
+    if operation.response_strata is not None and all(schema[name].kind == "categorical" for name in known):
+        raise RecipeError("mask: strata: need a sensitive column whose values have an order")
+    return known
 
 
 def counted_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
@@ -57,7 +58,7 @@ def counted_columns(combination: Combination, schema: Schema) -> tuple[str, ...]
     whole = masked if combination.operation.whole_table else ()
     classes = "classes" in (combination.groups.sees, combination.operation.sees)
     built = schema.built_hierarchies(masked) if classes else ()
-    return tuple(dict.fromkeys([*sensitive_columns(combination, schema), *whole, *built]))
+    return tuple(dict.fromkeys([*constrained_columns(combination, schema), *whole, *built]))
 
 
 def masked_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:

@@ -153,3 +153,26 @@ def test_the_order_by_the_response_needs_no_constraint():
     assert not released(table, k=3, order="response").data.equals(released(table, k=3, order="given").data)
     with pytest.raises(RecipeError, match="role sensitive"):
         released(table, COLUMNS | {"cost": {"role": "other"}}, k=3, order="response")
+
+
+def test_the_order_follows_the_response_by_default_where_there_is_one():
+    table = people(300)
+    table["b"] = np.round(table["b"])  # few values, and tells less of the cost: first by number, last by the response
+    table["a"] = np.round(table["a"] * 4)
+    unknown = COLUMNS | {"cost": {"role": "other"}}
+
+    def rows(columns=COLUMNS, **options):
+        """Released rows, sorted: their order depends on the recipe's text."""
+        return released(table, columns, k=3, **options).data.sort_values(["cost", "a", "b"]).to_numpy()
+
+    assert not np.array_equal(rows(order="response"), rows(order="fewest"))
+    np.testing.assert_array_equal(rows(), rows(order="response"))
+    np.testing.assert_array_equal(rows(unknown), rows(unknown, order="fewest"))
+
+
+def test_a_response_that_an_earlier_mask_released_as_intervals_is_not_heeded():
+    table = people(300)
+    earlier = {"method": "mondrian", "k": 5, "columns": ["cost"], "release": "interval"}
+    masks = [earlier, {"method": "distribution-preserving", "k": 5}]
+    found = gpuanon.protect(table, {"columns": COLUMNS, "mask": masks}, rng=b"0123456789abcdef")
+    assert len(found.data) == 300

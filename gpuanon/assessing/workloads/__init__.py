@@ -5,6 +5,7 @@ weights, weighted regression, relative bias and R² of predictions.  Everything 
 of a release alike, so that the two can be compared.
 """
 
+from gpuanon.assessing.workloads.aggregate import AggregateError, CostFactor, aggregate_error, cost_factor
 from gpuanon.assessing.workloads.combine import Combined, combine, combined_mean, combined_regression
 from gpuanon.assessing.workloads.importance import logistic_weights, nonparametric_weights
 from gpuanon.assessing.workloads.market import (
@@ -12,6 +13,7 @@ from gpuanon.assessing.workloads.market import (
     MarketRisk,
     assess_market,
     assess_subgroups,
+    predict_market,
     simulate_market,
 )
 from gpuanon.assessing.workloads.noise import reconstruct_distribution, recovered_covariance
@@ -38,6 +40,11 @@ __all__ = [
     "subgroup_bias",
     "SubgroupBias",
     "assess_subgroups",
+    "predict_market",
+    "aggregate_error",
+    "AggregateError",
+    "cost_factor",
+    "CostFactor",
     "Combined",
     "combine",
     "combined_mean",

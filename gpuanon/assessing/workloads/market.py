@@ -161,9 +161,24 @@ def assess_subgroups(
 
     Parameters as in `assess_market`; `column` is the place of the column, sex or age band say.
     """
-    _, _, predicted = _predicted(market, released, shift, coding, model)
+    predicted = predict_market(market, released, shift=shift, coding=coding, model=model)
     target = market.new_weights * market.enrolment
     return subgroup_bias(predicted, market.new_cost, market.new[:, column], target)
+
+
+def predict_market(
+    market: Market,
+    released: Floats | None = None,
+    *,
+    shift: Shift = "nonparametric",
+    coding: Coding = "dummy",
+    model: Model = "linear",
+) -> Floats:
+    """(b,) predicted cost of each person of the new market; parameters as in `assess_market`.
+
+    For `aggregate_error` and `cost_factor`.
+    """
+    return _predicted(market, released, shift, coding, model)[2]
 
 
 def _predicted(

@@ -40,7 +40,7 @@ from gpuanon.numerics.mixture import group_means, group_mixture, log_weights_of
 from gpuanon.numerics.resampling import check_weights
 from gpuanon.numerics.rosenblatt import conditional_cdfs
 
-ColumnOrder: TypeAlias = Literal["fewest", "response", "given"] | tuple[int, ...]
+ColumnOrder: TypeAlias = Literal["auto", "fewest", "response", "given"] | tuple[int, ...]
 
 Precision: TypeAlias = Literal["double", "single"]
 
@@ -161,8 +161,12 @@ def column_order(
 
     ``"response"`` puts the column first that tells most of the sensitive columns (`association`), because the first
     column keeps its tie to the record best; columns of more than `COARSE` values, unless there are `bins`, come last.
+
+    ``"auto"`` is ``"response"`` where sensitive columns are known, else ``"fewest"``.
     """
     d = T.shape[1]
+    if order == "auto":
+        order = "fewest" if sensitive is None else "response"
     if order == "given":
         return list(range(d))
     if isinstance(order, str):
@@ -247,9 +251,9 @@ class Dither(Operation):
         description=f"gaussian: rows of a block; none: {GROUPS_IN_BLOCK} groups (it grows with k); 0: the whole table",
     )
     order: ColumnOrder = Field(
-        default="fewest",
+        default="auto",
         description="columns in the order of conditioning: fewest distinct values first, those that tell most of the"
-        " sensitive columns first, as given, or a list",
+        " sensitive columns first (response), as given, or a list; auto: response where there are sensitive columns",
     )
     bins: int | None = Field(
         default=None,
@@ -284,6 +288,10 @@ class Dither(Operation):
     @property
     def asks_sensitive(self) -> bool:
         return self.strata is not None or self.order == "response"
+
+    @property
+    def heeds_sensitive(self) -> bool:
+        return self.asks_sensitive or (self.kind == "gaussian" and self.order == "auto")
 
     def claims(self, k: int | None, sets: Sequence[tuple[str, ...]]) -> tuple[Claim, ...]:
         """Cell dithers stay among the members of the record's own group."""

@@ -185,6 +185,8 @@ class TestGaussian:
         X[:, 2] += 100 * y  # tells all, but all its values differ
         assert column_order(X, "response", sensitive=known) == [1, 3, 0, 2]
         assert column_order(X, "response", bins=20, sensitive=known)[0] == 2
+        assert column_order(X, "auto", sensitive=known) == column_order(X, "response", sensitive=known)
+        assert column_order(X, "auto") == column_order(X, "fewest")
         with pytest.raises(ParameterError, match="sensitive"):
             column_order(X, "response")
 

@@ -17,6 +17,7 @@ REASONS: dict[str, str] = {
         (
             *("l_diversity", "t_closeness", "individual_risk", "household_risk", "exact_copies", "k_ambiguity"),
             *("interval_disclosure", "attribute_disclosure", "suppression_reconstruction", "grouping_sensitivity"),
+            *("singling_out",),
             *("mutual_information", "cdf_points", "histogram_intersection", "interval_statistics"),
         ),
         _VALUES,

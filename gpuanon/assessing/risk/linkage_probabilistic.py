@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from gpuanon.arrays.backend import Array, to_host
 from gpuanon.arrays.threads import thread_count
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
+from gpuanon.assessing.risk.agreement import EQUAL, TOLERANCES, Agreement
 from gpuanon.assessing.shares import share_interval
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance import k_nearest
@@ -43,9 +45,6 @@ from gpuanon.numerics.sampling import sample_rows
 
 Floats = np.ndarray[Any, Any]
 Ints = np.ndarray[Any, Any]
-
-TOLERANCES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.45, 0.65, 0.9, 1.2, 1.6, 2.1, 3.0)
-"""Levels of agreement of numbers: the difference is at most this, in standard deviations of the original."""
 
 CANDIDATES = 100
 LINKED = 10_000
@@ -56,7 +55,6 @@ _PAIRS = 300_000  # pairs that EM sees
 _ROUNDS = 100
 _SETTLED = 1e-5  # no probability moves more than this in a round
 _BATCH = 1 << 21  # levels of agreement that are held at once
-_EQUAL = 1e-9  # numbers this close, in standard deviations, are equal
 _TREE_COLUMNS = 16
 _BLOCK = 1e6  # weight of a column of blocking in the search of candidates
 
@@ -88,6 +86,7 @@ def estimate(
     inside: Ints | None = None,
     together: Floats | None = None,
     u: list[Floats] | None = None,
+    monotone: bool = False,
 ) -> Probabilities:
     """m- and u-probabilities by EM under conditional independence.
 
@@ -100,6 +99,7 @@ def estimate(
     together : (records, candidates) first guess of the probability that a pair belongs together; None: pairs that
                agree more than others do
     u        : known u-probabilities; None: estimated too
+    monotone : m / u does not rise with the level: a larger difference is no better sign of a pair
 
     Cost : O(pairs · d) per round, at most 100 rounds.
     """
@@ -122,14 +122,33 @@ def estimate(
         other = other if known is None else known
         weight = np.log(np.maximum(m, floor)) - np.log(np.maximum(other, floor))
         odds = np.exp(np.clip(weight[flat].sum(axis=1), -300, 300)) * (share / choices)[record]
-        total = np.bincount(record, odds, minlength=len(inside)) + 1 - share
-        own, likelihood = odds / total[record], float(np.log(total).mean())
+        sums = np.bincount(record, odds, minlength=len(inside)) + 1 - share
+        own, likelihood = odds / sums[record], float(np.log(sums).mean())
         before = m, other
         m, other, share = _maximise(flat, own, overall, len(inside))
+        m = falling(m, other if known is None else known, starts) if monotone else m
         if max(np.abs(m - before[0]).max(), np.abs(other - before[1]).max()) < _SETTLED:
             break
     u = np.split(other if known is None else known, starts[1:-1])
     return Probabilities(share, np.split(m, starts[1:-1]), u, likelihood)
+
+
+def falling(m: Floats, u: Floats, starts: Ints) -> Floats:
+    """m under the constraint that m / u does not rise with the level, of largest likelihood; column by column.
+
+    Adjacent violators are pooled: their m is shared out in proportion to u.
+    """
+    out = np.empty_like(m)
+    for first, last in pairwise(starts.tolist()):
+        pools: list[list[float]] = []  # m, u and number of levels
+        for at in range(first, last):
+            pools.append([float(m[at]), max(float(u[at]), 1e-12), 1])
+            while len(pools) > 1 and pools[-2][0] * pools[-1][1] < pools[-1][0] * pools[-2][1]:
+                late = pools.pop()
+                pools[-1] = [a + b for a, b in zip(pools[-1], late, strict=True)]
+        ratio = np.concatenate([np.full(int(count), held / chance) for held, chance, count in pools])
+        out[first:last] = ratio * np.maximum(u[first:last], 1e-12)
+    return out
 
 
 def _maximise(flat: Ints, together: Floats, overall: Floats, records: int) -> tuple[Floats, Floats, float]:
@@ -192,7 +211,7 @@ def linkage_probabilistic(
     rows = sample_rows(n, limit, "probabilistic linkage")
     count = max(CANDIDATES, _ALL_PAIRS // n) if candidates is None else candidates
     distance, index = _candidates(original.points, release.points, rows, min(count, m), metric_weights)
-    agree = _Agreement(original.values, release.values, np.asarray(categorical), tolerances)
+    agree = Agreement(original.values, release.values, np.asarray(categorical), tolerances)
     inside = _inside(original.values, release.values, rows, index, block)
     own = (link[index] == rows[:, None]) & inside
     most = _PAIRS // min(2 * CANDIDATES, index.shape[1])
@@ -226,54 +245,6 @@ def linkage_probabilistic(
     )
 
 
-class _Agreement:
-    """Levels of agreement of pairs of rows."""
-
-    def __init__(self, before: Floats, after: Floats, categorical: Ints, tolerances: Sequence[float]) -> None:
-        self.before, self.after, self.categorical = before, after, categorical
-        self.tolerances = np.maximum(np.asarray(tolerances, dtype=np.float64), _EQUAL)
-        self.sizes = [2 if flag else len(tolerances) + 1 for flag in categorical]
-        there = ~np.isnan(before)
-        count = np.maximum(there.sum(axis=0), 1)
-        mean = np.where(there, before, 0).sum(axis=0) / count
-        spread = np.sqrt((np.where(there, before - mean, 0) ** 2).sum(axis=0) / count)
-        self.scale = np.where(spread > 0, spread, 1.0)
-        self.starts = np.concatenate([[0], np.cumsum(self.sizes)])
-        # Middles of the levels; equality is a level by itself, and beyond the last tolerance nothing is between.
-        middles = np.convolve(self.tolerances, [0.5, 0.5], "valid")
-        first = _EQUAL if self.tolerances[0] == _EQUAL else self.tolerances[0] / 2
-        self.middles = np.concatenate([[first], middles, [self.tolerances[-1]]])
-
-    def levels(self, rows: Ints, index: Ints) -> Ints:
-        """(rows, c, d) level of each pair of an original row and a candidate."""
-        out = np.empty((*index.shape, len(self.sizes)), dtype=np.int8)
-        for j, size in enumerate(self.sizes):
-            apart = self._apart(rows, index, j)
-            found = (apart > 0) if self.categorical[j] else np.searchsorted(self.tolerances, apart, side="left")
-            out[:, :, j] = np.minimum(found, size - 1)
-        return out
-
-    def scores(self, rows: Ints, index: Ints, weights: Floats) -> Floats:
-        """(rows, c) weight of each pair: of its levels, for numbers interpolated between the levels' middles."""
-        out = np.zeros(index.shape)
-        for j, size in enumerate(self.sizes):
-            apart = self._apart(rows, index, j)
-            weight = weights[self.starts[j] : self.starts[j] + size]
-            if self.categorical[j]:
-                out += np.where(apart > 0, weight[1], weight[0])
-                continue
-            between = np.interp(apart, self.middles[1:], weight[1:]) if self.middles[0] == _EQUAL else None
-            found = np.interp(apart, self.middles, weight) if between is None else between
-            out += np.where(apart <= _EQUAL, weight[0], np.where(apart > self.tolerances[-1], weight[-1], found))
-        return np.round(out, 9)  # sums in another order tie
-
-    def _apart(self, rows: Ints, index: Ints, j: int) -> Floats:
-        """(rows, c) difference of each pair in standard deviations; a null and a value: infinite."""
-        x, y = self.before[rows, j][:, None], self.after[index, j]
-        neither, either = np.isnan(x) & np.isnan(y), np.isnan(x) | np.isnan(y)
-        return np.where(neither, 0.0, np.where(either, np.inf, np.abs(x - y) / self.scale[j]))
-
-
 def _candidates(X: Array, Y: Array, rows: Ints, count: int, weights: Sequence[float] | None) -> tuple[Floats, Ints]:
     """(rows, count) squared distances of the nearest released rows, and these rows: by a k-d tree of few columns."""
     scale = np.sqrt(np.ones(X.shape[1]) if weights is None else np.asarray(weights))
@@ -303,7 +274,7 @@ def _inside(before: Floats, after: Floats, rows: Ints, index: Ints, block: Seque
 
 
 def _estimates(
-    agree: _Agreement, rows: Ints, index: Ints, inside: Ints, own: Ints
+    agree: Agreement, rows: Ints, index: Ints, inside: Ints, own: Ints
 ) -> tuple[Probabilities, Probabilities, float]:
     """By EM, the better of two starts; from the link; and the smallest probability."""
     if not inside.any():
@@ -314,16 +285,17 @@ def _estimates(
     u = np.bincount(flat.reshape(-1), minlength=int(starts[-1])) / max(len(flat), 1)
     index, inside, own, firsts = _pool(agree, rows, index, inside, own, u)
     levels, split = agree.levels(rows, index), np.split(u, starts[1:-1])
-    ends = [estimate(levels, agree.sizes, inside=inside, together=first, u=split) for first in firsts]
+    ends = [estimate(levels, agree.sizes, inside=inside, together=first, u=split, monotone=True) for first in firsts]
     found = max(ends, key=lambda end: end.likelihood)
     flat = (levels + starts[:-1])[inside]
     m, _, share = _maximise(flat, own[inside].astype(np.float64), u, len(rows))
+    m = falling(m, u, starts)
     known = Probabilities(share, np.split(m, starts[1:-1]), found.u)
     return found, known if own.any() else found, 0.5 / len(flat)
 
 
 def _pool(
-    agree: _Agreement, rows: Ints, index: Ints, inside: Ints, own: Ints, u: Floats
+    agree: Agreement, rows: Ints, index: Ints, inside: Ints, own: Ints, u: Floats
 ) -> tuple[Ints, Ints, Ints, list[Floats]]:
     """Candidates that EM looks at: the nearest, and the most surprising; and a first guess from either."""
     near = min(CANDIDATES, index.shape[1])
@@ -347,7 +319,7 @@ def _pool(
     return index, inside & new, own & new, firsts
 
 
-def _right(agree: _Agreement, rows: Ints, index: Ints, inside: Ints, own: Ints, weights: Floats) -> Floats:
+def _right(agree: Agreement, rows: Ints, index: Ints, inside: Ints, own: Ints, weights: Floats) -> Floats:
     """(w, rows) probability that each original is linked with its own release, under each set of weights."""
     out = np.zeros((len(weights), len(rows)))
     step = max(1, _BATCH // max(1, index.shape[1]))
@@ -364,9 +336,9 @@ def _shared(best: Ints, own: Ints) -> Floats:
     return np.asarray((best & own).sum(axis=1) / np.maximum(best.sum(axis=1), 1))
 
 
-def _by_level(side: list[Floats], names: Sequence[str], agree: _Agreement) -> dict[str, Figure]:
+def _by_level(side: list[Floats], names: Sequence[str], agree: Agreement) -> dict[str, Figure]:
     """m or u of every column and level, under names."""
-    numbers = [f"within {tolerance:g} sd" for tolerance in np.where(agree.tolerances > _EQUAL, agree.tolerances, 0)]
+    numbers = [f"within {tolerance:g} sd" for tolerance in np.where(agree.tolerances > EQUAL, agree.tolerances, 0)]
     out: dict[str, Figure] = {}
     for name, values, flag in zip(names, side, agree.categorical, strict=True):
         labels = ["equal", "different"] if flag else [*numbers, "beyond"]

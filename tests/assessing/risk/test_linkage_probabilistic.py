@@ -9,6 +9,7 @@ from gpuanon.assessing.risk.linkage_probabilistic import (
     Side,
     blocking_weights,
     estimate,
+    falling,
     linkage_probabilistic,
 )
 from gpuanon.assessing.risk.prediction import standardised
@@ -99,6 +100,27 @@ def test_knowing_the_noise_of_each_column_links_what_distance_does_not():
     Y = X + rng.normal(size=X.shape) * [0.02, 0.02, 3, 3, 3, 3]
     found = attack(X, Y, np.arange(500))
     assert beside(found, "informed") > 0.3 > 5 * beside(found, "nearest")
+    assert found.value > 0.9 * beside(found, "informed"), "EM learns it without the link"
+
+
+@pytest.mark.parametrize(("seed", "noise"), [(21, 0.3), (22, 0.6)])
+def test_under_equal_noise_the_likelihood_links_as_well_as_the_distance(seed, noise):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(1000, 5))
+    found = attack(X, X + rng.normal(size=X.shape) * noise, np.arange(1000))
+    assert found.interval.high >= beside(found, "nearest")
+
+
+def test_a_falling_ratio_is_the_isotonic_regression():
+    from sklearn.isotonic import IsotonicRegression
+
+    rng = np.random.default_rng(23)
+    m, u = rng.dirichlet(np.ones(8), size=2), rng.dirichlet(np.ones(8), size=2)
+    found = falling(m.reshape(-1), u.reshape(-1), np.array([0, 8, 16])).reshape(2, 8)
+    for own, other, got in zip(m, u, found, strict=True):
+        fitted = IsotonicRegression(increasing=False).fit_transform(np.arange(8), own / other, sample_weight=other)
+        np.testing.assert_allclose(got, fitted * other, rtol=1e-9)
+        assert got.sum() == pytest.approx(1)
 
 
 def test_nulls_agree_with_nulls_only():

@@ -1,0 +1,65 @@
+"""How far pairs of an original and a released record agree, column by column: levels for EM, and weights of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Floats = np.ndarray[Any, Any]
+Ints = np.ndarray[Any, Any]
+
+TOLERANCES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.45, 0.65, 0.9, 1.2, 1.6, 2.1, 3.0)
+"""Levels of agreement of numbers: the difference is at most this, in standard deviations of the original."""
+
+EQUAL = 1e-9
+"""Numbers this close, in standard deviations, are equal."""
+
+
+class Agreement:
+    """Levels of agreement of pairs of rows."""
+
+    def __init__(self, before: Floats, after: Floats, categorical: Ints, tolerances: Sequence[float]) -> None:
+        self.before, self.after, self.categorical = before, after, categorical
+        self.tolerances = np.maximum(np.asarray(tolerances, dtype=np.float64), EQUAL)
+        self.sizes = [2 if flag else len(tolerances) + 1 for flag in categorical]
+        there = ~np.isnan(before)
+        count = np.maximum(there.sum(axis=0), 1)
+        mean = np.where(there, before, 0).sum(axis=0) / count
+        spread = np.sqrt((np.where(there, before - mean, 0) ** 2).sum(axis=0) / count)
+        self.scale = np.where(spread > 0, spread, 1.0)
+        self.starts = np.concatenate([[0], np.cumsum(self.sizes)])
+        # Middles of the levels; equality is a level by itself, and beyond the last tolerance nothing is between.
+        middles = np.convolve(self.tolerances, [0.5, 0.5], "valid")
+        first = EQUAL if self.tolerances[0] == EQUAL else self.tolerances[0] / 2
+        self.middles = np.concatenate([[first], middles, [self.tolerances[-1]]])
+
+    def levels(self, rows: Ints, index: Ints) -> Ints:
+        """(rows, c, d) level of each pair of an original row and a candidate."""
+        out = np.empty((*index.shape, len(self.sizes)), dtype=np.int8)
+        for j, size in enumerate(self.sizes):
+            apart = self._apart(rows, index, j)
+            found = (apart > 0) if self.categorical[j] else np.searchsorted(self.tolerances, apart, side="left")
+            out[:, :, j] = np.minimum(found, size - 1)
+        return out
+
+    def scores(self, rows: Ints, index: Ints, weights: Floats) -> Floats:
+        """(rows, c) weight of each pair: of its levels, for numbers interpolated between the levels' middles."""
+        out = np.zeros(index.shape)
+        for j, size in enumerate(self.sizes):
+            apart = self._apart(rows, index, j)
+            weight = weights[self.starts[j] : self.starts[j] + size]
+            if self.categorical[j]:
+                out += np.where(apart > 0, weight[1], weight[0])
+                continue
+            between = np.interp(apart, self.middles[1:], weight[1:]) if self.middles[0] == EQUAL else None
+            found = np.interp(apart, self.middles, weight) if between is None else between
+            out += np.where(apart <= EQUAL, weight[0], np.where(apart > self.tolerances[-1], weight[-1], found))
+        return np.round(out, 9)  # sums in another order tie
+
+    def _apart(self, rows: Ints, index: Ints, j: int) -> Floats:
+        """(rows, c) difference of each pair in standard deviations; a null and a value: infinite."""
+        x, y = self.before[rows, j][:, None], self.after[index, j]
+        neither, either = np.isnan(x) & np.isnan(y), np.isnan(x) | np.isnan(y)
+        return np.where(neither, 0.0, np.where(either, np.inf, np.abs(x - y) / self.scale[j]))

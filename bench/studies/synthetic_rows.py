@@ -86,7 +86,8 @@ def on_courses(rows: int, fills: list[str], out: Path, seed: int = 1) -> dict[st
         release, seconds = protect(table, COLUMNS, "wildcard", setting, seed)
         figures = measured(table, release.data, release.link, COLUMNS, frame) | {"seconds": round(seconds, 1)}
         if "calibrate" in setting:
-            figures |= release.manifest["mask"][0]["calibration"]["grade"]
+            said = release.manifest["mask"][0]["calibration"]["grade"]
+            figures |= {f"said_{name}": value for name, value in said.items()}
         found["fills"][name] = figures
         pictures[name] = release.data["grade"].to_numpy()[release.link < 0]
         print(name, figures, file=sys.stderr, flush=True)

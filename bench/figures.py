@@ -174,10 +174,11 @@ def machine() -> str:
     """Where and under which load the figures were taken."""
     texts = []
     for path in sorted(RESULTS.glob("bench*.json")):
-        info = json.loads(path.read_text())["machine_info"]
+        content = json.loads(path.read_text())
+        info, loads = content["machine_info"], [one["extra_info"]["load"] for one in content["benchmarks"]]
         packages = ", ".join(f"{name} {found}" for name, found in info["packages"].items())
-        load = info["load"][0]
-        texts.append(f"{path.stem}: {info['cores']} cores ({info['machine']}), load {load} at the end, {packages}.")
+        load = f"load {min(loads)} to {max(loads)}" + (", beside other work" if max(loads) > info["cores"] + 1 else "")
+        texts.append(f"{path.stem}: {info['cores']} cores ({info['machine']}), {load}; {packages}.")
     return "  \n".join(texts)
 
 

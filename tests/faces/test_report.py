@@ -325,3 +325,13 @@ def test_a_report_never_replaces_an_input(run, tmp_path):
         assert "is an input" in err
     assert (tmp_path / "recipe.json").read_bytes() == before
     assert not (tmp_path / "release.parquet").exists()
+
+
+def test_a_long_label_keeps_what_tells_it_apart():
+    from gpuanon.faces.report.drawing import shortened
+
+    formula = "hours_per_week ~ age + C(sex) + education_num"
+    assert shortened(f"{formula} | age", 48) == "hours_per_week ~ age + C(sex) + education… | age"
+    assert shortened(formula, 20) == "hours_per_week ~ ag…"
+    assert len(shortened(f"{formula} | education_num", 48)) == 48
+    assert shortened(f"{formula} | {formula}", 30) == formula[:29] + "…"

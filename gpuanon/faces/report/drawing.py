@@ -87,6 +87,13 @@ def plain_axis(axis: Axes) -> None:
 
 
 def shortened(label: str, length: int = 28) -> str:
-    """A label of at most `length` characters, all of them printable."""
+    """A label of at most `length` characters, all of them printable.
+
+    What stands behind the last " | ", such as the coefficient of a model, is kept: it tells labels of one kind apart.
+    """
     clean = "".join(character if character.isprintable() else "�" for character in label)
-    return clean if len(clean) <= length else clean[: length - 1] + "…"
+    if len(clean) <= length:
+        return clean
+    head, mark, tail = clean.rpartition(" | ")
+    room = length - len(mark) - len(tail) - 1
+    return head[:room] + "…" + mark + tail if mark and room >= 8 else clean[: length - 1] + "…"

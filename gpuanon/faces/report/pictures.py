@@ -74,9 +74,9 @@ def correlations(picture: Correlations, name: str) -> str:
                 _write_values(axis, values)
 
     side = min(max(1.6, 0.42 * count), 3.4)
-    return drawn(
-        draw, name, "Correlations in the original, in the release, and their change", (3 * side + 1, side + 1), 3
-    )
+    room = 0.6 + 0.09 * max(map(len, labels), default=0)  # for a title, and for labels that are turned
+    text = "Correlations in the original, in the release, and their change"
+    return drawn(draw, name, text, (3 * side + room, side + room), 3)
 
 
 def _write_values(axis: Axes, values: np.ndarray[Any, Any]) -> None:

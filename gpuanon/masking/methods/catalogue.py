@@ -81,8 +81,9 @@ class DistributionPreserving(ConstrainedMethod):
     """Groups of at least k similar records; values are drawn so that their distribution is kept.
 
     Leave the response out of the grouping (`response_weight` 0), and take `permute` where predictions from the release
-    matter most, or the Gaussian dither where being found matters most.  Where every column has at most ten values or
-    bins, `strata` give the Gaussian dither less bias and fewer hits, and disclose the response about as `permute` does.
+    matter most, those for subgroups above all, or the Gaussian dither where being found matters most.  Where every
+    column has at most ten values or bins, `strata` give the Gaussian dither less bias and fewer hits, and disclose the
+    response about as `permute` does.
     """
 
     source: ClassVar[str] = "Wei, Ramamurthy and Varshney 2018"

@@ -120,8 +120,8 @@ def estimate(
         other = other if known is None else known
         weight = np.log(np.maximum(m, floor)) - np.log(np.maximum(other, floor))
         odds = np.exp(np.clip(weight[flat].sum(axis=1), -300, 300)) * (share / choices)[record]
-        total = np.bincount(record, odds, minlength=len(inside)) + 1 - share
-        own, likelihood = odds / total[record], float(np.log(total).mean())
+        mass = np.bincount(record, odds, minlength=len(inside)) + 1 - share
+        own, likelihood = odds / mass[record], float(np.log(mass).mean())
         before = m, other
         m, other, share = _maximise(flat, own, overall, len(inside))
         m = falling(m, other if known is None else known, starts) if monotone else m

@@ -36,7 +36,7 @@ import numpy as np
 from gpuanon.arrays.backend import Array, to_host
 from gpuanon.arrays.threads import thread_count
 from gpuanon.assessing.columns import Names, column_names
-from gpuanon.assessing.figures import Beside, By, Figure, Measured
+from gpuanon.assessing.figures import Beside, By, Figure, Measured, join
 from gpuanon.assessing.risk.agreement import EQUAL, TOLERANCES, Agreement
 from gpuanon.assessing.shares import share_interval
 from gpuanon.errors import ParameterError
@@ -122,8 +122,8 @@ def estimate(
         other = other if known is None else known
         weight = np.log(np.maximum(m, floor)) - np.log(np.maximum(other, floor))
         odds = np.exp(np.clip(weight[flat].sum(axis=1), -300, 300)) * (share / choices)[record]
-        sums = np.bincount(record, odds, minlength=len(inside)) + 1 - share
-        own, likelihood = odds / sums[record], float(np.log(sums).mean())
+        mass = np.bincount(record, odds, minlength=len(inside)) + 1 - share
+        own, likelihood = odds / mass[record], float(np.log(mass).mean())
         before = m, other
         m, other, share = _maximise(flat, own, overall, len(inside))
         m = falling(m, other if known is None else known, starts) if monotone else m
@@ -230,15 +230,19 @@ def linkage_probabilistic(
         "m_by_column": _by_level(found.m, columns, agree),
         "u_by_column": _by_level(found.u, columns, agree),
     }
-    note = None if len(rows) == n else f"a random sample of {len(rows)} of {n} original records was linked"
+    interval, by_distance = share_interval(value, len(rows)), float(nearest.mean())
+    note = join(
+        None if len(rows) == n else f"a random sample of {len(rows)} of {n} original records was linked",
+        "the attack by distance links more: EM does not find the pairs here" if by_distance > interval.high else None,
+    )
     return Measured(
         value,
         details,
         note,
         parts=(_information(found, columns, floor),),
-        interval=share_interval(value, len(rows)),
+        interval=interval,
         beside=(
-            Beside("nearest", "by distance", float(nearest.mean())),
+            Beside("nearest", "by distance", by_distance),
             Beside("informed", "m and u known", float(right[1].mean())),
             Beside("guess", "a blind guess", 1 / m),
         ),

@@ -1,6 +1,7 @@
 # What the scripts here share: a registry in parts, a recipe, a key, and the comparison of two releases.
 set -euo pipefail
 BIN=${BIN:-$(dirname "$(command -v gpuanon || echo /missing/gpuanon)")}
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 WORK=${WORK:-$(mktemp -d)}
 umask 077
 
@@ -28,6 +29,11 @@ for part in range(4):
 PYTHON
     cd "$WORK"
     "$BIN/gpuanon" protect registry recipe.toml -o expected --workers 0 --cell 8000 --key-file key --quiet
+}
+
+# Run a command, and where we can become another account attack its cluster from there.
+attacked() {
+    if [ "$(id -u)" = 0 ]; then "$BIN/python" "$HERE/intruder.py" "$WORK" "$@"; else "$@"; fi
 }
 
 same_as_expected() {

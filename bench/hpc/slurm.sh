@@ -60,7 +60,7 @@ jobqueue:
     shebang: "#!/usr/bin/env bash"
 YAML
 export DASK_CONFIG=$WORK/dask
-"$BIN/gpuanon" protect registry recipe.toml -o by-slurm --cluster slurm --workers 2 --cell 8000 --key-file key
+attacked "$BIN/gpuanon" protect registry recipe.toml -o by-slurm --cluster slurm --workers 2 --cell 8000 --key-file key
 same_as_expected by-slurm
 
 # A job array: one task a recipe.

@@ -5,29 +5,32 @@ Exit codes: 0 done; 1 a guarantee or limit was not met (nothing written); 2 bad 
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table as RichTable
 
 from gpuanon import __version__
 from gpuanon.arrays import interruption
 from gpuanon.errors import GpuanonError, ParameterError, Remark
+from gpuanon.faces.printing import (
+    err,
+    out,
+    print_assessment,
+    print_catalogue,
+    print_explanation,
+    print_json,
+    print_ranges,
+    print_release,
+    print_trials,
+)
 from gpuanon.tables.files.formats import ALLOWED
 from gpuanon.tables.files.places import PLACED
-
-if TYPE_CHECKING:
-    from gpuanon.running.assess import Assessment
-    from gpuanon.running.compare import Trials
 
 app = typer.Typer(
     name="gpuanon",
@@ -35,7 +38,6 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # a pretty traceback shows local variables: cell values
 )
-out, err = Console(), Console(stderr=True)
 
 
 def examples(*commands: str) -> str:
@@ -101,7 +103,7 @@ def recipes(json_: Json = False) -> None:
     from gpuanon.masking.methods.purposes import PURPOSES
 
     if json_:
-        _print_json([purpose.to_json() for purpose in PURPOSES])
+        print_json([purpose.to_json() for purpose in PURPOSES])
     else:
         show_purposes(out)
 
@@ -150,14 +152,14 @@ def protect(
         result = protect_file(
             input, recipe, output, backend=backend, key_file=key_file, reference=reference, link=link, report=report,
             force=force, in_parts=None if how == InParts() else how,
-            log=(lambda text: None) if quiet else (lambda text: err.print(escape(text), style="dim")),
+            log=(lambda text: None) if quiet else (lambda text: err.print(text, style="dim", markup=False)),
         )  # fmt: skip
     for warning in () if quiet else result["warnings"]:
         err.print(f"warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)
     if json_:
-        _print_json(result)
+        print_json(result)
     else:
-        _print_release(result)
+        print_release(result)
 
 
 @app.command(
@@ -196,9 +198,9 @@ def assess(
         if report is not None:
             result.report(report, force=force)
     if json_:
-        _print_json(result.to_json())
+        print_json(result.to_json())
     else:
-        _print_assessment(result)
+        print_assessment(result)
 
 
 @app.command(epilog=examples("gpuanon compare registry.parquet recipe.toml other.toml --report map.html"))
@@ -250,9 +252,9 @@ def compare(
         result.write_best(best, force=force)
     journal.unlink(missing_ok=True)
     if json_:
-        _print_json(result.to_json())
+        print_json(result.to_json())
     else:
-        _print_trials(result)
+        print_trials(result)
         if best is not None and result.best is not None:
             out.print(f"Next: gpuanon protect {input} {best} -o release.parquet", highlight=False, markup=False)
 
@@ -283,14 +285,9 @@ def intervals(
 
     result = ranges_of(release, statistic)
     if json_:
-        _print_json(result.to_json())
+        print_json(result.to_json())
         return
-    table = RichTable("statistic", "low", "high", "how")
-    for found in result.ranges:
-        table.add_row(escape(found.name), f"{found.low:.6g}", f"{found.high:.6g}", found.how)
-    out.print(table, highlight=False)
-    for note in result.notes:
-        out.print(note, markup=False, highlight=False)
+    print_ranges(result)
 
 
 @app.command(epilog=examples("gpuanon demo --rows 10000 --report story.html"))
@@ -335,7 +332,7 @@ def check(
     with shown(err, quiet=quiet):
         found = checked(recipe, input, trial=not quick)
     if json_:
-        _print_json(found.to_json())
+        print_json(found.to_json())
         return
     for line in found.lines():
         style = "yellow" if line.startswith("warning: ") else None
@@ -347,7 +344,7 @@ def methods(json_: Json = False) -> None:
     """List the masking methods, with their parameters and sources."""
     from gpuanon.masking.methods.catalogue import catalogue
 
-    _print_catalogue(catalogue(), json_)
+    print_catalogue(catalogue(), json_)
 
 
 @app.command(epilog=examples("gpuanon measures", "gpuanon measures --json"))
@@ -355,7 +352,7 @@ def measures(json_: Json = False) -> None:
     """List the measures of risk and utility."""
     from gpuanon.assessing.measures import catalogue
 
-    _print_catalogue(catalogue(), json_)
+    print_catalogue(catalogue(), json_)
 
 
 @app.command(epilog=examples("gpuanon explain microaggregation", "gpuanon explain suda2", "gpuanon explain mdav"))
@@ -368,20 +365,9 @@ def explain(
 
     found = explanation(name)
     if json_:
-        _print_json(found.to_json())
+        print_json(found.to_json())
         return
-    out.print(f"[bold]{escape(found.name)}[/bold] ({found.kind})", highlight=False)
-    for text in found.text or (found.summary,):
-        out.print(f"\n{text}", markup=False, highlight=False)
-    for heading, details in (("", found.facts), ("parameters", found.parameters)):
-        table = RichTable(title=heading or None, title_justify="left", show_edge=False, show_header=False, box=None)
-        table.add_column(no_wrap=True)
-        table.add_column()
-        for key, value in details.items():
-            table.add_row(escape(key), escape(value))
-        if details:
-            out.print()
-            out.print(table, highlight=False)
+    print_explanation(found)
 
 
 @app.command(epilog=examples("gpuanon schema > recipe.schema.json"))
@@ -389,7 +375,7 @@ def schema() -> None:
     """Print the JSON Schema of a recipe."""
     from gpuanon.recipe import Recipe
 
-    _print_json(Recipe.model_json_schema())
+    print_json(Recipe.model_json_schema())
 
 
 @app.command(epilog=examples("gpuanon doctor", "gpuanon doctor --full"))
@@ -403,7 +389,7 @@ def doctor(
 
     findings = examine(full_rows=rows if full else None)
     if json_:
-        _print_json(findings)
+        print_json(findings)
     else:
         out.print(rendered(findings), markup=False, highlight=False)
 
@@ -477,128 +463,6 @@ def _fail(message: str, code: int, error: BaseException) -> None:
     notes = [note for note in getattr(error, "__notes__", ()) if isinstance(note, Remark)]
     err.print("\n".join([f"error: {message}", *notes]), style="red", markup=False, highlight=False, soft_wrap=True)
     sys.exit(code)
-
-
-def _print_json(data: Any) -> None:
-    print(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=str))
-
-
-def _print_release(result: dict[str, Any]) -> None:
-    """A release in a few lines."""
-    table = RichTable(show_header=False, box=None, pad_edge=False)
-    rate = result["rows_in"] / max(result["seconds"], 1e-9)
-    rows = f"{result['rows_in']:,} in, {result['rows_out']:,} out"
-    for change in ("added", "dropped"):
-        if result[f"rows_{change}"]:
-            rows += f", {result[f'rows_{change}']:,} {change}"
-    table.add_row("rows", rows)
-    for mask in result["mask"]:
-        name = mask.get("method") or " × ".join(mask[part]["use"] for part in ("groups", "basis", "operation"))
-        table.add_row("mask", escape(f"{name} on {', '.join(mask['columns'])}"))
-        table.add_row("", f"{mask['groups_formed']:,} groups, the smallest of {mask['smallest_group']:,} records")
-    for guarantee in result["guarantee"]:
-        table.add_row("guarantee", escape(guarantee["statement"]))
-        table.add_row("", "verified on what was written" if guarantee["verified"] else "nothing to verify")
-    quasi = result["quasi"]
-    if quasi["columns"]:
-        smallest = f"{quasi['smallest_class']:,} {quasi['unit']}s in the smallest class over all of"
-        table.add_row("quasi-identifiers", escape(f"{smallest} {', '.join(quasi['columns'])}"))
-        if quasi["kept"]:
-            table.add_row("", escape(f"released as they are: {', '.join(quasi['kept'])}"))
-    table.add_row("time", f"{result['seconds']:.1f} s on {result['backend']} ({rate:,.0f} rows/s)")
-    table.add_row("written", escape(str(result["output"])))
-    out.print(table, highlight=False)
-
-
-def _print_assessment(result: Assessment) -> None:
-    """Risk and utility as tables; what measures have to say besides comes below, once."""
-    from gpuanon.assessing.measures import MEASURES
-
-    notes: dict[str, list[str]] = {}
-    for family in ("risk", "utility"):
-        chosen = [m for m in MEASURES if m.family == family and (m.name in result.measured or m.name in result.failed)]
-        if not chosen:
-            continue
-        table = RichTable(title=family.capitalize(), title_justify="left", show_edge=False)
-        table.add_column("measure", no_wrap=True)
-        table.add_column("value", justify="right", no_wrap=True)
-        table.add_column("worst")
-        table.add_column("what it is (better: ↑ more, ↓ less)")
-        for measure in chosen:
-            arrow = "↑" if measure.better == "higher" else "↓"
-            figure = result.measured.get(measure.name)
-            if figure is None:
-                table.add_row(measure.name, "–", "", escape(f"{arrow} {result.failed[measure.name]}"))
-                continue
-            worst = "" if figure.worst is None else f"{figure.worst[0]} {figure.worst[1]:.4g}"
-            beside = [f"{one.label} {one.value:.4g}" for one in figure.beside if one.value is not None]
-            if figure.interval is not None:
-                ends = figure.interval
-                beside.insert(0, f"{ends.level:.0%} interval {ends.low:.4g} to {ends.high:.4g}")
-            reading = "; ".join([measure.summary, *beside])
-            table.add_row(measure.name, f"{figure.value:.4g}", escape(worst), escape(f"{arrow} {reading}"))
-            if figure.note is not None:
-                notes.setdefault(figure.note, []).append(measure.name)
-        out.print(table, highlight=False)
-    for note, names in notes.items():
-        out.print(f"{', '.join(names)}: {note}", highlight=False, markup=False)
-    for note in result.notes:
-        out.print(f"Note: {note}", highlight=False, markup=False)
-
-
-def _print_trials(result: Trials) -> None:
-    """Trials as a table, the best marked."""
-    names = list(dict.fromkeys(name for trial in result.trials for name in trial.measured))
-    table = RichTable(show_edge=False)
-    table.add_column("recipe")
-    for name in ("rows", *names):
-        table.add_column(name, justify="right")
-    for trial in result.trials:
-        figures = [f"{trial.measured[name]:.4g}" if name in trial.measured else "–" for name in names]
-        mark = " ← best" if trial is result.best else " (refused)" if trial.refused else ""
-        table.add_row(escape(trial.name + mark), str(trial.rows.get("rows_out", "–")), *figures)
-    out.print(table, highlight=False)
-    for trial in result.trials:
-        if trial.refused:
-            out.print(f"{trial.name}: {trial.refused}", highlight=False, markup=False)
-        for name, reason in trial.failed.items():
-            out.print(f"{trial.name}: {name} was not measured: {reason}", highlight=False, markup=False)
-    if result.best is not None:
-        out.print(f"Best: {result.best.name}, by {result.rule}", highlight=False, markup=False)
-    for note in result.notes:
-        out.print(f"Note: {note}", highlight=False, markup=False)
-
-
-def _print_catalogue(entries: list[dict[str, Any]], json_: bool) -> None:
-    """Methods or measures, one per row."""
-    if json_:
-        _print_json(entries)
-        return
-    table = RichTable(show_edge=False)
-    for heading in ("name", "what it does", "parameters", "source"):
-        table.add_column(heading, no_wrap=heading == "name")
-    for entry in entries:
-        parameters = ", ".join(
-            f"{name} = {details['default']}" if "default" in details else name
-            for name, details in entry["parameters"].items()
-        )
-        table.add_row(entry["name"], entry["summary"], parameters, entry["source"])
-    out.print(table, highlight=False)
-    for entry in entries:
-        for name, details in entry["parameters"].items():
-            if "values" in details:
-                _print_values(f"{entry['name']}, {name} =", details)
-
-
-def _print_values(heading: str, details: dict[str, Any]) -> None:
-    """What each value of a parameter means, a line each."""
-    table = RichTable(title=heading, title_justify="left", show_edge=False, show_header=False, box=None)
-    table.add_column(no_wrap=True)
-    table.add_column()
-    for value in details["enum"]:
-        table.add_row(value, details["values"][value])
-    out.print()
-    out.print(table, highlight=False)
 
 
 if __name__ == "__main__":

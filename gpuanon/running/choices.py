@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from gpuanon.tables.column_words import Subject, subjects
-from gpuanon.tables.identifying import content, local_dates
+from gpuanon.tables.identifying import content, dates_as_text
 from gpuanon.tables.native import column_type
 from gpuanon.tables.profiling import Profile, ordered_texts
 from gpuanon.tables.roles import Kind, Role, Transform
@@ -87,8 +87,8 @@ def _choose(profile: Profile, unknown: Literal["other", "quasi"]) -> Choice:
         return Choice(profile, "other", "one value only, or none")
     if profile.holds == "other":
         return Choice(profile, "dropped", "lists, structures or binary values cannot be masked", doubtful=True)
-    if _is_local_date(profile):
-        reason = "dates, not written as YYYY-MM-DD: they cannot be masked as dates as they are"
+    if _is_text_date(profile):
+        reason = "dates as text, which cannot be masked as dates: write YYYY-MM-DD in a CSV file, or convert the column"
         return Choice(profile, "dropped", reason, doubtful=True, hipaa=3)
     if profile.holds == "text" and profile.length >= 30 and profile.spaces > 0.5 and profile.distinct > 50:
         return Choice(profile, "dropped", "free text, which may name people", doubtful=True)
@@ -132,7 +132,7 @@ def _is_code(profile: Profile) -> bool:
 def _unique_code(profile: Profile, about: Sequence[Subject]) -> Choice | None:
     """A column in which every record has a value of its own, and that is no measurement."""
     known = any(subject.group in ("quasi", "sensitive", "weight", "count") for subject in about)
-    if profile.present < 20 or profile.share_distinct < _UNIQUE or not _is_code(profile) or _is_local_date(profile):
+    if profile.present < 20 or profile.share_distinct < _UNIQUE or not _is_code(profile) or _is_text_date(profile):
         return None
     if profile.holds == "text":
         if profile.length >= 25 and profile.spaces > 0.5:
@@ -182,9 +182,9 @@ def _is_year(profile: Profile) -> bool:
     return profile.whole and profile.distinct > 5 and profile.lowest >= 1850 and profile.highest <= 2100
 
 
-def _is_local_date(profile: Profile) -> bool:
-    """Whether a text column holds dates in another form than ISO's."""
-    return profile.holds == "text" and local_dates(profile.values)
+def _is_text_date(profile: Profile) -> bool:
+    """Whether a text column holds dates."""
+    return profile.holds == "text" and dates_as_text(profile.values)
 
 
 def _with_kind(table: Table, choice: Choice) -> Choice:

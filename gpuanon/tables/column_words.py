@@ -43,7 +43,8 @@ def _subject(label: str, group: Group, words: str, hipaa: int = 0) -> Subject:
 SUBJECTS: tuple[Subject, ...] = (
     _subject("name", "identifier", "name names surname lastname firstname forename givenname middlename maidenname "
              "fullname nachname vorname familienname geburtsname zuname nom prenom prenoms patronyme nombre nombres "
-             "apellido apellidos", 1),
+             "apellido apellidos nm nachn lname fname rufname patientenname kundenname spitzname username "
+             "loginname nom+usage", 1),
     _subject("address", "identifier", "address adr addr street streetname housenumber house+no adresse anschrift "
              "strasse hausnummer hausnr rue voie domicile direccion calle domicilio latitude longitude lat lon lng gps "
              "geocode coordinates breitengrad laengengrad koordinaten coordonnees coordenadas latitud longitud", 2),
@@ -75,7 +76,8 @@ SUBJECTS: tuple[Subject, ...] = (
              "certificado", 11),
     _subject("vehicle number", "identifier", "vehicle vin plate licenseplate numberplate plates kennzeichen "
              "fahrzeugnummer fahrgestellnummer fahrzeugid fahrzeugident immatriculation plaque chassis vehicule "
-             "matricula bastidor vehiculo kfz+kz", 12),
+             "matricula bastidor vehiculo kfz+kz kfz fahrzeug+nr placa placas car+reg reg+no "
+             "registration+plate nummernschild", 12),
     _subject("device number", "identifier", "device deviceid serial serialnumber imei imsi macaddress mac+address "
              "geraetenummer geraeteid geraet seriennummer seriennr appareil numeroserie numero+serie numerodeserie "
              "dispositivo udi serie", 13),
@@ -85,7 +87,7 @@ SUBJECTS: tuple[Subject, ...] = (
              "direccionip", 15),
     _subject("biometric identifier", "identifier", "biometric biometrics fingerprint voiceprint retina irisscan faceid "
              "fingerabdruck stimmabdruck biometrie biometrisch empreinte empreintes vocale huella huellas biometria "
-             "biometrico", 16),
+             "biometrico iris facial faciale face finger gesicht gesichtsscan rostro voice+print stimmprofil", 16),
     _subject("photograph", "identifier", "photo photos photograph picture image portrait selfie foto lichtbild "
              "passbild bilddatei photographie imagen fotografia retrato", 17),
     _subject("unique code", "identifier", "id ids uid uuid guid identifier kennung kennnummer identifiant "
@@ -105,7 +107,7 @@ SUBJECTS: tuple[Subject, ...] = (
     _subject("place", "quasi", "zip zipcode zip+code postcode postalcode postal plz postleitzahl codepostal cp "
              "codigopostal city town ort wohnort stadt gemeinde ville commune ciudad municipio poblacion localidad "
              "county kreis landkreis departement provincia comarca region regions state bundesland precinct district "
-             "bezirk quartier distrito placesize ortsteil residence wohngebiet tract census+tract", 2),
+             "bezirk quartier distrito placesize ortsteil residence wohngebiet tract census+tract imd deprivation", 2),
     _subject("origin", "quasi", "race ethnicity ethnic ethnie raza etnia nationality nationalitaet nationalite "
              "nacionalidad citizenship staatsangehoerigkeit country nativecountry land herkunft pays pais "
              "herkunftsland birthplace geburtsort lieunaissance lugarnacimiento migration"),
@@ -115,7 +117,7 @@ SUBJECTS: tuple[Subject, ...] = (
     _subject("education", "quasi", "education educ edu educdec schooling degree bildung schulabschluss abschluss "
              "diplome etudes educacion estudios eduspec qualification"),
     _subject("work", "quasi", "occupation job profession workclass employer employment beruf berufsgruppe metier "
-             "profesion ocupacion empleo socprof socioeconomic"),
+             "profesion ocupacion empleo socprof socioeconomic hours+per+week working+hours arbeitszeit"),
     _subject("language or religion", "quasi", "language languages sprache langue idioma religion konfession confession "
              "mothertongue muttersprache englang"),
     _subject("body measure that can be seen", "quasi", "height groesse koerpergroesse taille estatura altura weight "
@@ -164,8 +166,8 @@ THINGS = _words(
 )
 """Tokens beside which a general word such as *name*, *phone* or *account* is not about a person."""
 GENERAL = _words(
-    "name names nom nombre nombres phone tel mobile mobil portable account device vehicle plate image picture mail "
-    "license licence certificate subscriber id serial mac compte konto cuenta record participant"
+    "nm face finger iris name names nom nombre nombres phone tel mobile mobil portable account device vehicle plate "
+    "image picture mail license licence certificate subscriber id serial mac compte konto cuenta record participant"
 )
 
 

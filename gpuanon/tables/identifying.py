@@ -59,11 +59,12 @@ _CHECKED: tuple[tuple[Content, tuple[str, ...]], ...] = (
     (Content("health plan number", 9), ("gb.nhs",)),
 )  # fmt: skip
 
-_LOCAL_DATE = re.compile(
+_TEXT_DATE = re.compile(
     r"(?:0?[1-9]|[12]\d|3[01])[./-](?:0?[1-9]|[12]\d|3[01])[./-](?:\d{4}|\d{2})(?:[ T]\d{1,2}:\d{2}.*)?"
-    r"|(?:18|19|20)\d\d[./]\d{1,2}[./]\d{1,2}.*"
+    r"|(?:18|19|20)\d\d[./-]\d{1,2}[./-]\d{1,2}(?:\D.*)?"
 )
 _LONG = re.compile(r"[A-Za-z]{0,4}[-_/ ]?\d{6,}(?:[-_/ ]\d+)?[A-Za-z]?")
+_TOKEN = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9+/=_-]{16,}")  # hashes, templates, keys
 _VIN = re.compile(r"(?=.*\d)(?=.*[A-HJ-NPR-Z])[A-HJ-NPR-Z0-9]{17}")
 _PLATE = re.compile(
     r"[A-ZÄÖÜ]{1,3}[- ][A-Z]{1,2}[- ]?\d{1,4}[EH]?|[A-Z]{2}-\d{3}-[A-Z]{2}|\d{4}[ -]?[BCDFGHJKLMNPRSTVWXYZ]{3}"
@@ -82,7 +83,7 @@ def content(profile: Profile) -> Content | None:
         if not profile.whole or max(map(len, values)) < 8:
             return None
         return _with_check_digit([value.removesuffix(".0") for value in values])
-    if local_dates(values):
+    if dates_as_text(values):
         return None
     for kind, pattern in _PATTERNS:
         if _mostly(re.compile(pattern).fullmatch, values):
@@ -90,16 +91,17 @@ def content(profile: Profile) -> Content | None:
     if _mostly(_VIN.fullmatch, values) or (profile.share_distinct > 0.5 and _mostly(_PLATE.fullmatch, values)):
         return Content("vehicle number", 12)
     found = _with_check_digit(values) if any(any(map(str.isdigit, value)) for value in values) else None
-    if found is None and profile.share_distinct > 0.05 and profile.distinct >= 50 and _mostly(_LONG.fullmatch, values):
+    many = profile.share_distinct > 0.05 and profile.distinct >= 50
+    if found is None and many and any(_mostly(code.fullmatch, values) for code in (_LONG, _TOKEN)):
         return Content("unique code", 18)
     if found is None and profile.share_distinct > 0.3 and profile.length < 40 and _mostly(_PERSON.fullmatch, values):
         return Content("name", 1)
     return found
 
 
-def local_dates(values: Sequence[str]) -> bool:
-    """Whether texts are dates in another form than YYYY-MM-DD."""
-    return bool(values) and _mostly(_LOCAL_DATE.fullmatch, values)
+def dates_as_text(values: Sequence[str]) -> bool:
+    """Whether texts are dates; of a CSV file those that are not written as YYYY-MM-DD."""
+    return bool(values) and _mostly(_TEXT_DATE.fullmatch, values)
 
 
 def _with_check_digit(values: Sequence[str]) -> Content | None:

@@ -95,7 +95,7 @@ def test_an_error_after_the_release_is_in_place_says_so(tmp_path, monkeypatch, c
     def fail(result):
         raise error
 
-    monkeypatch.setattr(cli, "_print_release", fail)
+    monkeypatch.setattr(cli, "print_release", fail)
     code, message = main(
         monkeypatch, capsys, "protect", "registry.parquet", "recipe.toml", "-o", "release.parquet", "--quiet"
     )

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ from gpuanon.running import workers as on_dask
 from gpuanon.running.clusters import LOOPBACK
 from gpuanon.running.protect import protect_in_parts, work_path
 from gpuanon.running.run import in_turn
-from tests.support.every import recipe, registry
+from tests.support.every import MASKS, recipe, registry
 
 pytestmark = [
     pytest.mark.slow,
@@ -80,16 +81,31 @@ def test_workers_give_the_release_of_one_process(client, source, expected, tmp_p
     assert {path.name for path in tmp_path.iterdir()} == {"release", "release.manifest.json"}
 
 
-@pytest.mark.parametrize("mask", ["suppress", "synthetic-rows", "mondrian interval", "recode", "copula", "pica"])
-def test_rows_that_are_dropped_added_and_new_are_those_of_one_process(client, source, tmp_path, mask):
-    options = {"key": KEY, "backend": "numpy", "cell_rows": 300}
-    loaded, found = Recipe.load(recipe(mask)), []
-    for name, workers in (("alone", in_turn), ("workers", on_dask.OnWorkers(client))):
-        link = tmp_path / f"{name}.csv"
-        protect_in_parts(source, loaded, tmp_path / name, workers=workers, link=link, **options)
-        found.append((pq.read_table(tmp_path / name), link.read_text()))
-    assert found[0][0].equals(found[1][0])
-    assert found[0][1] == found[1][1]
+@pytest.fixture(scope="module", params=[1, 2, 4])
+def workers(request):
+    """So many real workers."""
+    with on_dask.cluster("local", request.param) as started:
+        assert len(started.scheduler_info(n_workers=-1)["workers"]) == request.param
+        yield on_dask.OnWorkers(started)
+
+
+@pytest.fixture(scope="module")
+def alone(source, tmp_path_factory):
+    """The release and the link of a mask, by this process."""
+    return cache(lambda mask: masked(source, tmp_path_factory.mktemp("alone"), mask, in_turn))
+
+
+def masked(source, folder, mask, workers):
+    link, options = folder / "link.csv", {"key": KEY, "backend": "numpy", "cell_rows": 300}
+    protect_in_parts(source, Recipe.load(recipe(mask)), folder / "release", workers=workers, link=link, **options)
+    return pq.read_table(folder / "release"), link.read_text()
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_every_mask_gives_the_rows_of_one_process_on_workers(workers, source, alone, tmp_path, mask):
+    release, link = masked(source, tmp_path, mask, workers)
+    assert release.equals(alone(mask)[0])
+    assert link == alone(mask)[1]
 
 
 @pytest.fixture(scope="module")

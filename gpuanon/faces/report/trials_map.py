@@ -43,7 +43,7 @@ def trials_map(trials: Trials, risk: Measure, utility: Measure) -> str | None:
         plain_axis(axis)
 
     text = "Risk and utility of every release; the numbers are those of the table"
-    return _with_titles(drawn(draw, "map", text, (6.5, 4.2)), trials, points, risk, utility)
+    return _with_titles(drawn(draw, "map", text, (5.6, 3.7)), trials, points, risk, utility)
 
 
 def _apart(points: dict[int, tuple[float, float]]) -> dict[int, tuple[float, float]]:

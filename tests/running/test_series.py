@@ -97,11 +97,11 @@ def test_a_run_in_parts_is_the_run_in_memory(mask, tmp_path, monkeypatch):
 
 
 def test_cells_are_made_of_persons_and_keep_k(tmp_path):
-    table = pa.Table.from_pandas(measurements(2000), preserve_index=False)
+    table = pa.Table.from_pandas(measurements(800), preserve_index=False)
     pq.write_table(table, tmp_path / "in.parquet")
     manifest = protect_in_parts(
         tmp_path / "in.parquet", Recipe.load(rules(MICRO)), tmp_path / "out.parquet", key=Key(SECRET),
-        backend="numpy", cell_rows=500,
+        backend="numpy", cell_rows=200,
     )  # fmt: skip
     released = pq.read_table(tmp_path / "out.parquet").to_pandas()
     sizes = released.groupby(["age", *WEIGHTS], dropna=False).size()

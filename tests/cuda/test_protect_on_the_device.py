@@ -39,7 +39,9 @@ USUAL = (2, 1)
 
 TRANSFERS = {
     "microaggregation first-axis": (2, 2),  # and the covariances of the columns, whose axis is found on the host
-    "gaussian strata": (4, 1),  # and the sensitive values, with their counts
+    "gaussian": (4, 1),  # and the sensitive values, by which the columns are ordered, with their counts
+    "gaussian binned": (4, 1),
+    "gaussian strata": (4, 1),
     "suppress": (3, 1),  # codes in place of points, and one hierarchy
     "synthetic-rows": (6, 2),  # codes, and the values of columns that have more than a few: four tables of ancestors;
     "synthetic-rows joint": (6, 2),  # how many rows each class wants, and the rows

@@ -138,7 +138,7 @@ class Proposal:
         covariance[apart, :] = covariance[:, apart] = 0.0
         values, vectors = np.linalg.eigh(covariance)
         kept = values > 1e-12 * max(values.max(), 1e-300)
-        factor = vectors * np.sqrt(np.where(kept, values, 0.0))
+        factor = (vectors * np.sqrt(np.where(kept, values, 0.0))) @ vectors.T  # does not turn with the last bits
         inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
         start = np.where(apart, sums.low, mean)
         return cls(np.where(apart, 0.0, mean), factor, inverse, start, np.where(apart, sums.high - sums.low, 0.0))

@@ -86,9 +86,9 @@ def array_paths() -> dict[str, Work]:
         "k-member": lambda: KMember(k=5, refine=False).form(X, draws),
         "spanning tree": lambda: SpanningTree(k=5, refine=False).form(X[:8_000], some),
         "refinement in NumPy": compiled(
-            False, lambda: refine(X[:5_000], KMember(k=5).form(X[:5_000], some), 5, turns=6)
+            False, lambda: refine(X[:5_000], KMember(k=5).form(X[:5_000], some), 5, turns=8)
         ),
-        "refinement, compiled": compiled(True, lambda: refine(X, formed, 5, turns=6)),
+        "refinement, compiled": compiled(True, lambda: refine(X, formed, 5, turns=8)),
         "five nearest rows": lambda: k_nearest(X[:6_000], X[6_000:12_000], 5),
         "Gaussian dither": lambda: Dither().apply(R, clusters, Records(some)),
         "spectral clusters": lambda: spectral.form(M, draws.take(np.arange(4_000))),

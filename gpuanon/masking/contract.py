@@ -101,12 +101,13 @@ class Given:
 
     codes   : (n, columns) int64, see `Sight`
     classes : what is known of the columns
-    flags   : (n, columns) int8: 1 for true, and for a number that is not 0; 0 for false and 0; −1 for all else
+    flags   : (n, columns) int8: 1 for true, and for a number that is not 0; 0 for false and 0; −1 for all else;
+              on the host
     """
 
     codes: Array
     classes: ClassInfo
-    flags: Array | None = None
+    flags: Any = None
 
 
 @dataclass(frozen=True, repr=False)

@@ -197,7 +197,7 @@ def view_of(
     if combination.by and sees_classes(combination):
         those = tuple(column_codes(table, schema, name) for name in combination.by)
         flags = np.stack([_flags(column) for column in those], axis=1)
-        by = Given(*_classes(those, combination.by, schema, nulls, backend), backend.upload(flags))
+        by = Given(*_classes(those, combination.by, schema, nulls, backend), flags)
     if grouping is not None:
         grouped = backend.upload(grouping.encode(table).astype(backend.real, copy=False))
     elif combination.groups.sees == "classes" or grouped is None:

@@ -122,7 +122,7 @@ def _check_columns(recipe: Recipe, schema: Schema) -> None:
     for number, mask in enumerate(recipe.mask):
         combination = mask.combination()
         columns = needed_columns(combination, schema)
-        gone = [name for name in columns if schema[name].reading in ("interval", "interval-column")]
+        gone = [name for name in columns if schema[name].holds_intervals]
         if gone:
             raise RecipeError(
                 f"mask.{number}: columns: an earlier mask releases others in place of {', '.join(map(repr, gone))}",

@@ -75,6 +75,11 @@ class Column(ColumnSpec):
         """Names of the released columns that stand for this one."""
         return (f"{self.name}_low", f"{self.name}_high") if self.reading == "interval" else (self.name,)
 
+    @property
+    def holds_intervals(self) -> bool:
+        """Whether intervals are released in place of values."""
+        return self.reading in ("interval", "interval-column")
+
 
 class Schema(BaseModel):
     """All columns of a table, in its order.

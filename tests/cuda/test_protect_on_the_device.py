@@ -41,6 +41,7 @@ TRANSFERS = {
     "microaggregation first-axis": (2, 2),  # and the covariances of the columns, whose axis is found on the host
     "gaussian": (4, 1),  # and the sensitive values, by which the columns are ordered, with their counts
     "gaussian binned": (4, 1),
+    "gaussian single": (4, 1),
     "gaussian strata": (4, 1),
     "suppress": (3, 1),  # codes in place of points, and one hierarchy
     "synthetic-rows": (6, 2),  # codes, and the values of columns that have more than a few: four tables of ancestors;
@@ -53,9 +54,9 @@ TRANSFERS = {
     "random-suppress": (8, 3),  # record numbers, codes and one hierarchy to learn and to blank, and what is blanked
     "pram": (8, 3),  # the same, and the chances
     "mondrian interval": (7, 1),  # points and codes, and four tables of ancestors
-    # Points and codes to learn, to dismiss and to form boxes, four tables of ancestors each time, and what was learned;
-    # the summary, which records are kept, and the new columns.
-    "optimal-boxes": (21, 5),
+    # Points and codes to learn, to dismiss and to form boxes, four tables of ancestors each time, what was learned, and
+    # the noise of the search's temperature; the summary, which records are kept, and the new columns.
+    "optimal-boxes": (22, 5),
     "noise normal-scores": (7, 2),  # codes, ancestors, and the root of the correlations, which are found on the host
     "rank-swap": (6, 1),  # codes, and four tables of ancestors
     "column-swap": (6, 1),

@@ -13,7 +13,7 @@ from rich.console import Console
 
 import gpuanon
 from gpuanon.errors import GpuanonError, GuaranteeError, RecipeError
-from gpuanon.faces import cli
+from gpuanon.faces import cli, printing
 from gpuanon.masking.groups.univariate import optimal_univariate
 from gpuanon.masking.methods.microaggregation import MICRO_GROUPS, Microaggregation
 from gpuanon.recipe import Recipe
@@ -53,7 +53,7 @@ def test_every_grouping_is_named_and_said_in_a_line():
 
 
 def test_the_command_line_says_what_each_grouping_is(capsys, monkeypatch):
-    monkeypatch.setattr(cli, "out", Console(width=200))
+    monkeypatch.setattr(printing, "out", Console(width=200))
     cli.methods(json_=False)
     text = capsys.readouterr().out
     for name, model in MICRO_GROUPS.items():

@@ -147,7 +147,7 @@ def _small(near: Partition, small: Array) -> Partition:
     kept = small[near.order]
     part = near.part_of_sorted()[kept]
     starts = xp.flatnonzero(xp.concatenate([xp.ones(1, dtype=bool), part[1:] != part[:-1]]))[: len(part)]
-    ends = xp.asarray([len(part)] if len(part) else [], dtype=np.int64)
+    ends = xp.full(min(len(part), 1), len(part), dtype=np.int64)
     return Partition(near.order[kept], xp.concatenate([starts.astype(np.int64), ends]))
 
 

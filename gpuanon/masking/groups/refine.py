@@ -30,10 +30,10 @@ from gpuanon.masking.groups.whole_numbers import places_of, whole_numbers
 from gpuanon.numerics.distance import EUCLIDEAN, Metric, weighted
 from gpuanon.numerics.median_blocks import blocks
 
-_HEAT = 0.7
+_HEAT = 0.5
 _NEIGHBOURS = {"fast": 4, "normal": 4, "best": 8}
-_STEPS = 40
-_FEWEST_TURNS, _MOST_TURNS = 8, 38
+_STEPS = 30
+_FEWEST_TURNS, _MOST_TURNS = 10, 50
 _BEST_WORK = 8_000_000
 """Groups times turns of the best effort: about half a minute, compiled, on two cores."""
 _CELL = 256
@@ -71,7 +71,7 @@ def refine(
     metric : distance between rows
     effort : chooses the number of turns, and for the best groups more neighbours
     turns : how often new cells are cut; more turns cool more slowly and end at a lower distortion.  With normal effort
-        8 for large tables, up to 38 for small ones
+        10 for large tables, up to 50 for small ones
 
     Notes
     -----
@@ -112,8 +112,8 @@ def refine(
 def _usual_turns(groups: int, effort: Effort = "normal") -> int:
     """Number of turns: more for small tables, few for tiny ones."""
     if effort == "best":
-        return min(int(np.clip(_BEST_WORK // groups, 20 * _FEWEST_TURNS, 800 * _MOST_TURNS)), 4 + 150 * groups)
-    usual = min(int(np.clip(10 * np.sqrt(20_000 / groups), _FEWEST_TURNS, _MOST_TURNS)), 4 + groups // 3)
+        return min(int(np.clip(_BEST_WORK // groups, 20 * _FEWEST_TURNS, 600 * _MOST_TURNS)), 4 + 150 * groups)
+    usual = min(int(np.clip(13 * np.sqrt(20_000 / groups), _FEWEST_TURNS, _MOST_TURNS)), 4 + groups // 3)
     return usual if effort == "normal" else max(2, usual // 2)
 
 

@@ -46,7 +46,8 @@ def shrunk_means(index: Floats, Y: Floats, size: int, pooled: int = _POOLED) -> 
         between = float((n * (means - Y[:, at].mean()) ** 2).sum()) - (groups - 1) * within
         scale = rows - float((n**2).sum()) / rows
         tau = max(between / scale, 0.0) if scale > 0 else 0.0
-        found[:, at] = means * n / (n + within / tau) if tau > 0 else 0.0
+        if tau > 0:
+            np.divide(means * n, n + within / tau, out=found[:, at], where=there)
     return found[np.where(small, size, np.arange(size))]
 
 

@@ -19,7 +19,6 @@ from gpuanon.masking.groups.univariate import optimal_univariate
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 from gpuanon.numerics.median_blocks import blocks
 from tests.cuda.fixtures import host
-from tests.cuda.mutations import MUTATIONS
 from tests.cuda.support import one_lane
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.support.same_release import assert_same_release
@@ -109,42 +108,6 @@ def test_a_gaussian_dither_of_20_000_rows_is_that_of_the_host() -> None:
     assert np.array_equal(found.link, expected.link)
     same = np.array([np.asarray(found.data[name]) == np.asarray(expected.data[name]) for name in table.column_names])
     assert same.all(axis=0).mean() > 0.999  # a value is drawn by a distribution function that is rounded differently
-
-
-BROKEN = {"kmember": k_member, "mdav": mdav_groups, "refine": refined, "univariate": optimal}
-ALGORITHM = [
-    mutation
-    for mutation in MUTATIONS
-    if mutation.file in BROKEN and "sync" not in mutation.old + mutation.new and "shfl" not in mutation.old
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("file", sorted(BROKEN))
-def test_broken_algorithms_are_noticed(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not every mutation is one of the algorithm; of each kernel that forms groups some must show here."""
-    noticed = []
-    for mutation in (each for each in ALGORITHM if each.file == file):
-        broken = mutation.apply(kernels.source(file))
-        with monkeypatch.context() as patch:
-            patch.setattr(kernels, "source", lambda name, broken=broken: broken)
-            kernels._module.cache_clear()
-            noticed.append(_differs(BROKEN[file]))
-    kernels._module.cache_clear()
-    assert sum(noticed) >= 3, f"{sum(noticed)} of {len(noticed)}"
-
-
-def _differs(form: Callable[..., Partition]) -> bool:
-    for make, metric in ((continuous, EUCLIDEAN), (integers, EUCLIDEAN), (mixed, MIXED)):
-        X = make(4_003, 3)
-        expected = form(X, metric)
-        try:
-            with fake_cupy(one_lane=True) as cp:
-                if not np.array_equal(host(form(cp.asarray(X), metric).order), expected.order):
-                    return True
-        except Exception:
-            return True
-    return False
 
 
 def test_a_write_beyond_shared_memory_is_noticed() -> None:

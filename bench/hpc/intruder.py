@@ -64,12 +64,13 @@ def _attack(port: int, timeout: str = "5s") -> dict[str, Any]:
     """What the stranger gets from one port."""
     from distributed.security import Security
 
+    tls = _speaks_tls(port)  # at once: the run may end before the slower attacks do
     own, nothing = Security.temporary(), Security(require_encryption=False)
     ways = {"tcp": ("tcp", nothing), "tls": ("tls", nothing), "tls with a certificate of its own": ("tls", own)}
     found = {name: _client(f"{protocol}://127.0.0.1:{port}", who, timeout) for name, (protocol, who) in ways.items()}
     return {
         "port": port,
-        "tls": _speaks_tls(port),
+        "tls": tls,
         "entered": [*(way for way in ways if found[way]), *(page for page in PAGES if _page(port, page))],
     }
 

@@ -13,7 +13,7 @@ need() {
 
 prepare() {
     [ -x "$BIN/gpuanon" ] || { echo "skipped: no gpuanon in $BIN" >&2; exit 77; }
-    "$BIN/python" - "$WORK" "${ROWS:-40000}" <<'PYTHON'
+    "$BIN/python" - "$WORK" "${ROWS:-160000}" <<'PYTHON'
 import sys
 from pathlib import Path
 import pyarrow.parquet as pq

@@ -3,7 +3,8 @@
 Every port that begins to listen while COMMAND runs is tried from the account 65534: as a Dask client without
 encryption, without a certificate and with a certificate of its own, and for the pages that show what workers do.  Every
 file that appears below FOLDER is tried as well.  A scheduler without certificates is attacked first, to see that the
-attack works.  Exit code 1 if anything but that one lets the intruder in, or if no port of a cluster was found.
+attack works.  Exit code 1 if anything but that one lets the intruder in, or if fewer ports than those of a scheduler
+and a worker were found to be a cluster's: then the attack came too late.
 """
 
 from __future__ import annotations
@@ -168,7 +169,7 @@ def main(folder: Path, command: list[str]) -> int:
             if fresh := sorted(_listening() - known):
                 known.update(fresh)
                 attack.start(fresh)
-            time.sleep(0.5)
+            time.sleep(0.1)
     attack.finish()
     ports, files = attack.ports, attack.files
     closed = sum(port["tls"] for port in ports)
@@ -179,7 +180,7 @@ def main(folder: Path, command: list[str]) -> int:
         print("LET IN:", what)
     if not works:
         print("the attack does not work: a cluster without certificates was not entered")
-    return run.returncode or (0 if works and closed >= 3 and not entered and not read else 1)
+    return run.returncode or (0 if works and closed >= 2 and not entered and not read else 1)
 
 
 if __name__ == "__main__":

@@ -52,6 +52,9 @@ def source_line(place: str) -> str:
     return (folder() / file).read_text().splitlines()[int(number) - 1]
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def accesses() -> dict[tuple[str, str, str, str], tuple[float, float]]:
     """For each access of each kernel, by its line: sectors over the least, or the worst bank conflict."""

@@ -191,6 +191,7 @@ def test_a_recipe_as_text_is_read_as_it_was(tmp_path):
     assert Recipe.load(tmp_path / "r.toml") == Recipe.load(data)
 
 
+@pytest.mark.slow
 def test_a_suggested_grid_has_methods_that_suit_the_table():
     columns = {name: {"role": "quasi"} for name in ("age", "income", "sex")}
     start = {"columns": columns, "others": "drop", "limits": {"k_anonymity": 4}}

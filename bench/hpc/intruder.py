@@ -1,44 +1,76 @@
 """Attack the cluster of a run from another account while it runs: ``python intruder.py FOLDER COMMAND …`` (as root).
 
-Every port that begins to listen while COMMAND runs is tried from the account 65534: as a Dask client without
-encryption, without a certificate and with a certificate of its own, and for the pages that show what workers do.  Every
-file that appears below FOLDER is tried as well.  A scheduler without certificates is attacked first, to see that the
-attack works.  Exit code 1 if anything but that one lets the intruder in, or if fewer ports than those of a scheduler
-and a worker were found to be a cluster's: then the attack came too late.
+Every port that begins to listen while COMMAND runs is asked by the account 65534 for what a Dask server tells its
+clients: without encryption, without a certificate and with a certificate of its own; and for the pages that show what
+workers do.  Every file that appears below FOLDER is tried as well.  A cluster without certificates is attacked first,
+and one with certificates by its owner, to see that each way of asking works.  Exit code 1 if anything but these lets
+the intruder in, or if fewer ports than those of a scheduler and a worker were found to be a cluster's: then the attack
+came too late.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
-import socket
 import ssl
 import subprocess
 import sys
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
 from http.client import HTTPException
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
+
+if TYPE_CHECKING:
+    from distributed import LocalCluster
+    from distributed.security import Security
 
 STRANGER = 65534
 PAGES = ("info/main/workers.html", "info/main/logs.html", "json/identity.json", "json/counts.json", "metrics")
 PUBLIC = ("slurm.conf",)
 """Files that everybody may read."""
+PATIENCE = 5.0
+"""Seconds after which a port that does not answer is given up."""
 
 
-def _client(address: str, security: object, timeout: str) -> bool:
-    """Whether somebody at `address` runs our code."""
-    from distributed import Client
+async def _answers(address: str, context: ssl.SSLContext | None = None) -> bool:
+    """Whether a Dask server at `address` does what we ask."""
+    from distributed.comm import connect
+
+    async def ask() -> bool:
+        comm = await connect(address, timeout=PATIENCE, ssl_context=context, require_encryption=False)
+        try:
+            await comm.write({"op": "identity", "reply": True})
+            return "type" in await comm.read()
+        finally:
+            comm.abort()
 
     try:
-        with Client(address, security=security, timeout=timeout, set_as_default=False) as client:
-            return client.submit(os.getpid).result(timeout=10) > 0
-    except BaseException:
+        return await asyncio.wait_for(ask(), PATIENCE)
+    except ImportError:  # the attack is broken, not repelled
+        raise
+    except Exception:
         return False
+
+
+def _careless(context: ssl.SSLContext) -> ssl.SSLContext:
+    """A context that accepts any server."""
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+async def _speaks_tls(port: int) -> bool:
+    """Whether the port answers a TLS greeting."""
+    context = _careless(ssl.create_default_context())
+    try:
+        _, writer = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", port, ssl=context), PATIENCE)
+    except (OSError, TimeoutError):
+        return False
+    writer.transport.abort()
+    return True
 
 
 def _page(port: int, page: str) -> bool:
@@ -50,30 +82,18 @@ def _page(port: int, page: str) -> bool:
         return False
 
 
-def _speaks_tls(port: int) -> bool:
-    """Whether the port answers a TLS greeting."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=2) as raw, context.wrap_socket(raw):
-            return True
-    except OSError:
-        return False
-
-
-def _attack(port: int, timeout: str = "5s") -> dict[str, Any]:
+async def _attack(port: int, certificate: ssl.SSLContext) -> dict[str, Any]:
     """What the stranger gets from one port."""
-    from distributed.security import Security
-
-    tls = _speaks_tls(port)  # at once: the run may end before the slower attacks do
-    own, nothing = Security.temporary(), Security(require_encryption=False)
-    ways = {"tcp": ("tcp", nothing), "tls": ("tls", nothing), "tls with a certificate of its own": ("tls", own)}
-    found = {name: _client(f"{protocol}://127.0.0.1:{port}", who, timeout) for name, (protocol, who) in ways.items()}
-    return {
-        "port": port,
-        "tls": tls,
-        "entered": [*(way for way in ways if found[way]), *(page for page in PAGES if _page(port, page))],
-    }
+    place = f"127.0.0.1:{port}"
+    tls, open_, bare, own, *pages = await asyncio.gather(
+        _speaks_tls(port),
+        _answers(f"tcp://{place}"),
+        _answers(f"tls://{place}", _careless(ssl.create_default_context())),
+        _answers(f"tls://{place}", certificate),
+        *(asyncio.to_thread(_page, port, page) for page in PAGES),
+    )
+    ways = {"tcp": open_, "tls": bare, "tls with a certificate of its own": own, **dict(zip(PAGES, pages, strict=True))}
+    return {"port": port, "tls": tls, "entered": [way for way, let_in in ways.items() if let_in]}
 
 
 def _readable(folder: Path) -> list[str]:
@@ -86,25 +106,62 @@ def _readable(folder: Path) -> list[str]:
     ]
 
 
+def _cluster(security: Security | None = None) -> LocalCluster:
+    """A cluster in this process; without `security` anybody may enter it."""
+    from distributed import LocalCluster
+
+    protocol = "tls" if security else "tcp"
+    where = "127.0.0.1:0"
+    return LocalCluster(n_workers=1, processes=False, protocol=protocol, security=security, dashboard_address=where)
+
+
+def _context(security: Security) -> ssl.SSLContext:
+    return _careless(security.get_connection_args("client")["ssl_context"])
+
+
+def _port(cluster: LocalCluster) -> int:
+    return int(cluster.scheduler_address.rpartition(":")[2])
+
+
+def _rehearse(certificate: ssl.SSLContext) -> None:
+    """See that each way of asking works, and load every module: the other account may not be able to read them."""
+    from distributed.security import Security
+
+    with _cluster() as cluster:
+        assert "tcp" in asyncio.run(_attack(_port(cluster), certificate))["entered"]
+    owner = Security.temporary()
+    with _cluster(owner) as cluster:
+        assert asyncio.run(_answers(cluster.scheduler_address, _context(owner)))
+
+
 def stranger(folder: Path) -> None:
     """Become another account; attack the ports that come on standard input, a line of them at a time."""
-    _attack(1, "0.1s")  # loads what another account may not be able to read
+    from distributed.security import Security
+
+    logging.disable()  # what is no Dask message is logged with a traceback
+    certificate = _context(Security.temporary())
+    _rehearse(certificate)
     os.setgroups([])
     os.setgid(STRANGER)
     os.setuid(STRANGER)
     os.chdir("/")
     print(json.dumps({"ready": True}), flush=True)
-    pool = ThreadPoolExecutor(32)
 
-    def report(done: Future[dict[str, Any]]) -> None:
-        print(json.dumps({"ports": [done.result()]}), flush=True)
+    async def report(port: int) -> None:
+        try:
+            found: dict[str, Any] = {"ports": [await _attack(port, certificate)]}
+        except Exception as broken:
+            found = {"broken": [repr(broken)]}
+        print(json.dumps(found), flush=True)
 
-    for line in sys.stdin:
-        print(json.dumps({"files": _readable(folder)}), flush=True)
-        for port in json.loads(line):
-            pool.submit(_attack, port).add_done_callback(report)
-    pool.shutdown()
-    os._exit(0)  # clients that were refused may still wait
+    async def attack_all() -> None:
+        async with asyncio.TaskGroup() as attacks:
+            while line := await asyncio.to_thread(sys.stdin.readline):
+                print(json.dumps({"files": _readable(folder)}), flush=True)
+                for port in json.loads(line):
+                    attacks.create_task(report(port))
+
+    asyncio.run(attack_all())
 
 
 def _listening() -> set[int]:
@@ -115,18 +172,20 @@ def _listening() -> set[int]:
 
 
 class Attack:
-    """Attacks from the other account, which go on beside the run; one that gets no answer is given up."""
+    """Attacks from the other account, which go on beside the run."""
 
     def __init__(self, folder: Path) -> None:
         program = [sys.executable, __file__, "--stranger", str(folder)]
-        pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
-        self.process = subprocess.Popen(program, stdin=pipe, stdout=pipe, stderr=nowhere, text=True)
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(program, stdin=pipe, stdout=pipe, text=True)
         self.ports: list[dict[str, Any]] = []
         self.files: set[str] = set()
+        self.broken: set[str] = set()
         self.ready = Event()
         self.reader = Thread(target=self._read, daemon=True)
         self.reader.start()
-        self.ready.wait(timeout=120)
+        if not self.ready.wait(timeout=120):
+            self.broken.add("the other account did not begin")
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -134,6 +193,7 @@ class Attack:
             found = json.loads(line)
             self.ports += found.get("ports", [])
             self.files.update(found.get("files", []))
+            self.broken.update(found.get("broken", []))
             if "ready" in found:
                 self.ready.set()
 
@@ -146,28 +206,28 @@ class Attack:
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.reader.join(timeout=60)
+        if self.reader.is_alive():
+            self.broken.add("the other account did not end")
         self.process.kill()
 
 
 def main(folder: Path, command: list[str]) -> int:
-    from distributed import LocalCluster
-
-    logging.getLogger("tornado.application").setLevel(
-        logging.CRITICAL
-    )  # what is no Dask message is logged with a traceback
+    logging.disable()
     attack = Attack(folder)
-    with LocalCluster(n_workers=1, processes=False, protocol="tcp", dashboard_address="127.0.0.1:0") as unlocked:
-        attack.start([int(unlocked.scheduler_address.rpartition(":")[2])])
+    with _cluster() as unlocked:
+        attack.start([_port(unlocked)])
         for _ in range(300):
-            if attack.ports:
+            if attack.ports or attack.broken:
                 break
             time.sleep(0.2)
     works, attack.ports = any(port["entered"] for port in attack.ports), []
     known = _listening()
+    asked = 0
     with subprocess.Popen(command) as run:
         while run.poll() is None:
             if fresh := sorted(_listening() - known):
                 known.update(fresh)
+                asked += len(fresh)
                 attack.start(fresh)
             time.sleep(0.1)
     attack.finish()
@@ -175,12 +235,15 @@ def main(folder: Path, command: list[str]) -> int:
     closed = sum(port["tls"] for port in ports)
     entered = [port for port in ports if port["entered"]]
     read = sorted(path for path in files if Path(path).name not in PUBLIC)
-    print(f"another account: {len(ports)} ports, {closed} of a cluster, {len(entered)} entered; {len(read)} files read")
+    print(f"another account: {asked} ports, {closed} of a cluster, {len(entered)} entered; {len(read)} files read")
     for what in (*entered, *read):
         print("LET IN:", what)
+    for what in attack.broken:
+        print("the attack is broken:", what)
     if not works:
         print("the attack does not work: a cluster without certificates was not entered")
-    return run.returncode or (0 if works and closed >= 2 and not entered and not read else 1)
+    held = works and closed >= 2 and len(ports) == asked and not (attack.broken or entered or read)
+    return run.returncode or (0 if held else 1)
 
 
 if __name__ == "__main__":

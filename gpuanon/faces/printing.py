@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -23,6 +24,15 @@ def print_json(data: Any) -> None:
     print(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=str))
 
 
+def groups_text(mask: Mapping[str, Any]) -> str:
+    """How many groups a mask formed, or how many classes it found, and the smallest of them."""
+    groups, before = mask["groups_formed"], mask.get("smallest_class_before")
+    if before is not None:
+        return f"{groups:,} classes before it, the smallest of {before:,} record{'s' * (before != 1)}"
+    smallest = mask["smallest_group"]
+    return f"{groups:,} groups, the smallest of {smallest:,} record{'s' * (smallest != 1)}"
+
+
 def print_release(result: dict[str, Any]) -> None:
     """A release in a few lines."""
     table = RichTable(show_header=False, box=None, pad_edge=False)
@@ -35,7 +45,7 @@ def print_release(result: dict[str, Any]) -> None:
     for mask in result["mask"]:
         name = mask.get("method") or " × ".join(mask[part]["use"] for part in ("groups", "basis", "operation"))
         table.add_row("mask", escape(f"{name} on {', '.join(mask['columns'])}"))
-        table.add_row("", f"{mask['groups_formed']:,} groups, the smallest of {mask['smallest_group']:,} records")
+        table.add_row("", groups_text(mask))
     for guarantee in result["guarantee"]:
         table.add_row("guarantee", escape(guarantee["statement"]))
         table.add_row("", "verified on what was written" if guarantee["verified"] else "nothing to verify")

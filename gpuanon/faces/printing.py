@@ -97,22 +97,28 @@ def print_assessment(result: Assessment) -> None:
 
 
 def print_trials(result: Trials) -> None:
-    """Trials as a table, the best marked."""
-    names = list(dict.fromkeys(name for trial in result.trials for name in trial.measured))
-    table = RichTable(show_edge=False)
-    table.add_column("recipe")
-    for name in ("rows", *names):
-        table.add_column(name, justify="right")
-    for trial in result.trials:
-        figures = [f"{trial.measured[name]:.4g}" if name in trial.measured else "–" for name in names]
-        mark = " ← best" if trial is result.best else " (refused)" if trial.refused else ""
+    """Trials as a table, the best marked; those that were refused below it, by the reason."""
+    kept = [trial for trial in result.trials if not trial.refused]
+    names = list(dict.fromkeys(name for trial in kept for name in trial.measured))
+    table = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("recipe", no_wrap=True)
+    table.add_column("rows", justify="right", no_wrap=True)
+    for name in names:
+        table.add_column(name.replace("_", " "), justify="right", overflow="fold", min_width=7)
+    for trial in kept:
+        figures = [f"{trial.measured[name]:.3g}" if name in trial.measured else "–" for name in names]
+        mark = " ←" if trial is result.best else ""
         table.add_row(escape(trial.name + mark), str(trial.rows.get("rows_out", "–")), *figures)
-    out.print(table, highlight=False)
+    if kept:
+        out.print(table, highlight=False)
+    refused: dict[str, list[str]] = {}
     for trial in result.trials:
         if trial.refused:
-            out.print(f"{trial.name}: {trial.refused}", highlight=False, markup=False)
+            refused.setdefault(trial.refused.splitlines()[0], []).append(trial.name)
         for name, reason in trial.failed.items():
             out.print(f"{trial.name}: {name} was not measured: {reason}", highlight=False, markup=False)
+    for reason, of in refused.items():
+        out.print(f"Refused: {'; '.join(of)}\n    {reason}", highlight=False, markup=False)
     if result.best is not None:
         out.print(f"Best: {result.best.name}, by {result.rule}", highlight=False, markup=False)
     for note in result.notes:

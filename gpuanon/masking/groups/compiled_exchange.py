@@ -169,7 +169,7 @@ def _propose(mates: Host, begin: int, word: Host, bit: Host, proposers: Host, ho
     for at in range(found):
         a = proposers[at]
         holder[mates[begin + a] - begin] = a  # of several proposals the last one is kept
-    return found
+    return int(found)
 
 
 @compiled

@@ -68,10 +68,11 @@ def _compile(function: Function, **options: Any) -> Function:
     from numba import njit
 
     _announce_compilation()
+    options |= {"nogil": True, "error_model": "numpy"}  # a quotient by zero is infinite, as in NumPy
     try:
-        found: Function = njit(nogil=True, cache=True, **options)(function)
+        found: Function = njit(cache=True, **options)(function)
     except RuntimeError:  # no folder for machine code can be written: compiled anew in every process
-        found = njit(nogil=True, **options)(function)
+        found = njit(**options)(function)
     return found
 
 

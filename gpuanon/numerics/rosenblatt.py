@@ -13,17 +13,21 @@ References
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.compiled import use_compiled
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 
 Floats = np.ndarray[Any, Any]
+Weigh: TypeAlias = Callable[[Floats, Floats, Floats, Floats, Floats], None]
 
 TILE = 1 << 15  # (sample, component) pairs of a tile: its few float64 arrays fit the second-level cache
+_PAIRS = 16  # pairs that count as one row of one pass when compiled functions are chosen
 _TILES = 32  # tiles of one task, processed one after the other in the same memory
 _VANISHED = 1e-200  # smaller sums of posterior weights have lost their precision to underflow
 
@@ -98,6 +102,8 @@ def _conditional_cdfs_numpy(
 ) -> Floats:
     """Ranges of samples against all components of their block, on all cores."""
     u = np.empty_like(x)
+    pairs = int((np.diff(sample_starts) * np.diff(component_starts)).sum())
+    weigh = _weigh_compiled if use_compiled(pairs * x.shape[1] // _PAIRS) else _weigh_numpy
     tasks = []
     for block in range(len(sample_starts) - 1):
         components = slice(int(component_starts[block]), int(component_starts[block + 1]))
@@ -108,7 +114,8 @@ def _conditional_cdfs_numpy(
 
     def transform(task: tuple[slice, slice]) -> None:
         samples, components = task
-        u[samples] = _transform_range(x[samples], means[components], whitening[components], log_weights[components])
+        mixture = means[components], whitening[components], log_weights[components]
+        u[samples] = _transform_range(x[samples], *mixture, weigh)
 
     each(transform, tasks)
     return u
@@ -119,7 +126,7 @@ def _rows_of_tile(components: int) -> int:
     return max(16, TILE // max(1, components))
 
 
-def _transform_range(x: Floats, means: Floats, whitening: Floats, log_weights: Floats) -> Floats:
+def _transform_range(x: Floats, means: Floats, whitening: Floats, log_weights: Floats, weigh: Weigh) -> Floats:
     """(m, d) conditional distribution functions of m samples under c components, tile after tile.
 
     Terms that do not depend on the sample are computed once, and the tiles share their memory: page faults of fresh
@@ -135,13 +142,13 @@ def _transform_range(x: Floats, means: Floats, whitening: Floats, log_weights: F
     u, lost = np.empty(x.shape), np.zeros(len(x), dtype=bool)
     for at in range(0, len(x), rows):
         tile = slice(at, at + rows)
-        lost[tile] = _tile(samples[tile], forms, constants, u[tile], memory)
+        lost[tile] = _tile(samples[tile], forms, constants, u[tile], memory, weigh)
     if lost.any():
         u[lost] = _tile_in_logs(samples[lost], forms, log_scales, log_weights)
     return np.clip(u, 0.0, 1.0, out=u)
 
 
-def _tile(samples: Floats, forms: Floats, constants: Floats, u: Floats, memory: Floats) -> Floats:
+def _tile(samples: Floats, forms: Floats, constants: Floats, u: Floats, memory: Floats, weigh: Weigh) -> Floats:
     """Fill `u` for a tile of samples; return which samples are so far from every component that the weights underflow.
 
     The posterior weights are not kept as logarithms, so that one exponential serves the normal density and the normal
@@ -150,17 +157,15 @@ def _tile(samples: Floats, forms: Floats, constants: Floats, u: Floats, memory: 
     """
     shape = len(samples), forms.shape[2]
     pairs = memory[:, : shape[0] * shape[1]]
-    posterior, y, density, below = (row.reshape(shape) for row in pairs[:4])
+    posterior, y, _, below = (row.reshape(shape) for row in pairs[:4])
     posterior[...] = 1.0
     totals = np.empty(u.shape)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # only in samples that are recomputed
         for j, form in enumerate(forms):
             np.matmul(samples, form, out=y)
-            _density_and_below(pairs[1], pairs[2], pairs[3:5], pairs[5:])
-            below *= posterior
             np.matmul(posterior, constants[j], out=totals[:, j])
+            weigh(*pairs[:3], pairs[3:5], pairs[5:])
             np.matmul(below, constants[j], out=u[:, j])
-            posterior *= density
         u /= 2 * totals
     lost: Floats = ~((totals > _VANISHED) & (totals < 1 / _VANISHED) & np.isfinite(u))
     return np.logical_or.reduce(lost, axis=1)  # type: ignore[no-any-return]
@@ -172,13 +177,14 @@ def _linear_forms(means: Floats, whitening: Floats) -> Floats:
     return np.ascontiguousarray(np.concatenate([-whitening, shifts[:, :, None]], axis=2).transpose(1, 2, 0))
 
 
-def _density_and_below(y: Floats, density: Floats, ratio: Floats, powers: Floats) -> None:
-    """exp(−y²/2) into `density` and 2 Φ(−y) into ``ratio[0]`` for (pairs,) `y`.
+def _weigh_numpy(posterior: Floats, y: Floats, density: Floats, ratio: Floats, powers: Floats) -> None:
+    """2 Φ(−y) times the posterior into ``ratio[0]``; then the posterior is multiplied by exp(−y²/2).
 
     2 Φ(−t) = exp(−t²/2) erfcx(t/√2) for t ≥ 0, where erfcx is smooth: it is approximated by a ratio of two polynomials,
     both computed by one matrix product with the powers of t.  Nothing cancels, so the relative error is below 5e-13
     wherever Φ is a normal number.
 
+    posterior, y, density : (pairs,), the last overwritten
     ratio : (2, pairs), overwritten;  powers : (9, pairs), the first row ones, the others overwritten
     """
     np.abs(y, out=powers[1])
@@ -196,6 +202,18 @@ def _density_and_below(y: Floats, density: Floats, ratio: Floats, powers: Floats
     np.bitwise_xor(bits, sign, out=bits)
     np.right_shift(sign, _BIT, out=sign)
     below += work
+    below *= posterior
+    posterior *= density
+
+
+def _weigh_compiled(posterior: Floats, y: Floats, density: Floats, ratio: Floats, powers: Floats) -> None:
+    """The same numbers, with all elementwise operations in two loops."""
+    from gpuanon.numerics.compiled_rosenblatt import raise_to_powers, weigh
+
+    raise_to_powers(y, powers, density)
+    np.exp(density, out=density)
+    np.matmul(_RATIO, powers, out=ratio)
+    weigh(y, density, ratio, posterior)
 
 
 def _tile_in_logs(samples: Floats, forms: Floats, log_scales: Floats, log_weights: Floats) -> Floats:

@@ -9,6 +9,7 @@ import pytest
 from scipy import integrate, stats
 from scipy.special import logsumexp, ndtr
 
+from gpuanon.arrays.compiled import use_compiled
 from gpuanon.errors import GpuanonError
 from gpuanon.numerics import rosenblatt
 from gpuanon.numerics.rosenblatt import conditional_cdfs, whiten
@@ -163,8 +164,9 @@ def test_singular_groups_need_a_positive_alpha(points):
 
 def density_and_below(z):
     """exp(−z²/2) and Φ(z) as the tiles compute them."""
-    density, ratio = np.empty_like(z), np.empty((2, len(z)))
-    rosenblatt._density_and_below(-z, density, ratio, np.ones((rosenblatt._POWERS, len(z))))
+    posterior, density, ratio = np.ones_like(z), np.empty_like(z), np.empty((2, len(z)))
+    rosenblatt._weigh_numpy(posterior, -z, density, ratio, np.ones((rosenblatt._POWERS, len(z))))
+    np.testing.assert_array_equal(posterior, density)
     return density, ratio[0] / 2
 
 
@@ -175,6 +177,19 @@ def test_the_normal_distribution_function_equals_scipys():
     np.testing.assert_array_equal(density, np.exp(-0.5 * (z * z)))
     far = density_and_below(np.array([-700.0, -60.0, 60.0, 700.0]))
     np.testing.assert_array_equal(far, [[0, 0, 0, 0], [0, 0, 1, 1]])
+
+
+@pytest.mark.skipif(not use_compiled(10**9), reason="numba is not installed or is turned off")
+def test_compiled_tiles_are_those_of_numpy_to_the_bit():
+    rng = np.random.default_rng(3)
+    y = np.concatenate([rng.normal(0, 4, 4000), [0.0, -0.0, 1e-300, -1e-300, 60.0, -60.0, 1e160, -1e160]])
+    found = []
+    for weigh in (rosenblatt._weigh_numpy, rosenblatt._weigh_compiled):
+        posterior, density, ratio = np.full(len(y), 0.3), np.empty_like(y), np.empty((2, len(y)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            weigh(posterior, y.copy(), density, ratio, np.ones((rosenblatt._POWERS, len(y))))
+        found.append(np.stack([posterior, density, ratio[0]]))
+    np.testing.assert_array_equal(*found)
 
 
 def test_the_normal_distribution_function_has_its_tabled_values():

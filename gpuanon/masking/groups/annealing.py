@@ -130,9 +130,11 @@ def _anneal_compiled(
 
 
 def warm_compiled() -> float | None:
-    """Compile the exchanges, or load their machine code, and return the seconds; None where nothing is compiled."""
+    """Compile the functions that form groups, or load their machine code; return the seconds, None without numba."""
     if not use_compiled(LEAST_WORK):
         return None
+    from gpuanon.masking.groups.compiled_greedy import kmember_parts, mdav_parts
+
     began = time.perf_counter()
     members = np.arange(8, dtype=np.int64).reshape(4, 2)
     groups = np.arange(4, dtype=np.int64)
@@ -141,6 +143,9 @@ def warm_compiled() -> float | None:
     for mismatch in (None, np.array([-1, 3], dtype=np.int32)):
         sizes = np.full(4, 2, dtype=np.int64)
         _anneal_compiled(rows, mismatch, members.copy(), sizes, near, cells, 2, Schedule(0, 2, 0, 2, 0.5))
+    order, starts = np.arange(8, dtype=np.int64), np.array([0, 8], dtype=np.int64)
+    for group in (kmember_parts, mdav_parts):
+        group(rows, order, starts, 0, 1, 2, np.empty(8, dtype=np.int64), 8)
     return time.perf_counter() - began
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from gpuanon.arrays.batches import even_batches
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.partition import Batch, Partition
+from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 
@@ -25,6 +26,9 @@ Host: TypeAlias = Any
 
 BATCH_ELEMENTS = 1 << 16
 """Padded elements (parts × length) of a batch: they fit a core's cache, and NumPy's cost per call is shared."""
+
+
+_COMPILED_BATCHES = 64  # batches of parts for compiled functions: enough to keep all cores busy to the end
 
 
 def require_k_rows(within: Partition, k: int) -> None:
@@ -53,4 +57,21 @@ def group_batches(within: Partition, group: Callable[[Batch], Host], counts: Hos
 
     with one_blas_thread():
         each(run, even_batches(within, elements=elements))
+    return Partition.from_labels(labels)
+
+
+def group_compiled(rows: Host, within: Partition, k: int, group: Callable[..., None]) -> Partition:
+    """Run a compiled function on ranges of parts, on all cores, and number the groups part after part.
+
+    group : writes the number of each row's group inside its part to `labels`, see `compiled_greedy`
+    """
+    sizes, labels = within.sizes, np.empty(within.n, dtype=np.int64)
+
+    def run(parts: slice) -> None:
+        largest = int(sizes[parts].max())
+        group(rows, within.order, within.starts, parts.start, parts.stop, k, labels, largest)
+
+    each(run, ranges(within.parts, max(1, within.parts // _COMPILED_BATCHES)))
+    first = np.repeat(np.cumsum(sizes // k) - sizes // k, sizes)
+    labels[within.order] += first
     return Partition.from_labels(labels)

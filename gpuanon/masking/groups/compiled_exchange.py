@@ -13,47 +13,47 @@ from gpuanon.masking.groups.batched import Host
 
 
 @compiled_exact
-def _load_euclidean(x: Host, n: int, k: int, total: Host, y: Host, u: Host) -> tuple[float, float]:
-    """Sums of a group's rows x (w, d), of which n are used; for a group of k rows also y and u.  See `EuclideanTable`.
+def _load_euclidean(x: Host, n: int, k: int, a: int, total: Host, y: Host, u: Host) -> float:
+    """Sums of the n rows of the group a, for a group of k rows also y and u; the distortion.  See `EuclideanTable`.
 
-    Returns the sum of squares and the distortion.
+    Whole arrays are passed, and the number of the group: a view of each group would cost as much as the arithmetic.
     """
-    d = x.shape[1]
+    d = x.shape[2]
     squares = 0.0
     for j in range(d):
-        total[j] = 0.0
+        total[a, j] = 0.0
     for i in range(n):
         for j in range(d):
-            total[j] += x[i, j]
-            squares += x[i, j] * x[i, j]
+            total[a, j] += x[a, i, j]
+            squares += x[a, i, j] * x[a, i, j]
     square = 0.0
     for j in range(d):
-        square += total[j] * total[j]
+        square += total[a, j] * total[a, j]
     if n == k:
         for i in range(k):
             own = 0.0
             for j in range(d):
-                y[i, j] = 2 * x[i, j] - total[j]
-                own += y[i, j] * y[i, j]
-            u[i] = (square - own) / 2
-    return squares, (n * squares - square) / n
+                y[a, i, j] = 2 * x[a, i, j] - total[a, j]
+                own += y[a, i, j] * y[a, i, j]
+            u[a, i] = (square - own) / 2
+    return (n * squares - square) / n
 
 
 @compiled_exact
-def _best_tight(y_a: Host, u_a: Host, y_b: Host, u_b: Host, s_a: Host, s_b: Host, k: int) -> tuple[float, int, int]:
+def _best_tight(y: Host, u: Host, total: Host, a: int, b: int, k: int) -> tuple[float, int, int]:
     """The best swap between two groups of k rows: its change, and its slots."""
-    d = y_a.shape[1]
+    d = y.shape[2]
     least, best_i, best_r = np.inf, 0, 0
     for i in range(k):
         for r in range(k):
-            value = u_a[i] + u_b[r]
+            value = u[a, i] + u[b, r]
             for j in range(d):
-                value += y_a[i, j] * y_b[r, j]
+                value += y[a, i, j] * y[b, r, j]
             if value < least:
                 least, best_i, best_r = value, i, r
     product = 0.0
     for j in range(d):
-        product += s_a[j] * s_b[j]
+        product += total[a, j] * total[b, j]
     return (least - product) / k, best_i, best_r
 
 
@@ -153,6 +153,26 @@ def _carry_out(x: Host, members: Host, sizes: Host, a: int, b: int, code: int, w
 
 
 @compiled
+def _propose(mates: Host, begin: int, word: Host, bit: Host, proposers: Host, holder: Host) -> int:
+    """Find the groups that propose to their mate, and what each mate accepts; return the number of proposals.
+
+    No branch depends on the random bits: half of them would be predicted wrongly.
+
+    proposers : filled with the proposing groups, in ascending order
+    holder    : filled with the last group that proposed to each mate
+    """
+    found: Host = 0
+    for a in range(len(word)):
+        b = mates[begin + a] - begin
+        proposers[found] = a
+        found += np.int64((word[a] >> bit) & ~(word[b] >> bit) & np.uint64(1))
+    for at in range(found):
+        a = proposers[at]
+        holder[mates[begin + a] - begin] = a  # of several proposals the last one is kept
+    return int(found)
+
+
+@compiled
 def anneal_cells(
     rows: Host,
     mismatch: Host,
@@ -185,7 +205,7 @@ def anneal_cells(
     total, y, u = np.empty((largest, d)), np.empty((largest, k, d)), np.empty((largest, k))
     held, counts = np.empty((largest, width), np.int64), np.empty(largest, np.int64)
     distortion, word = np.empty(largest), np.empty(largest, np.uint64)
-    holder = np.empty(largest, np.int64)
+    holder, proposers = np.empty(largest, np.int64), np.empty(largest, np.int64)
     sums, apart = np.empty((4, width)), np.empty((width, width))
     changed = 0.0
     for cell in range(first_cell, last_cell):
@@ -200,25 +220,20 @@ def anneal_cells(
                 held[a, i] = members[line, i]
                 for j in range(d):
                     x[a, i, j] = rows[held[a, i], j]
-            distortion[a] = _distortion(x[a], counts[a], k, total[a], y[a], u[a], mismatch, euclidean)
+            distortion[a] = _distortion(x, counts[a], k, a, total, y, u, mismatch)
             before += distortion[a]
         for step in range(steps):
             mates = near[step % len(near)]
             heat = hottest * max(0.0, 1 - (first + step) / every)
-            bit = np.uint64(step % 64)
-            for a in range(groups):
+            pairs = _propose(mates, begin, word[:groups], np.uint64(step % 64), proposers, holder)
+            for at in range(pairs):
+                a = proposers[at]
                 b = mates[begin + a] - begin
-                if (word[a] >> bit) & np.uint64(1) == 1 and (word[b] >> bit) & np.uint64(1) == 0:
-                    holder[b] = a  # of several proposals the last one is kept
-            for a in range(groups):
-                b = mates[begin + a] - begin
-                if not ((word[a] >> bit) & np.uint64(1) == 1 and (word[b] >> bit) & np.uint64(1) == 0):
-                    continue
                 if holder[b] != a:
                     continue
                 n_a, n_b = counts[a], counts[b]
                 if euclidean and n_a == k and n_b == k:
-                    change, i, r = _best_tight(y[a], u[a], y[b], u[b], total[a], total[b], k)
+                    change, i, r = _best_tight(y, u, total, a, b, k)
                     code = i * width + r
                 else:
                     _sum_distances(x[a], n_a, x[b], n_b, mismatch, sums, apart)
@@ -227,8 +242,8 @@ def anneal_cells(
                 accepted = heat * noise[(word[a] * np.uint64(2 * step + 1)) >> np.uint64(48)]
                 if change < spread * accepted:
                     _carry_out(x, held, counts, a, b, code, width)
-                    distortion[a] = _distortion(x[a], counts[a], k, total[a], y[a], u[a], mismatch, euclidean)
-                    distortion[b] = _distortion(x[b], counts[b], k, total[b], y[b], u[b], mismatch, euclidean)
+                    distortion[a] = _distortion(x, counts[a], k, a, total, y, u, mismatch)
+                    distortion[b] = _distortion(x, counts[b], k, b, total, y, u, mismatch)
         for a in range(groups):
             line = order[begin + a]
             sizes[line] = counts[a]
@@ -240,12 +255,12 @@ def anneal_cells(
 
 
 @compiled
-def _distortion(x: Host, n: int, k: int, total: Host, y: Host, u: Host, mismatch: Host, euclidean: bool) -> float:
-    """The distortion of a group, and what is stored for it."""
-    if euclidean:
-        return _load_euclidean(x, n, k, total, y, u)[1]
+def _distortion(x: Host, n: int, k: int, a: int, total: Host, y: Host, u: Host, mismatch: Host) -> float:
+    """The distortion of the group a, and what is stored for it."""
+    if len(mismatch) == 0:
+        return _load_euclidean(x, n, k, a, total, y, u)
     all_ = 0.0
     for i in range(n):
         for r in range(n):
-            all_ += _distance(x[i], x[r], mismatch)
+            all_ += _distance(x[a, i], x[a, r], mismatch)
     return all_ / (2 * n)

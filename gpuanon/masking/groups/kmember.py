@@ -7,9 +7,10 @@ from typing import Literal
 import numpy as np
 
 from gpuanon.arrays.backend import Array, on_device
+from gpuanon.arrays.compiled import use_compiled
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.rng import Draws
-from gpuanon.masking.groups.batched import BATCH_ELEMENTS, Host, group_batches, require_k_rows
+from gpuanon.masking.groups.batched import BATCH_ELEMENTS, Host, group_batches, group_compiled, require_k_rows
 from gpuanon.masking.groups.device import kmember_cuda
 from gpuanon.masking.groups.in_blocks import InBlocks, Refined
 from gpuanon.masking.groups.leftovers import EuclideanRaises, PairwiseRaises
@@ -57,6 +58,10 @@ def kmember(
     if on_device(X):
         return kmember_cuda(X, within, k, grid)
     rows, mismatch = grid.rows(X), grid.mismatch()
+    if mismatch is None and use_compiled(len(X) * int(within.sizes.max())):
+        from gpuanon.masking.groups.compiled_greedy import kmember_parts
+
+        return group_compiled(rows, within, k, kmember_parts)
 
     def group(batch: Batch) -> Host:
         Z = rows[batch.rows]

@@ -7,9 +7,10 @@ from typing import Literal
 import numpy as np
 
 from gpuanon.arrays.backend import Array, on_device
+from gpuanon.arrays.compiled import use_compiled
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.rng import Draws
-from gpuanon.masking.groups.batched import BATCH_ELEMENTS, Host, group_batches, require_k_rows
+from gpuanon.masking.groups.batched import BATCH_ELEMENTS, Host, group_batches, group_compiled, require_k_rows
 from gpuanon.masking.groups.device import mdav_cuda
 from gpuanon.masking.groups.in_blocks import InBlocks, Refined
 from gpuanon.masking.groups.spaces import free_rows
@@ -53,6 +54,10 @@ def mdav(
     if on_device(X):
         return mdav_cuda(X, within, k, grid)
     rows, mismatch = grid.rows(X), grid.mismatch()
+    if mismatch is None and use_compiled(len(X) * int(within.sizes.max())):
+        from gpuanon.masking.groups.compiled_greedy import mdav_parts
+
+        return group_compiled(rows, within, k, mdav_parts)
 
     def group(batch: Batch) -> Host:
         return _groups(rows[batch.rows], batch.valid, k, mismatch)

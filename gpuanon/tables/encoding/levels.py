@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
-from scipy.special import expit
 
 from gpuanon.errors import InputError
 from gpuanon.numerics.exact_sum import Moments
@@ -143,6 +142,8 @@ class CategoryCodec:
         u : (m,) uniform numbers.  A level's share is 1 / (1 + exp(−6 x)), x its feature in units of s: a value that no
             mask changed is drawn with a share of 0.9975 against 0.0025 for each other level.
         """
+        from scipy.special import expit  # late: it takes a tenth of a short run to be imported
+
         if self.count <= 1:
             return matrix
         weights = expit(STEEPNESS / self.scale * matrix)

@@ -90,13 +90,14 @@ def file_writer(form: Format, file: IO[Any], schema: pa.Schema) -> Iterator[Call
     """A function that appends rows to an open file of this format."""
     import pyarrow as pa
     import pyarrow.csv as csv
-    import pyarrow.parquet as pq
 
     if form in FOREIGN:
         pieces: list[pa.Table] = []
         yield pieces.append
         write_foreign(pa.concat_tables(pieces) if pieces else schema.empty_table(), form, file)
     elif form == "parquet":
+        import pyarrow.parquet as pq
+
         with ExitStack() as closing:
             writers: list[pq.ParquetWriter] = []
 

@@ -74,6 +74,26 @@ def test_compiled_exchanges_are_those_of_numpy_on_many_tables(monkeypatch: pytes
 
 
 @needs_numba
+@pytest.mark.parametrize("group", [kmember, mdav])
+def test_compiled_greedy_groups_are_those_of_numpy(group: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In blocks with leftover rows and as a whole; many rows repeat, so that ties decide."""
+    monkeypatch.setattr(compiled, "LEAST_WORK", 0)
+    for seed in range(24):
+        X, k, metric = random_table(seed)
+        if metric.kind != "euclidean":
+            continue
+        if seed % 3 == 0:
+            X = X.round(1) + 0.0 if seed % 2 else X * 1e-3 - 5e6  # zeros of one sign; a column far from zero
+        whole = Partition.whole(len(X))
+        for within in (whole, blocks(X, whole, max(3 * k, 50))):
+            found = []
+            for setting in ("0", "1"):
+                monkeypatch.setenv("GPUANON_COMPILED", setting)
+                found.append(group(X, within, k, metric).labels())
+            np.testing.assert_array_equal(*found, err_msg=f"seed {seed}")
+
+
+@needs_numba
 def test_threads_do_not_change_compiled_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.random.default_rng(5).standard_normal((6000, 3))
     found = []
@@ -112,7 +132,7 @@ def test_no_folder_for_machine_code_is_no_obstacle(tmp_path: Any) -> None:
     code = (
         "import numba.core.caching as c; c.CacheImpl._locator_classes = [];"
         "from gpuanon.masking.groups.compiled_exchange import _best_tight as f; import numpy as np;"
-        "y, u, s = np.ones((2, 1)), np.zeros(2), np.ones(1); print(f(y, u, y, u, s, s, 2))"
+        "y, u, s = np.ones((2, 2, 1)), np.zeros((2, 2)), np.ones((2, 1)); print(f(y, u, s, 0, 1, 2))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ}, check=False)
     assert done.stdout.strip() == "(0.0, 0, 0)", done.stderr

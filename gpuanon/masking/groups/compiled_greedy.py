@@ -1,0 +1,243 @@
+"""k-member and MDAV under squared Euclidean distances, compiled: see `kmember` and `mdav` for the algorithms.
+
+Rows are whole numbers as float64, and all their sums are exact (`spaces`), so the order of a sum does not matter, and
+ties go to the lowest row.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuanon.arrays.compiled import compiled, compiled_exact
+from gpuanon.masking.groups.batched import Host
+
+_BLOCK = 64
+_FLIP = np.int64(0x7FFFFFFFFFFFFFFF)  # all bits but the sign
+_KEPT = 0.75  # share of free rows below which taken ones are dropped from the arrays
+
+
+@compiled_exact
+def _measure(columns: Host, square: Host, point: Host, count: int, a: int, values: Host) -> None:
+    """``count · |x|² − 2 x·point`` of `a` rows into `values`: it increases with the distance from ``point / count``."""
+    d = len(columns)
+    for i in range(a):
+        values[i] = count * square[i] if count else 0.0
+    for j in range(0, d - 3, 4):  # four columns at a time: `values` is read and written less often
+        f, g, h, e = -2 * point[j], -2 * point[j + 1], -2 * point[j + 2], -2 * point[j + 3]
+        for i in range(a):
+            values[i] += f * columns[j, i] + g * columns[j + 1, i] + h * columns[j + 2, i] + e * columns[j + 3, i]
+    for j in range(d - d % 4, d):
+        f = -2 * point[j]
+        for i in range(a):
+            values[i] += f * columns[j, i]
+
+
+@compiled
+def _lowest(values: Host, a: int) -> int:
+    """The first of the lowest of `a` values.
+
+    They are compared by their bits, which as whole numbers are ordered like the values once those of negative ones are
+    flipped: unlike a minimum of floats, a minimum of whole numbers is taken many at a time.  No value is −0.0 while
+    another is 0.0.
+    """
+    bits = values.view(np.int64)
+    least, block = _FLIP, 0
+    for begin in range(0, a - a % _BLOCK, _BLOCK):
+        low = _FLIP
+        for i in range(_BLOCK):
+            low = min(low, bits[begin + i] ^ ((bits[begin + i] >> 63) & _FLIP))
+        if low < least:
+            least, block = low, begin
+    for i in range(a - a % _BLOCK, a):
+        low = bits[i] ^ ((bits[i] >> 63) & _FLIP)
+        if low < least:
+            least, block = low, i
+    least ^= (least >> 63) & _FLIP
+    for i in range(block, a):
+        if bits[i] == least:
+            return i
+    return 0
+
+
+@compiled
+def _furthest(values: Host, square: Host, a: int) -> int:
+    """The first of the highest of the values of rows that are free."""
+    for i in range(a):
+        values[i] = -values[i] if square[i] < np.inf else np.inf
+    return _lowest(values, a)
+
+
+@compiled
+def _load(rows: Host, order: Host, begin: int, n: int, columns: Host, square: Host, position: Host) -> None:
+    """The n rows of a part, column by column, with the sums of their squares and their positions in it."""
+    for i in range(n):
+        row = order[begin + i]
+        position[i] = i
+        square[i] = 0.0
+        for j in range(len(columns)):
+            columns[j, i] = rows[row, j]
+            square[i] += np.float64(rows[row, j]) * np.float64(rows[row, j])
+
+
+@compiled
+def _drop_taken(columns: Host, square: Host, position: Host, a: int) -> int:
+    """Move the free rows to the front, in their order; return their number."""
+    free = 0
+    for i in range(a):
+        if square[i] < np.inf:
+            square[free], position[free] = square[i], position[i]
+            for j in range(len(columns)):
+                columns[j, free] = columns[j, i]
+            free += 1
+    return free
+
+
+@compiled
+def kmember_parts(
+    rows: Host, order: Host, starts: Host, first_part: int, last_part: int, k: int, labels: Host, largest: int
+) -> None:
+    """Write each row's cluster inside its part to `labels` (n,), for the parts from `first_part` to before `last_part`.
+
+    rows    : (n, d) int32
+    largest : rows of the largest of these parts
+    """
+    d = rows.shape[1]
+    columns, square, values = np.empty((d, largest), np.int32), np.empty(largest), np.empty(largest)
+    position, point = np.empty(largest, np.int64), np.empty(d)
+    for part in range(first_part, last_part):
+        begin, n = starts[part], starts[part + 1] - starts[part]
+        _load(rows, order, begin, n, columns, square, position)
+        for i in range(n):
+            labels[order[begin + i]] = -1
+        a, taken = n, 0
+        point[:] = columns[:, 0]
+        for number in range(n // k):
+            _measure(columns, square, point, 1, a, values)
+            best = _furthest(values, square, a)
+            point[:] = columns[:, best]
+            total = point.copy()
+            for count in range(1, k + 1):
+                labels[order[begin + position[best]]] = number
+                square[best] = np.inf
+                if count < k:
+                    _measure(columns, square, total, count, a, values)
+                    best = _lowest(values, a)
+                    total += columns[:, best]
+            taken += k
+            if a - taken <= _KEPT * a:
+                a, taken = _drop_taken(columns, square, position, a), 0
+        if n % k:
+            _place_leftovers(rows, order, begin, n, n // k, labels)
+
+
+@compiled
+def _place_leftovers(rows: Host, order: Host, begin: int, n: int, clusters: int, labels: Host) -> None:
+    """Add the rows without a cluster, in ascending order, to that whose distortion they raise least."""
+    d = rows.shape[1]
+    totals, counts = np.zeros((clusters, d), np.int64), np.zeros(clusters, np.int64)
+    for i in range(n):
+        row = order[begin + i]
+        if labels[row] >= 0:
+            counts[labels[row]] += 1
+            for j in range(d):
+                totals[labels[row], j] += rows[row, j]
+    for i in range(n):
+        row = order[begin + i]
+        if labels[row] >= 0:
+            continue
+        least, best = np.int64(0), -1
+        for c in range(clusters):
+            raised = np.int64(0)
+            for j in range(d):
+                apart = counts[c] * np.int64(rows[row, j]) - totals[c, j]
+                raised += apart * apart
+            raised //= counts[c] * (counts[c] + 1)
+            if best < 0 or raised < least:
+                least, best = raised, c
+        labels[row] = best
+        counts[best] += 1
+        for j in range(d):
+            totals[best, j] += rows[row, j]
+
+
+@compiled_exact
+def _measure_from_mean(columns: Host, square: Host, total: Host, n: int, a: int, work: Host, values: Host) -> int:
+    """The first of the free rows furthest from the mean of all n of them, whose sum is `total`.
+
+    With ``total = n c + r``, ``n (|x|² − 2 x·c) − 2 x·r`` increases with the distance: products below 2^53, the sum in
+    64-bit integers.
+
+    work : (2, a), overwritten;  values : (a,) int64, overwritten
+    """
+    centre = total // n
+    rest = total - n * centre
+    _measure(columns, square, centre.astype(np.float64), 1, a, work[0])
+    _measure(columns, square, rest.astype(np.float64), 0, a, work[1])
+    highest = np.iinfo(np.int64).min
+    for i in range(a):
+        free = square[i] < np.inf
+        near, far = work[0, i] if free else 0.0, work[1, i] if free else 0.0
+        values[i] = n * np.int64(near) + np.int64(far) if free else np.iinfo(np.int64).min
+        highest = max(highest, values[i])
+    for i in range(a):
+        if values[i] == highest:
+            return i
+    return 0
+
+
+@compiled
+def _lowest_few(values: Host, a: int, count: int, least: Host, index: Host) -> None:
+    """The `count` lowest of `a` values into `index`; of equal values the first."""
+    for slot in range(count):
+        least[slot], index[slot] = np.inf, 0
+    for i in range(a):
+        if values[i] < least[count - 1]:
+            slot = count - 1
+            while slot > 0 and values[i] < least[slot - 1]:
+                least[slot], index[slot] = least[slot - 1], index[slot - 1]
+                slot -= 1
+            least[slot], index[slot] = values[i], i
+
+
+@compiled
+def mdav_parts(
+    rows: Host, order: Host, starts: Host, first_part: int, last_part: int, k: int, labels: Host, largest: int
+) -> None:
+    """Write each row's group inside its part to `labels` (n,), for the parts from `first_part` to before `last_part`.
+
+    rows    : (n, d) int32
+    largest : rows of the largest of these parts
+    """
+    d = rows.shape[1]
+    columns, square, position = np.empty((d, largest), np.int32), np.empty(largest), np.empty(largest, np.int64)
+    work, values = np.empty((2, largest)), np.empty(largest, np.int64)
+    least, chosen = np.empty(k), np.empty(k, np.int64)
+    for part in range(first_part, last_part):
+        begin, n = starts[part], starts[part + 1] - starts[part]
+        _load(rows, order, begin, n, columns, square, position)
+        total = np.zeros(d, np.int64)
+        for i in range(n):
+            labels[order[begin + i]] = n // k - 1  # rows that are never taken form the last group
+            for j in range(d):
+                total[j] += rows[order[begin + i], j]
+        a, left, number, at_r = n, n, 0, np.empty(d)
+        while left >= 2 * k:
+            for side in range(2 if left >= 3 * k else 1):
+                if side == 0:
+                    best = _measure_from_mean(columns, square, total, left, a, work, values)
+                    at_r[:] = columns[:, best]
+                else:
+                    _measure(columns, square, at_r, 1, a, work[0])
+                    best = _furthest(work[0], square, a)
+                _measure(columns, square, columns[:, best].astype(np.float64), 1, a, work[0])
+                work[0, best] = -np.inf  # the centre comes first
+                _lowest_few(work[0], a, k, least, chosen)
+                for slot in range(k):
+                    labels[order[begin + position[chosen[slot]]]] = number
+                    square[chosen[slot]] = np.inf
+                    for j in range(d):
+                        total[j] -= np.int64(columns[j, chosen[slot]])
+                number += 1
+                left -= k
+            if left <= _KEPT * a:
+                a = _drop_taken(columns, square, position, a)

@@ -1,6 +1,6 @@
 """Boxes that give the most accurate statistics: widths of guaranteed ranges against other partitions at the same k.
 
-    python bench/studies/boxes.py --out DIR [--part normals|tables|search|picture] [--sweeps 20]
+    python bench/studies/boxes.py --out DIR [--part normals|census|tables|search|picture] [--sweeps N] [--anew]
 
 Every partition is released as the ranges of its groups, and the width of the guaranteed range of the wanted statistic
 is compared.  Baselines see the columns of the statistic only:
@@ -11,7 +11,9 @@ mdav       : groups of MDAV, blocks of 4096 rows where the table is larger
 refined    : MDAV groups after the exchange of records (the microaggregation method)
 bins       : equal-width bins of every column; records of bins below k are put together with the nearest box
 
-The tables census and adult are read from the folder GPUANON_DATA.
+The tables census and adult are read from the folder GPUANON_DATA.  Every width is appended to DIR/widths.jsonl when it
+is known: a study that is started again measures only what is missing, and with --anew our own widths too.  Without
+--sweeps the search is as long as it is by default.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ import argparse
 import itertools
 import json
 import os
-import time
 from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +65,8 @@ def width(X: Host, groups: Partition, statistic: str) -> float:
     return float(sum(high - low for low, high in found))
 
 
-def optimal(X: Host, k: int, statistic: str, sweeps: int) -> Partition:
-    part = BoxGroups(k=k, statistic=statistic, improve=sweeps > 0, sweeps=max(1, sweeps))
+def optimal(X: Host, k: int, statistic: str, sweeps: int | None) -> Partition:
+    part = BoxGroups(k=k, statistic=statistic, improve=sweeps != 0, sweeps=sweeps or None)
     return part.form(X, Key(b"a study has no secrets").draws(np.arange(len(X)), "boxes"))
 
 
@@ -127,73 +129,98 @@ def asymptotic(X: Host, k: int, statistic: str) -> float:
     return 2 * accuracy(half_widths(a, local_density(X, k), k)[1], d)
 
 
+class Measured:
+    """Widths by name, kept in a file of lines, so that a study can be interrupted."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        lines = path.read_text().splitlines() if path.exists() else []
+        self.found: dict[str, float] = dict(json.loads(line) for line in lines)
+
+    def get(self, name: str, compute: Callable[[], float]) -> float:
+        if name not in self.found:
+            self.found[name] = compute()
+            with self.path.open("a") as file:
+                file.write(json.dumps([name, self.found[name]]) + "\n")
+        return self.found[name]
+
+    def forget(self, ending: str) -> None:
+        self.found = {name: value for name, value in self.found.items() if not name.endswith(ending)}
+        self.path.write_text("".join(json.dumps([*item]) + "\n" for item in self.found.items()))
+
+
+Line = dict[str, Any]
+Table = Callable[[], Host]
+
+
 def compared(
-    X: Host, k: int, statistics: tuple[str, ...], sweeps: int, label: str, baselines: tuple[str, ...] = ()
-) -> list[dict[str, Any]]:
-    """One line per statistic: the width of our boxes, and its ratio to each baseline's (all, if none is named)."""
-    others = {name: BASELINES[name](X, k) for name in baselines or BASELINES}
-    lines = []
-    for statistic in statistics:
-        started = time.process_time()
-        ours = optimal(X, k, statistic, sweeps)
-        seconds = time.process_time() - started
-        own = width(X, ours, statistic)
-        ratios = {name: own / width(X, groups, statistic) for name, groups in others.items()}
-        reference = own / asymptotic(X, k, statistic)
-        lines.append(
-            {"table": label, "rows": len(X), "columns": X.shape[1], "k": k, "statistic": statistic, "width": own}
-            | ratios
-            | {"asymptotic": reference, "cpu_seconds": seconds}
-        )
-        print(json.dumps({n: round(v, 4) if isinstance(v, float) else v for n, v in lines[-1].items()}), flush=True)
-    return lines
+    measured: Measured, table: Table, shape: tuple[int, int], k: int, statistic: str, sweeps: int | None, label: str
+) -> Line:
+    """The width of our boxes for a statistic, and its ratio to each baseline's."""
+    name, X = f"{label} {shape[0]} x {shape[1]} k {k} {statistic}", cache(table)
+
+    def of(form: Callable[[Host, int], Partition]) -> Callable[[], float]:
+        return lambda: width(X(), form(X(), k), statistic)
+
+    own = measured.get(f"{name} {sweeps} boxes", of(lambda X, k: optimal(X, k, statistic, sweeps)))
+    others = {other: measured.get(f"{name} {other}", of(form)) for other, form in BASELINES.items()}
+    reference = measured.get(f"{name} asymptotic", lambda: asymptotic(X(), k, statistic))
+    line = {"table": label, "rows": shape[0], "columns": shape[1], "k": k, "statistic": statistic, "width": own}
+    line |= {other: own / width for other, width in others.items()} | {"asymptotic": own / reference}
+    print(json.dumps({n: round(v, 4) if isinstance(v, float) else v for n, v in line.items()}), flush=True)
+    return line
 
 
-def on_normals(sweeps: int) -> list[dict[str, Any]]:
+def on_normals(measured: Measured, sweeps: int | None) -> list[Line]:
     """All statistics, at 20 000 rows and at k · 2^p near it, where Mondrian's boxes hold exactly k."""
     lines = []
-    for d, k in itertools.product((2, 3, 5), (5, 10, 25)):
+    for statistic, d, k in itertools.product(STATISTICS, (2, 3, 5), (25, 10, 5)):
         for n in (20_000, k * 2 ** round(np.log2(20_000 / k))):
-            lines += compared(normals(n, d), k, STATISTICS, sweeps, "normals", ("mondrian-k", "mondrian", "mdav"))
+            lines.append(compared(measured, partial(normals, n, d), (n, d), k, statistic, sweeps, "normals"))
     return lines
 
 
-def on_tables(sweeps: int) -> list[dict[str, Any]]:
-    """Census, every pair of columns; adult and the registry, all numeric columns together."""
-    from gpuanon.tables.registry import make_registry
-
-    folder = Path(os.environ["GPUANON_DATA"])
-    census = np.genfromtxt(folder / "census/census.csv", delimiter=",", skip_header=1)
-    census = census[:, census.std(axis=0) > 0]
+def on_census(measured: Measured, sweeps: int | None) -> list[Line]:
+    """Every pair of columns."""
+    census = np.genfromtxt(Path(os.environ["GPUANON_DATA"]) / "census/census.csv", delimiter=",", skip_header=1)
+    census = standardised(census[:, census.std(axis=0) > 0])
     lines = []
     for pair in itertools.combinations(range(census.shape[1]), 2):
-        lines += compared(standardised(census[:, list(pair)]), 5, ("covariance",), sweeps, f"census {pair}")
-    import pyarrow.csv as pc
-
-    adult = pc.read_csv(folder / "adult/adult_train_complete_30162.csv")
-    chosen = [name for name in adult.column_names if name in ("age", "fnlwgt", "education-num", "hours-per-week")]
-    X = np.stack([adult[name].to_numpy().astype(float) for name in chosen], axis=1)
-    lines += compared(standardised(X), 5, STATISTICS, sweeps, "adult")
-    registry = make_registry(20_000, seed=1)
-    X = np.stack([registry[name].to_numpy().astype(float) for name in ("age", "income", "cost")], axis=1)
-    lines += compared(standardised(X[~np.isnan(X).any(axis=1)]), 5, STATISTICS, sweeps, "registry")
+        columns = np.ascontiguousarray(census[:, list(pair)])
+        line = compared(measured, lambda X=columns: X, columns.shape, 5, "covariance", sweeps, f"census {pair}")
+        lines.append(line | {"r": float((columns[:, 0] * columns[:, 1]).mean())})
     return lines
 
 
-def on_search() -> list[dict[str, Any]]:
+def on_tables(measured: Measured, sweeps: int | None) -> list[Line]:
+    """Adult and the registry, numeric columns together."""
+    import pyarrow.csv as pc
+
+    from gpuanon.tables.registry import make_registry
+
+    adult = pc.read_csv(Path(os.environ["GPUANON_DATA"]) / "adult/adult_train_complete_30162.csv")
+    chosen = [name for name in adult.column_names if name in ("age", "fnlwgt", "education-num", "hours-per-week")]
+    registry = make_registry(20_000, seed=1)
+    found = {"adult": (adult, chosen), "registry": (registry, ["age", "income", "cost"])}
+    lines = []
+    for statistic, (label, (table, names)) in itertools.product(STATISTICS, found.items()):
+        X = np.stack([table[name].to_numpy().astype(float) for name in names], axis=1)
+        X = standardised(X[~np.isnan(X).any(axis=1)])
+        lines.append(compared(measured, lambda X=X: X, X.shape, 5, statistic, sweeps, label))
+    return lines
+
+
+def on_search(measured: Measured) -> list[Line]:
     """What further sweeps of the search bring."""
     lines = []
     for d, k in ((2, 10), (3, 10), (5, 10)):
-        X = normals(20_000, d)
-        start = width(X, optimal(X, k, "covariance", 0), "covariance")
-        for sweeps in (1, 4, 8, 20, 40, 80):
-            ratio = width(X, optimal(X, k, "covariance", sweeps), "covariance") / start
-            lines.append({"columns": d, "k": k, "sweeps": sweeps, "ratio": ratio})
-            print(json.dumps(lines[-1]), flush=True)
+        for sweeps in (0, 1, 4, 8, 16, 32, 64, 128):
+            table, shape = partial(normals, 20_000, d), (20_000, d)
+            lines.append(compared(measured, table, shape, k, "covariance", sweeps, "normals") | {"sweeps": sweeps})
     return lines
 
 
-def picture(path: Path, sweeps: int) -> None:
+def picture(path: Path, sweeps: int | None) -> None:
     """Boxes of two columns, for the mean and for the covariance, beside Mondrian's."""
     import matplotlib
 
@@ -221,14 +248,19 @@ def picture(path: Path, sweeps: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--part", choices=("normals", "tables", "search", "picture"), action="append")
-    parser.add_argument("--sweeps", type=int, default=20)
+    parser.add_argument("--part", choices=("normals", "census", "tables", "search", "picture"), action="append")
+    parser.add_argument("--sweeps", type=int)
+    parser.add_argument("--anew", action="store_true", help="measure our boxes again")
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
+    measured = Measured(chosen.out / "widths.jsonl")
+    if chosen.anew:
+        measured.forget("boxes")
     parts: dict[str, Callable[[], Any]] = {
-        "normals": lambda: on_normals(chosen.sweeps),
-        "tables": lambda: on_tables(chosen.sweeps),
-        "search": on_search,
+        "census": lambda: on_census(measured, chosen.sweeps),
+        "tables": lambda: on_tables(measured, chosen.sweeps),
+        "search": lambda: on_search(measured),
+        "normals": lambda: on_normals(measured, chosen.sweeps),
     }
     for part in chosen.part or (*parts, "picture"):
         if part == "picture":

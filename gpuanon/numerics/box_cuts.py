@@ -1,14 +1,12 @@
 """Boxes of at least k rows whose widths, weighted by sensitivities, are small.
 
-The cost of a box is ``Σ_i (Σ_p a_i(p)) · w_i``: its width along each column times the sensitivities of its rows.  A
-part is cut in two at a multiple of k rows, recursively.  A large part is cut in the middle of the column with the
-largest ``Σ_p a_i(p) · w_i``: where it is widest in units of its optimal half-width, which is proportional to 1 / a_i
-[1].  A part of at most `_FEW` times k rows is cut where the costs of the two tight boxes are smallest together, over
-all columns and all multiples of k.
+A part is cut in two at a multiple of k rows, recursively.  A large part is cut in the middle of the column with the
+largest ``Σ_p a_i(p) · w_i``, the sensitivities of its rows times its width: where it is widest in units of its optimal
+half-width, which is proportional to 1 / a_i [1].  A part of at most `FEW` times k rows is cut where the costs of the
+two tight boxes (`gpuanon.numerics.box_cost`) are smallest together, over all columns and all multiples of k.
 
 Rows are sorted once along every column; a cut divides these orders, and keeps them sorted.  All open parts are cut in
-lock step.  Coordinates and sensitivities are whole numbers, so small that all costs are exact: ties fall alike on host
-and device (the first column, the lowest cut).
+lock step.  Costs are whole numbers: ties fall alike on host and device (the first column, the lowest cut).
 
 References
 ----------
@@ -22,39 +20,13 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition, segment_maxima, segment_minima, segment_sums, sort_within
-
-_FEW = 64
-"""Blocks of k rows up to which every cut of a part is weighed."""
-BITS = 24
-"""Of a coordinate."""
+from gpuanon.numerics.box_cost import FEW, BoxCost
 
 
-def whole_coordinates(X: Array) -> Array:
-    """(n, d) int32: the columns of `X` on one grid, of 2^24 steps over the widest range: widths stay comparable."""
-    xp = namespace(X)
-    low = X.min(axis=0)
-    reach = xp.maximum((X.max(axis=0) - low).max(), 1e-300)
-    return xp.rint((X - low) * (((1 << BITS) - 1) / reach)).astype(np.int32)
-
-
-def whole_sensitivities(a: Array, k: int) -> Array:
-    """(n, d) int32: sensitivities as whole numbers ≥ 1, so small that the cost of `_FEW` k rows is below 2^53."""
-    xp = namespace(a)
-    bits = max(4, int(52 - BITS - np.log2(2 * _FEW * k) - np.log2(a.shape[1])))
-    scale = ((1 << min(bits, 20)) - 1) / xp.maximum(a.max(), 1e-300)
-    return xp.maximum(xp.rint(a * scale), 1).astype(np.int32)
-
-
-def box_costs(x: Array, a: Array, groups: Partition) -> Array:
-    """(g,) float64 cost of each group's tight box, from whole numbers."""
-    width = (segment_maxima(x, groups) - segment_minima(x, groups)).astype(np.float64)
-    return (segment_sums(a, groups).astype(np.float64) * width).sum(axis=1)
-
-
-def box_cuts(x: Array, a: Array, within: Partition, k: int, floors: Array | None = None) -> Partition:
+def box_cuts(x: Array, cost: BoxCost, within: Partition, k: int, floors: Array | None = None) -> Partition:
     """Cut the parts of `within` into boxes of at least k rows.
 
-    x, a   : (n, d) int32, see `whole_coordinates` and `whole_sensitivities`
+    x      : (n, d) int32, see `whole_coordinates`
     floors : (d,) widths below which no box may fall by a cut, or None; a part that allows no cut stays whole
 
     Guarantee : every group has at least k rows; without floors fewer than 2k, and all of a part but one exactly k.
@@ -76,33 +48,45 @@ def box_cuts(x: Array, a: Array, within: Partition, k: int, floors: Array | None
         orders = [order[kept] for order in orders]
         sizes = (starts[1:] - starts[:-1])[is_open]
         starts = xp.concatenate([xp.zeros(1, dtype=np.int64), xp.cumsum(sizes)])
-        axis, cuts = _chosen(x, a, orders, starts, k, floors)
+        axis, cuts = _chosen(x, cost, orders, starts, k, floors)
         orders, starts, uncut = _divided(orders, starts, axis, cuts, within.n)
         is_open = (starts[1:] - starts[:-1] >= 2 * k) & ~uncut
 
 
 def _chosen(
-    x: Array, a: Array, orders: list[Array], starts: Array, k: int, floors: Array | None
+    x: Array, cost: BoxCost, orders: list[Array], starts: Array, k: int, floors: Array | None
 ) -> tuple[Array, Array]:
     """(p,) the column along which each part is cut, and the rows of its lower side: 0 where no cut is allowed."""
     xp = namespace(x)
     blocks = (starts[1:] - starts[:-1]) // k
-    large = blocks > _FEW
+    large = blocks > FEW
     axis, cuts = xp.zeros(len(blocks), dtype=np.int64), blocks // 2 * k
     if bool(large.any()):
-        level = Partition(orders[0], starts)
-        ends = [x[order[starts[1:] - 1], j] - x[order[starts[:-1]], j] for j, order in enumerate(orders)]
-        axis = (xp.stack(ends, axis=1).astype(np.int64) * segment_sums(a, level)).argmax(axis=1)
+        axis = _widest(x, cost, orders, starts)
     if bool((~large).any()):
         small = xp.flatnonzero(~large)
         chosen = (~large)[Partition(orders[0], starts).part_of_sorted()]
         sizes = (starts[1:] - starts[:-1])[small]
         inner = xp.concatenate([xp.zeros(1, dtype=np.int64), xp.cumsum(sizes)])
-        axis[small], cuts[small] = _best(x, a, [order[chosen] for order in orders], inner, k, floors)
+        axis[small], cuts[small] = _best(x, cost, [order[chosen] for order in orders], inner, k, floors)
     return axis, cuts
 
 
-def _best(x: Array, a: Array, orders: list[Array], starts: Array, k: int, floors: Array | None) -> tuple[Array, Array]:
+def _widest(x: Array, cost: BoxCost, orders: list[Array], starts: Array) -> Array:
+    """(p,) the column along which each part is widest, times the sensitivities of its rows."""
+    xp = namespace(x)
+    rows = x[orders[0]].T.astype(np.float64)
+    level = Partition(xp.arange(len(orders[0]), dtype=np.int64), starts)
+    found = []
+    for j, (order, a) in enumerate(zip(orders, cost.sensitivities(rows, rows), strict=True)):
+        width = (x[order[starts[1:] - 1], j] - x[order[starts[:-1]], j]).astype(np.float64)
+        found.append(width * segment_sums(a[:, None], level)[:, 0])
+    return xp.stack(found, axis=1).argmax(axis=1)
+
+
+def _best(
+    x: Array, cost: BoxCost, orders: list[Array], starts: Array, k: int, floors: Array | None
+) -> tuple[Array, Array]:
     """(p,) the column and the rows of the lower side whose two boxes cost least together."""
     xp = namespace(x)
     counts = (starts[1:] - starts[:-1]) // k
@@ -113,23 +97,21 @@ def _best(x: Array, a: Array, orders: list[Array], starts: Array, k: int, floors
     bounds = xp.concatenate([starts[part] + place * k, starts[-1:]])
     behind = counts[part] - 1 - place
     most = int(counts.max())
+    rows, below = (starts[1:] - starts[:-1])[part], (place + 1) * k
     costs = []
     for order in orders:
         pieces = Partition(order, bounds)
         low, high = segment_minima(x, pieces), segment_maxima(x, pieces)
-        sums = xp.cumsum(segment_sums(a, pieces), axis=0)
-        sums -= xp.where((first[part] > 0)[:, None], sums[xp.maximum(first[part] - 1, 0)], 0)
-        total = sums[first[1:] - 1][part]
-        lower = _running(high, place, most, 1, xp.maximum) - _running(low, place, most, 1, xp.minimum)
-        upper = _running(high, behind, most, -1, xp.maximum) - _running(low, behind, most, -1, xp.minimum)
-        cost = (sums * lower).sum(axis=1).astype(np.float64)
-        cost[:-1] += ((total - sums)[:-1] * upper[1:]).sum(axis=1)  # the upper side starts at the next block
+        lower = [_running(low, place, most, 1, xp.minimum), _running(high, place, most, 1, xp.maximum)]
+        upper = [_running(low, behind, most, -1, xp.minimum), _running(high, behind, most, -1, xp.maximum)]
+        both = below * cost.per_record(*lower)
+        both[:-1] += (rows - below)[:-1] * cost.per_record(*upper)[1:]  # the upper side starts at the next block
         if floors is not None:
-            narrow = (lower < floors).any(axis=1)
-            narrow[:-1] |= (upper[1:] < floors).any(axis=1)
-            cost = xp.where(narrow, np.inf, cost)
+            narrow = (lower[1] - lower[0] < floors[:, None]).any(axis=0)
+            narrow[:-1] |= (upper[1] - upper[0] < floors[:, None]).any(axis=0)[1:]
+            both = xp.where(narrow, np.inf, both)
         padded = xp.full((len(counts), most), np.inf)
-        padded[part, place] = xp.where(behind > 0, cost, np.inf)
+        padded[part, place] = xp.where(behind > 0, both, np.inf)
         costs.append(padded)
     weighed = xp.concatenate(costs, axis=1)
     best = weighed.argmin(axis=1)
@@ -138,16 +120,16 @@ def _best(x: Array, a: Array, orders: list[Array], starts: Array, k: int, floors
 
 
 def _running(values: Array, place: Array, most: int, way: int, extreme: np.ufunc) -> Array:
-    """(s, d) int64 running extremes over the blocks of a part up to each one: from its first, or back from its last.
+    """(d, s) float64 running extremes over the blocks of a part up to each one: from its first, or back from its last.
 
     place : (s,) blocks of the part before each one, in the direction of `way`
     """
     xp = namespace(values)
-    values = values.astype(np.int64)
+    values = values.T.astype(np.float64)
     step = 1
     while step < most:
-        shifted = xp.roll(values, way * step, axis=0)
-        values = xp.where((place >= step)[:, None], extreme(values, shifted), values)
+        shifted = xp.roll(values, way * step, axis=1)
+        values = xp.where(place >= step, extreme(values, shifted), values)
         step *= 2
     return values
 

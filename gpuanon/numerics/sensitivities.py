@@ -42,31 +42,110 @@ class Term:
     weight: float = 1.0
 
 
+@dataclass(frozen=True)
+class Form:
+    """A linear form of the columns' distances from their means, whose absolute value is a sensitivity.
+
+    factors : (column, factor) pairs
+    own     : the column to which it is the sensitivity, if the form depends on it too
+    weights : (column, weight) pairs: the columns whose sensitivity it is
+    """
+
+    factors: tuple[tuple[int, float], ...]
+    own: int | None
+    weights: tuple[tuple[int, float], ...]
+
+    def times(self, number: float) -> Form:
+        """With other weights, of single precision: rounding errors of means and covariances do not reach them."""
+        weights = tuple((i, float(np.float32(weight * number))) for i, weight in self.weights)
+        return Form(tuple((j, float(np.float32(factor))) for j, factor in self.factors), self.own, weights)
+
+    def value(self, columns: list[Array]) -> Array:
+        """Its absolute value."""
+        return abs(sum(factor * columns[j] for j, factor in self.factors))
+
+    def least(self, xp: Any, twice: list[Array], width: Array) -> Array:
+        """Twice the absolute value in the middle of boxes, or what it is on average where its sign changes inside.
+
+        twice : twice the middles of boxes, by column
+        """
+        size = value = self.value(twice)
+        for j, factor in self.factors:
+            reach = abs(factor) * width[j]
+            size = xp.maximum(size, 0.25 * reach + 0.5 * value if j == self.own else reach)
+        return size
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """The sensitivities ``N · Σ_t w_t |∂C_t / ∂x_i|`` of a set of statistics.
+
+    mean     : (d,) of the whole table
+    constant : (d,) what is the same for all records
+    forms    : the rest
+    """
+
+    mean: Host
+    constant: Host
+    forms: tuple[Form, ...]
+
+    @classmethod
+    def of(cls, terms: tuple[Term, ...], mean: Host, covariance: Host) -> Gradient:
+        """Of the columns with this mean (d,) and covariance (d, d)."""
+        deviation = _deviations(covariance)
+        r = covariance / deviation[:, None] / deviation[None, :]
+        constant = np.zeros(len(mean))
+        forms: dict[tuple[tuple[tuple[int, float], ...], int | None], dict[int, float]] = {}
+        for term in terms:
+            if term.kind == "mean":
+                constant[term.columns[0]] += term.weight / deviation[term.columns[0]]
+            for i, weight, row in _rows(term, r):
+                factors = tuple((j, float(row[j] / deviation[j])) for j in np.flatnonzero(row).tolist())
+                weights = forms.setdefault((factors, i if row[i] else None), {})
+                weights[i] = weights.get(i, 0.0) + term.weight * weight / deviation[i]
+        found = tuple(Form(factors, own, tuple(weights.items())) for (factors, own), weights in forms.items())
+        return cls(np.asarray(mean), constant, found)
+
+    def sensitivities(self, X: Array) -> Array:
+        """(n, d) for each row of `X`."""
+        xp = namespace(X)
+        z = [X[:, j].astype(np.float64) - float(mean) for j, mean in enumerate(self.mean)]
+        out = xp.zeros(X.shape, dtype=np.float64) + xp.asarray(self.constant)
+        for form in self.forms:
+            size = form.value(z)
+            for i, weight in form.weights:
+                out[:, i] += weight * size
+        return out
+
+
 def sensitivities(X: Array, terms: tuple[Term, ...], mean: Host, covariance: Host) -> Array:
     """(n, d) ``N · Σ_t w_t |∂C_t / ∂x_i|`` for each row of `X`, not below `FLOOR` times the mean of all.
 
     mean, covariance : (d,), (d, d) of the whole table
     """
-    xp = namespace(X)
-    out = xp.zeros(X.shape, dtype=np.float64)
-    deviation = _deviations(covariance)
-    z = (X.astype(np.float64) - xp.asarray(mean)) / xp.asarray(deviation)
-    r = covariance / deviation[:, None] / deviation[None, :]
-    for term in terms:
-        i, w = term.columns[0], term.weight
-        if term.kind == "mean":
-            out[:, i] += w
-        elif term.kind in ("variance", "sd"):
-            out[:, i] += w * (2 if term.kind == "variance" else 1) * xp.abs(z[:, i])
-        elif term.kind in ("covariance", "correlation"):
-            j = term.columns[1]
-            rho = float(r[i, j]) if term.kind == "correlation" else 0.0
-            out[:, i] += w * xp.abs(z[:, j] - rho * z[:, i])
-            out[:, j] += w * xp.abs(z[:, i] - rho * z[:, j])
-        else:
-            _add_regression(out, z, r, term)
-    out /= xp.asarray(deviation)
-    return xp.maximum(out, xp.maximum(FLOOR * out.mean(), 1e-12))
+    out = Gradient.of(terms, mean, covariance).sensitivities(X)
+    return namespace(X).maximum(out, max(FLOOR * float(out.mean()), 1e-12))
+
+
+def _rows(term: Term, r: Host) -> list[tuple[int, float, Host]]:
+    """Forms of a term that is not a mean: column, weight, and factors (d,) of the standardised columns."""
+    unit, i = np.eye(len(r)), term.columns[0]
+    if term.kind == "mean":
+        return []
+    if term.kind in ("variance", "sd"):
+        return [(i, 2.0 if term.kind == "variance" else 1.0, unit[i])]
+    if term.kind in ("covariance", "correlation"):
+        j = term.columns[1]
+        rho = float(r[i, j]) if term.kind == "correlation" else 0.0
+        return [(i, 1.0, unit[j] - rho * unit[i]), (j, 1.0, unit[i] - rho * unit[j])]
+    # Coefficients c = S⁻¹ s: S⁻¹ x to the explained column, S⁻¹ e − (S⁻¹ x) c' to the others.
+    inverse, c, on = _solved(r, term)
+    levers = inverse @ unit[on]
+    residual = unit[i] - c @ unit[on]
+    found = [(i, 1.0, lever) for lever in levers]
+    for at, j in enumerate(on):
+        found += [(j, 1.0, inverse[m, at] * residual - c[at] * lever) for m, lever in enumerate(levers)]
+    return found
 
 
 def _deviations(covariance: Host) -> Host:
@@ -80,18 +159,6 @@ def _solved(r: Host, term: Term) -> tuple[Host, Host, list[int]]:
     on = list(term.columns[1:])
     inverse = np.linalg.pinv(r[np.ix_(on, on)], hermitian=True)
     return inverse, inverse @ r[on, term.columns[0]], on
-
-
-def _add_regression(out: Array, z: Array, r: Host, term: Term) -> None:
-    """Those of the coefficients ``c = S⁻¹ s``: S⁻¹ x to the explained column, S⁻¹ e − (S⁻¹ x) c' to the others."""
-    xp = namespace(z)
-    inverse, c, on = _solved(r, term)
-    lever = z[:, on] @ xp.asarray(inverse)
-    residual = z[:, term.columns[0]] - z[:, on] @ xp.asarray(c)
-    out[:, term.columns[0]] += term.weight * xp.abs(lever).sum(axis=1)
-    for at, j in enumerate(on):
-        change = residual[:, None] * xp.asarray(inverse[:, at]) - lever * float(c[at])
-        out[:, j] += term.weight * xp.abs(change).sum(axis=1)
 
 
 def standard_error(X: Host, terms: tuple[Term, ...], mean: Host, covariance: Host) -> float:

@@ -12,7 +12,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -27,10 +27,11 @@ from gpuanon.masking.constraints import Constraint, Spread, separated_values, un
 from gpuanon.masking.groups.batched import require_k_rows
 from gpuanon.masking.groups.box_improvement import improve
 from gpuanon.masking.groups.constrained import Constrained
-from gpuanon.numerics.box_cuts import box_cuts, whole_coordinates, whole_sensitivities
+from gpuanon.numerics.box_cost import BoxCost, whole_coordinates
+from gpuanon.numerics.box_cuts import box_cuts
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 from gpuanon.numerics.sensitivities import (
-    FLOOR,
+    Gradient,
     Term,
     dismissal_threshold,
     half_widths,
@@ -120,7 +121,7 @@ class Boxes(Constrained):
     sweeps: int | None = Field(
         default=None,
         ge=1,
-        description="improve: sweeps of the search over all boxes; none: 8 for large tables, up to 20 for small ones",
+        description="improve: sweeps of the search over all boxes; none: 8 for large tables, up to 40 for small ones",
     )
 
     _features: Features | None = PrivateAttr(default=None)
@@ -222,27 +223,30 @@ class Boxes(Constrained):
         if not len(X):
             return whole
         with stage("boxes"):
-            x = whole_coordinates(X)
-            a = whole_sensitivities(self._sensitivities(X), self.k)
+            x, cost = whole_coordinates(X), self._cost(X)
             floors = self._floors(X, x)
-            groups = box_cuts(x, a, whole, self.k, floors)
+            groups = box_cuts(x, cost, whole, self.k, floors)
         if self.improve:
             with stage("improvement"):
-                groups = improve(x, a, groups, self.k, self.sweeps, floors)
+                groups = improve(x, cost, groups, self.k, self.sweeps, floors)
         return self._united(X, groups)
 
-    def _sensitivities(self, X: Array) -> Array:
-        """(n, d) of all columns of `X`."""
-        xp = namespace(X)
-        points = self._numeric(X)
-        terms, places = self._terms(X.shape[1])
+    def _cost(self, X: Array) -> BoxCost:
+        """Of boxes on the grid of `X`."""
+        d = X.shape[1]
+        terms, places = self._terms(d)
         if not places:
-            return xp.ones(X.shape)
+            return BoxCost.of(X, Gradient(np.zeros(d), np.ones(d), ()), self.k)
+        points = self._numeric(X)
         known = self._summary(points)
-        found = sensitivities(points, terms, known.mean, known.covariance)
-        a = xp.full(X.shape, float(found.mean()))
-        a[:, places] = found
-        return xp.maximum(a, FLOOR * a.mean())
+        mean, covariance = np.zeros(d), np.eye(d)
+        mean[places], covariance[np.ix_(places, places)] = known.mean, known.covariance
+        placed = tuple(replace(term, columns=tuple(places[j] for j in term.columns)) for term in terms)
+        gradient = Gradient.of(placed, mean, covariance)
+        others = np.setdiff1d(np.arange(d), places)
+        if len(others):
+            gradient.constant[others] = float(gradient.sensitivities(X)[:, places].mean())
+        return BoxCost.of(X, gradient, self.k)
 
     def _summary(self, points: Array) -> BoxSummary:
         """What was learned; without it, of standardised columns that know nothing else, or of these rows."""

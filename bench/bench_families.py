@@ -24,8 +24,10 @@ from gpuanon.errors import GuaranteeError
 
 KEY = b"the key of the benchmark of families"
 CORE = ["level", "two"]
+CODED = ["coarse0", "coarse1", "level", "two"]
 OTHERS = ["n0", "n1", "n2", "n3", "n4", "n5", "coarse0", "coarse1"]
 
+HIERARCHIES = {name: {"hierarchy": {"build": "intervals", "widths": [5, 10, 20]}} for name in ("coarse0", "coarse1")}
 NAMED = [*([name] for name in OTHERS), *([name, name] for name in OTHERS), ["n0", "n1"], ["n2", "coarse0"]]
 
 MASKS: dict[str, dict[str, Any]] = {
@@ -62,8 +64,10 @@ MASKS: dict[str, dict[str, Any]] = {
     "optimal-boxes, 3 columns": {"method": "optimal-boxes", "k": 5, "columns": ["n0", "n1", "n2"]},
     "suppress": {"method": "suppress", "k": 2, "columns": ["coarse0", "level", "two"]},
     "synthetic-rows": {"method": "synthetic-rows", "k": 5, "columns": ["coarse0", "level", "two"]},
-    "blank": {"method": "blank", "k": 5, "columns": ["coarse0", "coarse1", "level", "two"]},
-    "random-suppress": {"method": "random-suppress", "columns": ["coarse0", "level", "two"]},
+    "blank": {"method": "blank", "k": 5, "columns": CODED},
+    "random-suppress": {"method": "random-suppress", "k": 5, "columns": ["coarse0", "level", "two"]},
+    "recode, given levels": {"method": "recode", "columns": CODED, "levels": {"coarse0": 2, "coarse1": 2}},
+    "recode, searched": {"method": "recode", "columns": CODED, "k": 5, "limit": 0.05},
     "pram": {"method": "pram", "columns": ["level", "two"]},
     "spectral × tca × tree-swap": {
         "groups": {"use": "spectral", "target": 250},
@@ -116,6 +120,8 @@ def main() -> None:
         mask = MASKS[name]
         masked = mask.get("columns", data.column_names)
         columns = {column: {"role": "quasi", "keep": column not in masked} for column in data.column_names}
+        if mask.get("method") == "recode":
+            columns = {column: values | HIERARCHIES.get(column, {}) for column, values in columns.items()}
         recipe = {"columns": columns, "mask": [mask]}
         wall, cpu = time.perf_counter(), time.process_time()
         try:

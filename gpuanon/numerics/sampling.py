@@ -37,3 +37,8 @@ def share_error(size: int, n: int, confidence: float = 0.95) -> float:
     if not 0 < confidence < 1:
         raise ParameterError(f"confidence: a number between 0 and 1 is allowed, got {confidence}")
     return 0.0 if size >= n else math.sqrt(math.log(2 / (1 - confidence)) / (2 * size))
+
+
+def uniform_numbers(count: int, name: str) -> np.ndarray[Any, Any]:
+    """`count` repeatable random numbers in [0, 1), on the host."""
+    return np.asarray(_PUBLIC.draws(np.arange(count, dtype=np.int64), name).uniform()[:, 0])

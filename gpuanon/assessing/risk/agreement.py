@@ -29,6 +29,7 @@ class Agreement:
         mean = np.where(there, before, 0).sum(axis=0) / count
         spread = np.sqrt((np.where(there, before - mean, 0) ** 2).sum(axis=0) / count)
         self.scale = np.where(spread > 0, spread, 1.0)
+        self.nulls = np.isnan(before).any(axis=0) | np.isnan(after).any(axis=0)
         self.starts = np.concatenate([[0], np.cumsum(self.sizes)])
         # Middles of the levels; equality is a level by itself, and beyond the last tolerance nothing is between.
         middles = np.convolve(self.tolerances, [0.5, 0.5], "valid")
@@ -57,6 +58,33 @@ class Agreement:
             found = np.interp(apart, self.middles, weight) if between is None else between
             out += np.where(apart <= EQUAL, weight[0], np.where(apart > self.tolerances[-1], weight[-1], found))
         return np.round(out, 9)  # sums in another order tie
+
+    def features(self, rows: Ints, index: Ints) -> Floats:
+        """(rows, c, p) disagreements of pairs: see `weighted`."""
+        return np.stack([one for j in range(len(self.sizes)) for one in self._features(rows, index, j)], axis=2)
+
+    def weighted(self, rows: Ints, index: Ints, weights: Floats) -> Floats:
+        """(rows, c) weighted sum of the disagreements of pairs.
+
+        Of a column of numbers the squared difference in standard deviations, then 1 where one side is null, if the
+        column has nulls; of a column of categories 1 where they differ.
+        """
+        out, at = np.zeros(index.shape), 0
+        for j in range(len(self.sizes)):
+            for one in self._features(rows, index, j):
+                out += weights[at] * one
+                at += 1
+        return out
+
+    def _features(self, rows: Ints, index: Ints, j: int) -> list[Floats]:
+        """The disagreements of a column, each (rows, c)."""
+        if self.categorical[j]:
+            return [(self._apart(rows, index, j) > 0).astype(np.float64)]
+        if not self.nulls[j]:
+            return [((self.before[rows, j][:, None] - self.after[index, j]) / self.scale[j]) ** 2]
+        apart = self._apart(rows, index, j)
+        one_null = np.isinf(apart)
+        return [np.where(one_null, 0.0, apart) ** 2, one_null.astype(np.float64)]
 
     def _apart(self, rows: Ints, index: Ints, j: int) -> Floats:
         """(rows, c) difference of each pair in standard deviations; a null and a value: infinite."""

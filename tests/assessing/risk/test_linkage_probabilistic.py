@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpuanon.assessing.risk.linkage_probabilistic import (
-    Side,
-    blocking_weights,
-    estimate,
-    falling,
-    linkage_probabilistic,
-)
+from gpuanon.assessing.risk.agreement import TOLERANCES, Agreement
+from gpuanon.assessing.risk.linkage_levels import estimate, falling
+from gpuanon.assessing.risk.linkage_models import ByScales, fitted
+from gpuanon.assessing.risk.linkage_pairs import Blocks, Pairs, Side, blocking_weights
+from gpuanon.assessing.risk.linkage_probabilistic import linkage_probabilistic
 from gpuanon.assessing.risk.prediction import standardised
 from gpuanon.errors import ParameterError
 
@@ -51,7 +49,7 @@ def test_em_recovers_known_probabilities_when_one_of_ten_candidates_belongs_to_a
     assert found.share == pytest.approx(1, abs=0.02)
 
 
-def test_the_attack_links_with_the_largest_likelihood_of_all_pairs():
+def test_levels_link_with_the_largest_likelihood_of_all_pairs():
     """Naive: every pair's weight from the probabilities that the figure reports, ties shared."""
     rng = np.random.default_rng(3)
     X = np.column_stack([rng.normal(size=40), rng.integers(0, 3, 40)]).astype(float)
@@ -59,7 +57,7 @@ def test_the_attack_links_with_the_largest_likelihood_of_all_pairs():
     order = rng.permutation(40)
     found = attack(X, Y[order], order, categorical=[False, True], tolerances=[0.1, 0.5, 1.0], names=["a", "b"])
     m, u = found.details["m_by_column"], found.details["u_by_column"]
-    floor, scale = 0.5 / 1600, X[:, 0].std()
+    floor, scale = 0.5 / 800, X[:, 0].std()  # levels were fitted to half of the records
 
     def weight(x, y):
         def level(name, at):
@@ -76,7 +74,7 @@ def test_the_attack_links_with_the_largest_likelihood_of_all_pairs():
         weights = np.array([weight(x, y) for y in Y[order]])
         best = np.flatnonzero(weights >= weights.max() - 1e-4)  # the figure's probabilities are rounded
         hits.append((order[best] == i).sum() / len(best))
-    assert found.value == pytest.approx(np.mean(hits))
+    assert found.details["linked_by_model"]["levels"] == pytest.approx(np.mean(hits), abs=1e-6)
 
 
 def test_a_copy_is_linked_always_and_a_fresh_sample_by_accident():
@@ -110,12 +108,48 @@ def test_under_little_equal_noise_the_likelihood_links_as_well_as_the_distance()
     assert found.interval.high >= beside(found, "nearest")
 
 
-def test_where_em_does_not_find_the_pairs_the_reader_is_told_that_distance_does():
-    rng = np.random.default_rng(22)
-    X = rng.normal(size=(1000, 5))
-    found = attack(X, X + rng.normal(size=X.shape) * 0.6, np.arange(1000))
-    assert found.interval.high < beside(found, "nearest")
-    assert "distance links more" in found.note
+@pytest.mark.parametrize("noise", [0.3, 0.6, 1.0])
+@pytest.mark.parametrize("dependence", [0.0, 0.7])
+def test_under_equal_noise_the_attack_is_not_below_the_distance_attack(noise, dependence):
+    rng = np.random.default_rng([22, int(10 * noise), int(10 * dependence)])
+    X = rng.normal(size=(600, 6)) @ np.linalg.cholesky((1 - dependence) * np.eye(6) + dependence).T
+    found = attack(X, X + rng.normal(size=X.shape) * noise, np.arange(600))
+    assert found.interval.high >= beside(found, "nearest")
+    assert found.note is None
+
+
+def test_values_that_were_swapped_in_half_of_the_cells_are_found_by_levels():
+    """Half of each column is as it was: equality of some numbers tells the pair, the distance does not."""
+    rng = np.random.default_rng(24)
+    X = rng.normal(size=(600, 6))
+    Y = X.copy()
+    for column in Y.T:
+        moved = rng.uniform(size=600) < 0.5
+        column[moved] = rng.permutation(column[moved])
+    found = attack(X, Y, np.arange(600))
+    assert found.details["model"] == "levels"
+    assert found.value > 0.85 > 0.4 > beside(found, "nearest")
+
+
+def test_scales_are_those_of_normal_noise():
+    """m/u of normal differences: exp(−τ δ²) with τ = 1/(2 σ²) − 1/(2 s²), s² the variance between two records."""
+    rng = np.random.default_rng(25)
+    X = rng.normal(size=(1000, 4))
+    sigma = np.array([0.02, 0.05, 0.1, 0.2])
+    Y = X + rng.normal(size=X.shape) * sigma
+    agree = Agreement(X, Y, np.zeros(4, dtype=bool), TOLERANCES)
+    blocks = Blocks(Side(X, X), Side(Y, Y), None, None)
+    pairs = blocks.nearest(np.arange(400), 1000)
+    chance, _ = blocks.random(pairs, 20_000, np.arange(1000))
+    first = np.zeros(pairs.index.shape)
+    first[:, 0] = 0.9
+    phi = agree.features(pairs.rows, pairs.index)
+    fit = fitted(phi, pairs, agree.features(chance.rows, chance.index)[:, 0], first)
+    expected = (1 / (2 * sigma**2) - 1 / (2 * (2 + sigma**2))) * X.var(axis=0)
+    np.testing.assert_allclose(fit.scale, expected, rtol=0.25)  # 400 pairs: a standard error of 0.07 at least
+    naive = -(((X[:5, None] - Y[None, :7]) / X.std(axis=0)) ** 2 @ fit.scale) - fit.constant
+    some = Pairs(np.arange(5), np.tile(np.arange(7), (5, 1)), np.zeros((5, 7)), np.ones((5, 7), bool), np.full(5, 7))
+    np.testing.assert_allclose(ByScales(agree, fit.scale, fit.constant).scores(some), naive, atol=1e-6)
 
 
 def test_a_falling_ratio_is_the_isotonic_regression():

@@ -23,9 +23,10 @@ constexpr int ROWS = 128;      // rows of X per thread block
 constexpr int LIST_ROWS = 64;  // the same for kernels with a list per row
 constexpr int BLOCKS = 3;      // thread blocks per multiprocessor: allows 168 registers per thread
 
-// Smallest value, the lowest row that has it, and how many have it.
+// Smallest value, the lowest row that has it, how many have it, and the next value.  Values below `floor` count as `floor`.
 struct Nearest {
-    real best = real(__int_as_float(0x7f800000));
+    real floor;
+    real best = real(__int_as_float(0x7f800000)), next = best;
     long long index = 0, ties = 0;
     __device__ __forceinline__ void stage(long long, long long) {}
     __device__ __forceinline__ void take(long long y, int count, const real (&values)[STEP])
@@ -33,10 +34,12 @@ struct Nearest {
 #pragma unroll
         for (int s = 0; s < STEP; ++s) {
             if (s >= count) continue;
-            const bool less = values[s] < best;
-            ties = less ? 1 : ties + (values[s] == best);
+            const real value = values[s] < floor ? floor : values[s];
+            const bool less = value < best, equal = value == best;
+            next = less ? best : (!equal && value < next ? value : next);
+            ties = less ? 1 : ties + equal;
             index = less ? y + s : index;
-            best = less ? values[s] : best;
+            best = less ? value : best;
         }
     }
 };
@@ -59,18 +62,20 @@ struct Furthest {
 
 // The k smallest values in order; ties: lowest rows first.  The list of a thread is a column of shared memory.
 // Values up to `least` do not count, nor does `least` itself in rows up to `last`: they were found by an earlier launch.
+// Values below `floor` count as `floor`.
 struct Smallest {
     int k, held = 0;
     real* values;
     long long* rows;
     real least;
     long long last;
+    real floor;
     __device__ __forceinline__ void stage(long long, long long) {}
     __device__ __forceinline__ void take(long long y, int count, const real (&fresh)[STEP])
     {
 #pragma unroll
         for (int s = 0; s < STEP; ++s)
-            if (s < count) insert(fresh[s], y + s);
+            if (s < count) insert(fresh[s] < floor ? floor : fresh[s], y + s);
     }
     __device__ __forceinline__ void insert(real value, long long row)
     {
@@ -173,18 +178,20 @@ struct Stretch {
     }
 };
 
+// floors : (n) see Nearest; null for none
 extern "C" __global__ void __launch_bounds__(ROWS, BLOCKS)
 nearest(const real* __restrict__ X, const real* __restrict__ Y, const real* __restrict__ weights, long long n,
-        long long m, int d, long long stretch, real* __restrict__ distance, long long* __restrict__ index,
-        long long* __restrict__ ties)
+        long long m, int d, long long stretch, const real* __restrict__ floors, real* __restrict__ distance,
+        real* __restrict__ next, long long* __restrict__ index, long long* __restrict__ ties)
 {
     TILES(ROWS);
     const long long first = (long long)blockIdx.x * ROWS, row = first + threadIdx.x;
     const Stretch rows(m, stretch);
-    Nearest found;
+    Nearest found{floors && row < n ? floors[row] : real(0)};
     sweep<ROWS>(X, first, n, Y, rows.begin, rows.end, d, xs, ys, DISTANCE, found);
     if (row >= n) return;
     distance[blockIdx.y * n + row] = found.best;
+    next[blockIdx.y * n + row] = found.next;
     index[blockIdx.y * n + row] = found.index;
     ties[blockIdx.y * n + row] = found.ties;
 }
@@ -204,10 +211,12 @@ furthest(const real* __restrict__ X, const real* __restrict__ Y, const real* __r
 }
 
 // least, last : (n) the last neighbour of each row that is known already; null for none
+// floors : (n) see Smallest; null for none
 extern "C" __global__ void __launch_bounds__(LIST_ROWS, BLOCKS)
 k_nearest(const real* __restrict__ X, const real* __restrict__ Y, const real* __restrict__ weights, long long n,
           long long m, int d, long long stretch, int k, const real* __restrict__ least,
-          const long long* __restrict__ last, real* __restrict__ distance, long long* __restrict__ index)
+          const long long* __restrict__ last, const real* __restrict__ floors, real* __restrict__ distance,
+          long long* __restrict__ index)
 {
     TILES(LIST_ROWS);
     DYN_SHARED(long long, lists);
@@ -219,7 +228,8 @@ k_nearest(const real* __restrict__ X, const real* __restrict__ Y, const real* __
         lists[slot * LIST_ROWS + threadIdx.x] = -1;
     }
     const bool known = least && row < n;
-    Smallest found{k, 0, values + threadIdx.x, lists + threadIdx.x, known ? least[row] : real(-1), known ? last[row] : -1};
+    Smallest found{k, 0, values + threadIdx.x, lists + threadIdx.x, known ? least[row] : real(-1), known ? last[row] : -1,
+                   floors && row < n ? floors[row] : real(0)};
     sweep<LIST_ROWS>(X, first, n, Y, rows.begin, rows.end, d, xs, ys, DISTANCE, found);
     write_lists(values, lists, first, n, k, blockIdx.y * n, distance, index);
 }

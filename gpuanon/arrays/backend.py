@@ -76,6 +76,10 @@ class Backend:
         return out
 
 
+HOST = Backend("numpy", "asked for")
+"""NumPy, where nobody chooses."""
+
+
 def choose(name: BackendName = "auto") -> Backend:
     """Choose the backend of a run.
 
@@ -83,7 +87,7 @@ def choose(name: BackendName = "auto") -> Backend:
     else NumPy, and gives the reason in `Backend.reason`.
     """
     if name == "numpy":
-        return Backend("numpy", "asked for")
+        return HOST
     if name not in ("auto", "cupy"):
         raise ParameterError(f"backend: {name!r} is not one of auto, numpy, cupy")
     problem = _device_problem()

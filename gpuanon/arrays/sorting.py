@@ -7,7 +7,6 @@ which is several times slower.  So these are chains of stable one-dimensional so
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -25,20 +24,21 @@ def lexicographic_order(keys: Sequence[Array]) -> Array:
     return order.astype(np.int64, copy=False)
 
 
-def argsort_words(words: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def argsort_words(words: Array) -> Array:
     """(n,) int64 stable order of `words` (n,) uint64, which are hashes or random: their upper bits differ.
 
     The place of a word takes its lower bits, and numbers are sorted in place of pairs: half the time of an argsort.
     Where two words share their upper bits, the words themselves are sorted.
     """
+    xp = namespace(words)
     places = np.uint64((1 << max(0, len(words) - 1).bit_length()) - 1)
-    packed = (words & ~places) | np.arange(len(words), dtype=np.uint64)
+    packed = (words & ~places) | xp.arange(len(words), dtype=np.uint64)
     packed.sort()
     order = (packed & places).astype(np.int64)
     upper = packed & ~places
-    near = np.flatnonzero(upper[1:] == upper[:-1])
+    near = xp.flatnonzero(upper[1:] == upper[:-1])
     if len(near) and bool((words[order[near]] != words[order[near + 1]]).any()):
-        return np.argsort(words, kind="stable")
+        return xp.argsort(words, kind="stable")
     return order
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import HOST, like, to_host
 from gpuanon.assessing.comparison import Comparison, MissingEvidence
 from gpuanon.assessing.figures import Measured, join
 from gpuanon.assessing.released import require_values, types_of
@@ -63,7 +64,8 @@ def copies(c: Comparison) -> Measured:
     """`exact_copies` of a comparison, on all quasi-identifiers and sensitive columns."""
     if c.reference_table is None:
         return exact_copies(*c.codes)
-    return exact_copies(*level_codes([c.original, c.points, c.reference_table], c.columns))
+    tables = level_codes([c.original, c.points, c.reference_table], c.columns)
+    return exact_copies(*map((c.backend or HOST).upload, tables))
 
 
 def reconstruction(c: Comparison) -> Measured:
@@ -86,7 +88,8 @@ def households(c: Comparison) -> Measured:
     chosen[sample_rows(count, max(1, count * len(hits.rows) // hits.originals), "households")] = True
     rows = np.flatnonzero(chosen[who])
     before, after = c.quasi
-    found = household_risk(hit_probabilities(before[rows], after, place_in(rows, c.link)), labels[rows])
+    hit = hit_probabilities(before[like(rows, before)], after, place_in(rows, to_host(c.link)))
+    found = household_risk(to_host(hit), labels[rows])
     return replace(found, note=join(f"a random sample of {int(chosen.sum())} of {count} households", found.note))
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
+from gpuanon.arrays.backend import Array, namespace, to_host
 from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
 from gpuanon.arrays.sorting import argsort_words
 from gpuanon.errors import GuaranteeError
@@ -22,7 +23,6 @@ from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.rows import ADDED, Rows
 from gpuanon.tables.schema import Unit
 
-Host = np.ndarray[Any, Any]
 Figure: TypeAlias = "int | float | str | bool | list[Figure] | dict[str, Figure] | None"
 ColumnSet: TypeAlias = tuple[str, ...]
 
@@ -243,24 +243,29 @@ class _Drawn(Claim):
         require(fewest >= self.k, f"a group has {fewest} {self.units} of a weight above 0, fewer than k = {self.k}")
         require(trace.torn == 0, f"the records of {trace.torn} persons are in several groups")
         assert trace.labels is not None
-        own, new = row_bits(before.table, self.columns), row_bits(after.table, self.columns)
-        if trace.source is not None:
-            same = all(bool((own[trace.source, half] == new[:, half]).all()) for half in (0, 1))
+        backend, xp = trace.backend, trace.backend.xp
+        own = row_bits(before.table, self.columns, backend=backend)
+        new = row_bits(after.table, self.columns, backend=backend)
+        labels, rows = backend.upload(trace.labels), backend.upload(trace.rows)
+        source = rows if trace.source is trace.rows else trace.source
+        if source is not None:
+            source = backend.upload(source)
+            same = all(bool((own[source, half] == new[:, half]).all()) for half in (0, 1))
             require(same, "a released record differs from the record that it was drawn from")
-        held, drawn = _in_group(own, trace.labels), np.empty(0, dtype=np.uint64)
+        held, drawn = _in_group(own, labels), xp.empty(0, dtype=np.uint64)
         if self.from_own_group:
-            drawn = np.sort(_in_group(new, trace.labels[trace.rows]))
+            drawn = xp.sort(_in_group(new, labels[rows]))
         order = argsort_words(held)
         members = held[order]
         self._check_values(drawn, members)
-        alone = np.empty(len(held), dtype=bool)
+        alone = xp.empty(len(held), dtype=bool)
         alone[order] = occurs_once(members)
-        equal = (own[trace.rows, 0] == new[:, 0]) & (own[trace.rows, 1] == new[:, 1]) & (after.records < ADDED)
-        kept = equal & alone[trace.rows]
-        place = np.empty(len(held), dtype=np.int64)
-        place[order] = np.cumsum(np.concatenate([[False], members[1:] != members[:-1]])) if len(held) else 0
+        equal = (own[rows, 0] == new[:, 0]) & (own[rows, 1] == new[:, 1]) & backend.upload(after.records < ADDED)
+        kept = equal & alone[rows]
+        place = xp.zeros(len(held), dtype=np.int64)
+        place[order[1:]] = xp.cumsum(members[1:] != members[:-1])
         found = super().check(before, trace, after)
-        expected, variance = self._expected_own(trace, place)
+        expected, variance = self._expected_own(labels, place, trace.weights)
         sums = {
             "own_values": int(kept.sum()),
             "equal_values": int(equal.sum()),
@@ -270,21 +275,23 @@ class _Drawn(Claim):
             "distinct_drawn": distinct_count(drawn),
         }
         whole = trace.source is not None and trace.weights is None  # rows that are put together have no distinct source
-        moved = distinct_count(np.sort(own[:, 0])) if whole else 0
-        if trace.source is not None and moved == len(own):  # then records differ as their numbers do
-            taken = int(np.count_nonzero(np.bincount(trace.source, minlength=1)))
+        moved = distinct_count(xp.sort(own[:, 0])) if whole else 0
+        if source is not None and moved == len(own):  # then records differ as their numbers do
+            taken = int(xp.count_nonzero(xp.bincount(source, minlength=1)))
         else:
-            taken = distinct_count(np.sort(new[:, 0])) if whole else 0
+            taken = distinct_count(xp.sort(new[:, 0])) if whole else 0
         sums |= {"distinct_moved": moved, "distinct_taken": taken}
         return Evidence({**found.sums, **sums}, {**found.minima, **trace.minima})
 
-    def _check_values(self, drawn: Host, members: Host) -> None:
+    def _check_values(self, drawn: Array, members: Array) -> None:
         """Check from whom the values may come: those that were drawn, and those of the groups' members, ascending."""
 
-    def _expected_own(self, trace: Trace, values: Host) -> tuple[float, float]:
+    def _expected_own(self, labels: Array, values: Array, weights: Array | None) -> tuple[float, float]:
         """Bounds of the expectation and the variance of the number of records that receive values equal to their own.
 
+        labels : (n,) the group of each record
         values : (n,) equal for records of one group with equal values
+        weights : (n,) sample weights of the records, on the host, or None
         """
         raise NotImplementedError
 
@@ -320,19 +327,22 @@ class DrawnFromGroup(_Drawn):
         names = ", ".join(self.columns)
         return f"the values of {names} in a released record were drawn from at least {self.k} {self.units} of its group"
 
-    def _expected_own(self, trace: Trace, values: Host) -> tuple[float, float]:
+    def _expected_own(self, labels: Array, values: Array, weights: Array | None) -> tuple[float, float]:
         """A record draws a value of the weight w in a group of the weight W with the probability p = w / W.
 
         The variance of independent draws is Σ p (1 − p).  That of a permutation of s members is at most s / (s − 1), so
         at most two, times as large (Hoeffding 1951).
         """
-        assert trace.labels is not None
-        weights = np.ones(len(values)) if trace.weights is None else trace.weights
-        held, whole = np.bincount(values, weights), np.bincount(trace.labels, weights)
-        p = held[values] / np.maximum(whole[trace.labels], np.finfo(float).tiny)
+        if weights is not None:  # a device adds them up in no fixed order
+            labels, values = to_host(labels), to_host(values)
+            whole, held = np.bincount(labels, weights), np.bincount(values, weights)
+        else:
+            xp = namespace(labels)
+            whole, held = xp.bincount(labels), xp.bincount(values)
+        p = held[values] / namespace(labels).maximum(whole[labels].astype(np.float64), np.finfo(float).tiny)
         return float(p.sum()), float(2 * (p * (1 - p)).sum())
 
-    def _check_values(self, drawn: Host, members: Host) -> None:
+    def _check_values(self, drawn: Array, members: Array) -> None:
         require(all_among(drawn, members), "a record received values that no member of its group has")
 
 
@@ -348,13 +358,14 @@ class DrawnFromMixture(_Drawn):
         where = f"a mixture of groups of {self.k} or more {self.units}"
         return f"the values of {names} in a released record were drawn from {where}"
 
-    def _expected_own(self, trace: Trace, values: Host) -> tuple[float, float]:
+    def _expected_own(self, labels: Array, values: Array, weights: Array | None) -> tuple[float, float]:
         """The records of a group share one distribution: they receive their own values as often as the commonest of
         them is held in the group, at most; the variance of so many draws is not larger."""
-        assert trace.labels is not None
-        counts = np.bincount(values)
-        most = np.zeros(int(trace.labels.max(initial=-1)) + 1)
-        np.maximum.at(most, trace.labels, counts[values])
+        if len(values) == 0:
+            return 0.0, 0.0
+        xp = namespace(values)
+        most = xp.zeros(int(labels.max()) + 1, dtype=np.uint64)  # a type for which a device has an atomic maximum
+        xp.maximum.at(most, labels, xp.bincount(values).astype(np.uint64)[values])
         return float(most.sum()), float(most.sum())
 
     def conclude(self, evidence: Evidence, smallest: Mapping[Counted, int]) -> Guarantee:
@@ -415,6 +426,6 @@ def require(kept: bool, fault: str) -> None:
         raise GuaranteeError(f"the guarantee does not hold: {fault}; nothing was written")
 
 
-def _in_group(bits: Host, labels: Host) -> Host:
+def _in_group(bits: Array, labels: Array) -> Array:
     """(n,) uint64, equal for equal rows of one group."""
-    return np.asarray(mix_bits(bits[:, 0] + labels.astype(np.uint64) * np.uint64(GOLDEN_GAMMA)) ^ bits[:, 1])
+    return mix_bits(bits[:, 0] + labels.astype(np.uint64) * np.uint64(GOLDEN_GAMMA)) ^ bits[:, 1]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from gpuanon.arrays.partition import Partition
-from gpuanon.masking.claims import Claim, ColumnSet, Counted, Guarantee, Host, require
+from gpuanon.masking.claims import Claim, ColumnSet, Counted, Guarantee, require
 from gpuanon.masking.constraints import ROUNDING, Constraint, Spread, separated_values
 from gpuanon.masking.evidence import Evidence, Trace
 from gpuanon.numerics.closeness import distinct_values, equal_distance, ordered_distance
@@ -19,6 +19,8 @@ from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.rows import Rows
 from gpuanon.tables.schema import Unit
 from gpuanon.tables.sensitive import SensitiveColumn
+
+Host = np.ndarray[Any, Any]
 
 _NO_ROWS = 1 << 62
 

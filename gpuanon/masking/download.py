@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array, namespace, on_device, to_host
 from gpuanon.masking.contract import Changed, Moved, NewColumn, Outcome
 
 Host = np.ndarray[Any, Any]
@@ -16,7 +16,10 @@ Host = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, repr=False)
 class Downloaded:
-    """The arrays of an outcome on the host."""
+    """The arrays of an outcome on the host.
+
+    values : (m, d) new coordinates; those of a device lie column by column, in memory of their own
+    """
 
     rows: Host | None
     source: Host | None
@@ -47,14 +50,19 @@ def download(outcome: Outcome, labels: Array | None) -> Downloaded:
 
 
 def _values_with(values: Array, beside: dict[str, Array]) -> tuple[Host, dict[str, Host]]:
-    """New coordinates, and whole numbers beside them (exact in float64), in one transfer where lengths allow it."""
+    """New coordinates, and whole numbers beside them (exact in float64), in one transfer where lengths allow it.
+
+    A device transposes them before: they are decoded column by column.
+    """
+    if not on_device(values):
+        return to_host(values).astype(np.float64, copy=False), {name: to_host(array) for name, array in beside.items()}
     xp = namespace(values)
     fitting = {name: array for name, array in beside.items() if len(array) == len(values)}
-    columns = [values, *(array[:, None].astype(values.dtype) for array in fitting.values())]
-    whole = to_host(xp.concatenate(columns, axis=1) if fitting else values).astype(np.float64, copy=False)
-    got = {name: whole[:, values.shape[1] + at].astype(np.int64) for at, name in enumerate(fitting)}
+    columns = [values.T, *(array[None].astype(values.dtype) for array in fitting.values())]
+    whole = to_host(xp.concatenate(columns, axis=0)).astype(np.float64, copy=False)
+    got = {name: whole[values.shape[1] + at].astype(np.int64) for at, name in enumerate(fitting)}
     got |= {name: to_host(array) for name, array in beside.items() if name not in fitting}
-    return whole[:, : values.shape[1]], {name: got[name] for name in beside}
+    return whole[: values.shape[1]].T, {name: got[name] for name in beside}
 
 
 def codes_on_host(columns: Sequence[NewColumn]) -> list[NewColumn]:

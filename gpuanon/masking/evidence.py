@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import HOST, Backend
+
 Host = np.ndarray[Any, Any]
 
 
@@ -23,6 +25,7 @@ class Trace:
     weights  : (n,) sample weights of the rows, or None
     minima   : what the operation reports besides, of which the smallest stands
     persons  : (n,) whose rows they are, or None
+    backend  : where values are to be compared
     """
 
     groups: int
@@ -33,6 +36,7 @@ class Trace:
     weights: Host | None = None
     minima: Mapping[str, int] = field(default_factory=dict)
     persons: Host | None = None
+    backend: Backend = HOST
 
     def of_more(self, n: int, chosen: Host, persons: Host | None) -> Trace:
         """The same where these rows are the rows `chosen` of n, and the others are in no group (label −1)."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays import progress
-from gpuanon.arrays.backend import Backend, namespace, to_host
+from gpuanon.arrays.backend import HOST, Backend, namespace, to_host
 from gpuanon.arrays.device_memory import explain_out_of_memory
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
@@ -305,7 +305,7 @@ class Mask:
             view, draws = self._view(rows, backend), key.draws(backend.upload(rows.records), stream)
         outcome, groups = self._outcome(view, draws, part, None if fill or part.learns else learned)
         with progress.stage("fill" if fill else "decode"):
-            masked = self._released(rows, outcome, groups, view, key, stream, fill)
+            masked = self._released(rows, outcome, groups, view, key, stream, fill, backend)
         return masked if chosen is None else masked.of_more(whole, chosen)
 
     def _view(self, rows: Rows, backend: Backend) -> View:
@@ -368,6 +368,7 @@ class Mask:
         key: Key,
         stream: str,
         fill: Fill | None = None,
+        backend: Backend = HOST,
     ) -> Masked:
         """Download what changed, once, and put it into the table."""
         labels = groups[0].labels() if any(claim.needs_labels for claim in self.claims) else None
@@ -385,7 +386,10 @@ class Mask:
             assert self.encoding is not None
             by_chance = self.combination.decoding == "probabilistic"
             decoded = self.encoding.decode(
-                got.values, rows.table, key.draws(records, f"{stream}/decode") if by_chance else None
+                got.values,
+                rows.table,
+                key.draws(records, f"{stream}/decode") if by_chance else None,
+                overwrite=backend.name != "numpy",
             )
             columns = {name: {name: series} for name, series in decoded.items()}
         else:
@@ -411,6 +415,7 @@ class Mask:
             weights=None if self.schema.weight is None else floats(rows.table.arrow(self.schema.weight)),
             minima=outcome.minima,
             persons=rows.persons,
+            backend=backend,
         )
         return Masked(Rows(table, records, persons), trace, outcome.facts)
 

@@ -16,7 +16,7 @@ def distinct_values(labels: Array, values: Array) -> Array:
 
     labels : (n,) group of each row, from 0, each with at least one row
     """
-    of_group, _, _ = _pairs(labels, values)
+    of_group, _, _ = pairs(labels, values)
     return namespace(labels).bincount(of_group)
 
 
@@ -29,7 +29,7 @@ def equal_distance(labels: Array, values: Array, table: Array, counts: Array | N
     Summed over the values that a group has: those that it lacks add what the others are short.
     """
     xp = namespace(labels)
-    of_group, value, count = _pairs(labels, values, counts)
+    of_group, value, count = pairs(labels, values, counts)
     p = count / _totals(of_group, count)[of_group]
     q = table[value] / table.sum()
     return segment_sums(xp.maximum(p - q, 0.0), _adjacent(of_group))
@@ -46,7 +46,7 @@ def ordered_distance(labels: Array, values: Array, table: Array, counts: Array |
     """
     xp = namespace(labels)
     levels = len(table)
-    of_group, value, count = _pairs(labels, values, counts)
+    of_group, value, count = pairs(labels, values, counts)
     groups = _adjacent(of_group)
     if levels == 1:
         return xp.zeros(groups.parts)
@@ -66,17 +66,17 @@ def ordered_distance(labels: Array, values: Array, table: Array, counts: Array |
     return segment_sums(area, groups) / (levels - 1)
 
 
-def _pairs(labels: Array, values: Array, counts: Array | None = None) -> tuple[Array, Array, Array]:
+def pairs(labels: Array, values: Array, counts: Array | None = None) -> tuple[Array, Array, Array]:
     """The (group, value) pairs that occur, ascending: group, value, rows."""
     xp = namespace(labels)
     levels = int(values.max()) + 1
     keys = labels * levels + values
     if counts is None:
-        pairs, count = xp.unique(keys, return_counts=True)
+        found, count = xp.unique(keys, return_counts=True)
     else:
-        pairs = xp.unique(keys)
+        found = xp.unique(keys)
         count = segment_sums(counts, Partition.from_labels(keys))
-    return pairs // levels, pairs % levels, count
+    return found // levels, found % levels, count
 
 
 def _totals(of_group: Array, count: Array) -> Array:

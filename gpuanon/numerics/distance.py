@@ -2,7 +2,16 @@
 
 Every function takes rows `X` (n, d) and `Y` (m, d) of one device and a `Metric`.  On a device the kernels of
 ``distance.cu`` are used, on the host `gpuanon.numerics.distance_host`.  On one device all functions give the same bits
-for the same pair of rows, so distances from different functions may be compared for equality.
+for the same pair of rows.
+
+One tie rule for every search: rows of `Y` are **tied** if none of them is farther than the nearest by more than
+rounding can explain, a share of 10⁻¹² of the distance (`tie_limit`; 2⁻¹⁶ in single precision).  Columns are
+standardised, so two records that are one year younger and one year older than a third are 3/s − 2/s and 4/s − 3/s away
+from it, each number rounded.  If only equal numbers were ties, one of the two would be nearer by chance: an attack that
+should have two candidates would have one, and a device, which fuses multiplication and addition, would choose another
+than the host.  Of continuous values two are that close once in about 10¹² pairs.  The lowest row is the nearest of
+those that are tied; they all have the smallest of their distances.  Behind them the order is that of the distances as
+they are computed.
 """
 
 from __future__ import annotations
@@ -25,6 +34,7 @@ MOST_NEIGHBOURS = 32
 _ROWS, _LIST_ROWS = 128, 64  # rows of X per thread block, as in distance.cu
 _SUM_RUN = 4096  # rows; fixed, because the order of a sum must not depend on the device
 _SHORTEST_RUN = 256
+_TIED = {np.dtype(np.float64): 1 + 1e-12, np.dtype(np.float32): 1 + 2.0**-16}
 _FORMULA = {"euclidean": 0, "weighted": 1, "gower": 2}
 
 
@@ -46,6 +56,11 @@ class Metric:
 
 
 EUCLIDEAN = Metric()
+
+
+def tie_limit(least: Array) -> Array:
+    """The largest distances at which rows are tied with the nearest, which is at the distance `least`."""
+    return least * least.dtype.type(_TIED[least.dtype])
 
 
 def distances(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> Array:
@@ -83,10 +98,10 @@ def nearest(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> tuple[Array, Arra
 
 
 def nearest_with_ties(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> tuple[Array, Array]:
-    """(n,) distance to the nearest row of `Y`, and (n,) how many rows of `Y` are at exactly that distance.
+    """(n,) distance to the nearest row of `Y`, and (n,) how many rows of `Y` are tied with it.
 
-    Equal rows of `Y` are always at equal distances.  A row is among the nearest if and only if its `paired` distance
-    equals the one returned here.
+    Equal rows of `Y` are always at equal distances.  A row is among the nearest if and only if its `paired` distance is
+    at most the `tie_limit` of the one returned here.
     """
     distance, _, ties = _nearest(X, Y, metric)
     return distance, ties
@@ -95,7 +110,8 @@ def nearest_with_ties(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> tuple[A
 def k_nearest(X: Array, Y: Array, k: int, metric: Metric = EUCLIDEAN) -> tuple[Array, Array]:
     """(n, k) distances to, and (n, k) indices of, the `k` nearest rows of `Y`, in order.  Ties: lowest index.
 
-    On a device they are found 32 at a time: each launch continues after the last neighbour of the one before.
+    On a device they are found 32 at a time: each launch continues after the last neighbour of the one before.  Rows
+    whose k neighbours are all tied are searched once more: those of the lowest index may not be among them.
     """
     X, Y = _checked(X, Y, metric)
     if not 1 <= k <= len(Y):
@@ -103,17 +119,22 @@ def k_nearest(X: Array, Y: Array, k: int, metric: Metric = EUCLIDEAN) -> tuple[A
     if not on_device(X):
         distance, index, _ = _search(X, Y, k, metric)
         return distance.astype(X.dtype, copy=False), index
-    xp, found = namespace(X), list[tuple[Array, Array]]()
-    for first in range(0, k, MOST_NEIGHBOURS):
-        known = (found[-1][0][:, -1].copy(), found[-1][1][:, -1].copy()) if found else (None, None)
-        found.append(_k_nearest_cuda(X, Y, min(MOST_NEIGHBOURS, k - first), metric, known))
-    if len(found) == 1:
-        return found[0]
-    return xp.concatenate([part[0] for part in found], axis=1), xp.concatenate([part[1] for part in found], axis=1)
+    xp = namespace(X)
+    distance, index = _lists(X, Y, k, metric, None)
+    if len(X) == 0:
+        return distance, index
+    least = distance[:, 0].copy()
+    floors = tie_limit(least)
+    full = xp.flatnonzero(distance[:, -1] <= floors) if k < len(Y) else xp.empty(0, dtype=np.int64)
+    if len(full):
+        distance[full], index[full] = _lists(X[full], Y, k, metric, floors[full])
+    tied = distance <= floors[:, None]  # these come first, now in the order of their rows
+    order = argsort_rows(xp.where(tied, index, len(Y) + xp.arange(k)))
+    return xp.where(tied, least[:, None], distance), xp.take_along_axis(index, order, axis=1)
 
 
 def k_nearest_with_ties(X: Array, Y: Array, k: int, metric: Metric = EUCLIDEAN) -> tuple[Array, Array, Array]:
-    """`k_nearest`, and (n,) how many rows of `Y` are at exactly the smallest distance, as `nearest_with_ties` has it.
+    """`k_nearest`, and (n,) how many rows of `Y` are tied with the nearest, as `nearest_with_ties` has it.
 
     On the host one search finds both; on a device ties are counted among the k, and by a second search of the rows
     that tie with all of them.
@@ -132,18 +153,30 @@ def k_nearest_with_ties(X: Array, Y: Array, k: int, metric: Metric = EUCLIDEAN) 
     return distance, index, ties
 
 
+def _lists(X: Array, Y: Array, k: int, metric: Metric, floors: Array | None) -> tuple[Array, Array]:
+    """(n, k) distances and indices in order of the distances, as many at a time as a list holds; `floors` as below."""
+    xp, found = namespace(X), list[tuple[Array, Array]]()
+    for first in range(0, k, MOST_NEIGHBOURS):
+        known = (found[-1][0][:, -1].copy(), found[-1][1][:, -1].copy()) if found else (None, None)
+        found.append(_k_nearest_cuda(X, Y, min(MOST_NEIGHBOURS, k - first), metric, known, floors))
+    if len(found) == 1:
+        return found[0]
+    return xp.concatenate([part[0] for part in found], axis=1), xp.concatenate([part[1] for part in found], axis=1)
+
+
 def _k_nearest_cuda(
-    X: Array, Y: Array, k: int, metric: Metric, known: tuple[Array | None, Array | None]
+    X: Array, Y: Array, k: int, metric: Metric, known: tuple[Array | None, Array | None], floors: Array | None
 ) -> tuple[Array, Array]:
     """The fused kernel over runs of `Y`, and the merge of their results.
 
-    known : (n,) distance and (n,) row of the last neighbour that was found before, after which the list begins
+    known  : (n,) distance and (n,) row of the last neighbour that was found before, after which the list begins
+    floors : (n,) distances below count as equal to it; None: none does
     """
     xp = namespace(X)
     n, run = len(X), _run_length(len(X), len(Y), _LIST_ROWS)
     count = -(-len(Y) // run)
     distance, index = xp.empty((count, n, k), dtype=X.dtype), xp.empty((count, n, k), dtype=np.int64)
-    _launch("k_nearest", X, Y, metric, k, *known, distance, index, rows=n, over=len(Y), run=run,
+    _launch("k_nearest", X, Y, metric, k, *known, floors, distance, index, rows=n, over=len(Y), run=run,
             threads=_LIST_ROWS, shared=_LIST_ROWS * k * (8 + X.dtype.itemsize))  # fmt: skip
     if count == 1:
         return distance[0], index[0]
@@ -186,20 +219,38 @@ def row_sums(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> Array:
 
 
 def _nearest(X: Array, Y: Array, metric: Metric) -> tuple[Array, Array, Array]:
-    """(n,) smallest distance, (n,) lowest index that has it, and (n,) how many rows have it."""
+    """(n,) smallest distance, (n,) lowest index of the rows that are tied for it, and (n,) how many they are.
+
+    On a device a second launch for those rows of `X` to which another distance is as near as a tie.
+    """
     X, Y = _checked(X, Y, metric)
     if not on_device(X):
         distance, index, ties = _search(X, Y, 1, metric)
         return distance[:, 0].astype(X.dtype, copy=False), index[:, 0], ties
+    least, following, index, ties = _nearest_cuda(X, Y, metric, None)
+    floors = tie_limit(least)
+    close = namespace(X).flatnonzero(following <= floors)
+    if len(close):
+        _, _, index[close], ties[close] = _nearest_cuda(X[close], Y, metric, floors[close])
+    return least, index, ties
+
+
+def _nearest_cuda(X: Array, Y: Array, metric: Metric, floors: Array | None) -> tuple[Array, Array, Array, Array]:
+    """(n,) smallest distance, the next one, the lowest index that has the smallest, and how many have it.
+
+    floors : (n,) distances below count as equal to it; None: none does
+    """
     xp = namespace(X)
     run = _run_length(len(X), len(Y))
     shape = (-(-len(Y) // run), len(X))
-    distance = xp.empty(shape, dtype=X.dtype)
+    distance, following = xp.empty(shape, dtype=X.dtype), xp.empty(shape, dtype=X.dtype)
     index, ties = xp.empty(shape, dtype=np.int64), xp.empty(shape, dtype=np.int64)
-    _launch("nearest", X, Y, metric, distance, index, ties, rows=len(X), over=len(Y), run=run)
+    outputs = (distance, following, index, ties)
+    _launch("nearest", X, Y, metric, floors, *outputs, rows=len(X), over=len(Y), run=run)
     least = distance.min(axis=0)
     hit = distance == least
-    return least, xp.where(hit, index, len(Y)).min(axis=0), xp.where(hit, ties, 0).sum(axis=0)
+    following = xp.where(hit, following, distance).min(axis=0)
+    return least, following, xp.where(hit, index, len(Y)).min(axis=0), xp.where(hit, ties, 0).sum(axis=0)
 
 
 def _host() -> ModuleType:

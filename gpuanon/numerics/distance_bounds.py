@@ -41,6 +41,7 @@ class Blocks:
     blur    : bound of the rounding error of y in double precision
     unit    : the largest norm, squared
     sign    : 1 to search for the nearest rows, −1 for the furthest
+    tied    : share of a distance by which ties may differ
     """
 
     factors: Host
@@ -52,9 +53,10 @@ class Blocks:
     blur: float
     unit: float
     sign: int
+    tied: float
 
     @classmethod
-    def of(cls, columns: Columns, sign: int = 1) -> Blocks:
+    def of(cls, columns: Columns, sign: int = 1, tied: float = 0.0) -> Blocks:
         """The blocks of a table."""
         d, m = columns.values.shape
         padding = -m % _BLOCK
@@ -72,7 +74,7 @@ class Blocks:
         radii = np.sqrt(squares.reshape(-1, _BLOCK).max(axis=1))
         blur = 2.0**-50 * d * float(np.abs(scaled).max()) / radius
         single = factors.astype(np.float32)
-        return cls(single, radii, exact, m, scale / radius, centre / radius, blur, radius**2, sign)
+        return cls(single, radii, exact, m, scale / radius, centre / radius, blur, radius**2, sign, tied)
 
     def candidates(self, X: Host, k: int) -> tuple[Host, Host, Host]:
         """(query, row, distance) triples with, for each query, all rows up to its k-th distance, and few others.
@@ -85,9 +87,9 @@ class Blocks:
             query, block = np.nonzero(np.ones((len(X), len(self.radii)), dtype=bool))
             return self._measured(X, query, block, None)
         least = self._least(Z)
-        # Rounding of the factors, of the product in single precision, and of the inputs.
+        # Rounding of the factors, of the product in single precision, and of the inputs; and what ties may differ by.
         reach = norms + self.radii[:, None]
-        error = (((3 * X.shape[1] + 16) * 2.0**-24 * reach + 4 * self.blur) * reach).astype(np.float32)
+        error = ((((3 * X.shape[1] + 16) * 2.0**-24 + self.tied) * reach + 4 * self.blur) * reach).astype(np.float32)
         if k < len(least):
             # The k-th smallest of the smallest bounds of groups of blocks is a bound as well, and is found faster.
             above = least + error

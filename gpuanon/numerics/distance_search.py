@@ -20,7 +20,7 @@ from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each, thread_count
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.distance import Metric
+from gpuanon.numerics.distance import Metric, tie_limit
 from gpuanon.numerics.distance_bounds import QUERIES, Blocks
 from gpuanon.numerics.distance_host import Columns, all_pairs, panel, row_panels
 from gpuanon.numerics.equal_rows import equal_rows_adjacent
@@ -30,7 +30,8 @@ Proposal: TypeAlias = Callable[[Host, int], tuple[Host, Host]]
 """(queries (q, d), count) → (q, count) rows of the table, and (q,) a lower bound of the distances of all other rows."""
 
 _SMALL = 1 << 22  # up to this many pairs all are measured: faster than any index
-_TREE_COLUMNS = 7  # with more columns a k-d tree visits so many leaves that bounds on blocks are faster
+_TREE_COLUMNS = 7  # with more columns of many values a k-d tree visits so many leaves that bounds on blocks are faster
+_FEW_VALUES = 32  # indicators of categories and the like: a tree cuts them away at once
 _SPARE = 1  # extra candidates, to detect ties
 _BATCH = 1 << 19  # candidates of a batch
 _LARGEST = 1e150  # squares of larger numbers may overflow
@@ -40,8 +41,9 @@ _EPSILON = float(np.finfo(np.float64).eps)
 def search(X: Host, Y: Host, k: int, metric: Metric) -> tuple[Host, Host, Host]:
     """(n, k) distances and indices of the nearest rows, in order, lowest index first among ties; (n,) ties.
 
-    The ties of a row are the rows of `Y` at exactly its smallest distance.
+    The ties of a row are the rows of `Y` at its smallest distance, but for rounding: see `gpuanon.numerics.distance`.
     """
+    real = np.float32 if X.dtype == Y.dtype == np.float32 else np.float64
     if not all(float(np.abs(table).max(initial=0)) < _LARGEST for table in (X, Y)):  # false for NaN too
         raise ParameterError(
             f"X, Y: distances need finite numbers, smaller than {_LARGEST:g}",
@@ -50,8 +52,8 @@ def search(X: Host, Y: Host, k: int, metric: Metric) -> tuple[Host, Host, Host]:
     queries, table = Distinct.of(X), Distinct.of(Y)
     n, m = len(queries.rows), len(table.rows)
     columns = Columns.of(table.rows, metric)
-    answers = _Answers(np.empty((n, k)), np.empty((n, k), dtype=np.int64), np.empty(n, dtype=np.int64), table)
-    few = X.shape[1] <= _TREE_COLUMNS and not columns.categorical.any()
+    answers = _Answers(np.empty((n, k)), np.empty((n, k), dtype=np.int64), np.empty(n, dtype=np.int64), table, real)
+    few = many_valued(table.rows) <= _TREE_COLUMNS and not columns.categorical.any()
     if n * m <= _SMALL or not (few or columns.squared):
         _measure_all(queries.rows, columns, min(k, m), answers)
     elif few:
@@ -60,6 +62,17 @@ def search(X: Host, Y: Host, k: int, metric: Metric) -> tuple[Host, Host, Host]:
         _search_blocks(queries.rows, columns, min(k, m), answers)
     inverse = queries.inverse()
     return answers.distance[inverse], answers.index[inverse], answers.ties[inverse]
+
+
+def fits_tree(Y: Host) -> bool:
+    """Whether a k-d tree finds the rows nearest to a row without looking at most of them."""
+    return many_valued(Y) <= _TREE_COLUMNS
+
+
+def many_valued(rows: Host) -> int:
+    """Number of columns with more than a few values, judged by some thousand rows."""
+    some = rows[:: max(1, len(rows) // 4096)]
+    return sum(len(np.unique(column)) > _FEW_VALUES for column in some.T)
 
 
 def furthest(X: Host, Y: Host, metric: Metric) -> tuple[Host, Host]:
@@ -127,17 +140,25 @@ class _Answers:
     index: Host
     ties: Host
     table: Distinct
+    real: type[np.floating[Any]]
+
+    def limit(self, distance: Host) -> Host:
+        """Up to which distance rows are tied with one at `distance`, in the precision of the tables."""
+        return np.asarray(tie_limit(distance.astype(self.real)), dtype=np.float64)
 
     def put(self, rows: Host, query: Host, place: Host, distance: Host) -> None:
         """Store the results of the queries `rows`: the candidates `place` of ``rows[query]``, `query` ascending.
 
-        The candidates of a query contain at least all distinct rows up to its k-th smallest distance.
+        The candidates of a query contain at least all distinct rows up to its k-th smallest distance, and those that
+        are tied with its smallest.
         """
         k = self.distance.shape[1]
         counts = self.table.counts[place]
         first = np.searchsorted(query, np.arange(len(rows)))
         least = np.minimum.reduceat(distance, first)
-        self.ties[rows] = np.add.reduceat(np.where(distance == least[query], counts, 0), first)
+        tied = distance <= self.limit(least)[query]
+        distance = np.where(tied, least[query], distance)
+        self.ties[rows] = np.add.reduceat(np.where(tied, counts, 0), first)
         copies = np.minimum(counts, k)
         each_copy = np.repeat(np.arange(len(place)), copies)
         offset = np.arange(len(each_copy)) - np.repeat(np.cumsum(copies) - copies, copies)
@@ -170,7 +191,8 @@ def _measure_all(X: Host, columns: Columns, k: int, answers: _Answers) -> None:
 
     def answer(rows: slice) -> None:
         D = panel(X[rows], columns)
-        limit = D.min(axis=1) if k == 1 else np.partition(D, k - 1, axis=1)[:, k - 1]
+        limit = answers.limit(D.min(axis=1))
+        limit = limit if k == 1 else np.maximum(limit, np.partition(D, k - 1, axis=1)[:, k - 1])
         query, place = np.nonzero(limit[:, None] >= D)
         answers.put(np.arange(rows.start, rows.stop), query, place, D[query, place])
 
@@ -179,7 +201,7 @@ def _measure_all(X: Host, columns: Columns, k: int, answers: _Answers) -> None:
 
 def _search_blocks(X: Host, columns: Columns, k: int, answers: _Answers) -> None:
     """Measure the pairs in blocks that the bounds do not exclude."""
-    blocks = Blocks.of(columns)
+    blocks = Blocks.of(columns, tied=float(answers.limit(np.ones(1))[0]) - 1)
 
     def answer(at: int) -> None:
         rows = np.arange(at, min(len(X), at + QUERIES))
@@ -202,6 +224,7 @@ def _search_candidates(X: Host, columns: Columns, k: int, answers: _Answers, pro
             place, bound = propose(X[rows], count)
             distance = all_pairs(X[rows], columns, place)
             limit = np.partition(distance, k - 1, axis=1)[:, k - 1]
+            limit = np.maximum(limit, answers.limit(distance.min(axis=1)))
             proven = (limit < bound) | (count == columns.rows)
             unproven.append(rows[~proven])
             query, candidate = np.nonzero((distance <= limit[:, None])[proven])

@@ -16,14 +16,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.errors import ParameterError
 
 _UNIT = 1074  # the smallest positive float64 is 2^-1074
 _CHUNK = 1 << 15  # rows whose temporaries fit the cache
+_DEVICE_CHUNK = 1 << 24  # on a device fewer launches count: a sum of so many still takes 28 bits of each term at once
 _SCALE = 600  # huge and tiny terms are scaled by 2^∓600, so that neither overflow nor underflow can happen
 _SPLITTER = 2.0**27 + 1
 
@@ -41,12 +42,13 @@ class Moments:
     squares: int = 0
 
     @classmethod
-    def of(cls, values: np.ndarray[Any, Any]) -> Moments:
-        """The moments of `values` (n,), which must be finite."""
-        values = np.ascontiguousarray(values, dtype=np.float64)
+    def of(cls, values: Array) -> Moments:
+        """The moments of `values` (n,), which must be finite: the same on the host and on a device."""
+        values = namespace(values).ascontiguousarray(values, dtype=np.float64)
         total = squares = 0
-        for start in range(0, len(values), _CHUNK):
-            for part, exponent in _ranges(values[start : start + _CHUNK]):
+        chunk = _DEVICE_CHUNK if on_device(values) else _CHUNK
+        for start in range(0, len(values), chunk):
+            for part, exponent in _ranges(values[start : start + chunk]):
                 total += _shift(_sum(part), exponent)
                 squares += _shift(_sum_of_squares(part), _UNIT + 2 * exponent)
         return cls(len(values), total, squares)
@@ -67,24 +69,25 @@ class Moments:
         return math.isqrt(spread << 128) / (self.count << (_UNIT + 64)) if self.count else 0.0
 
 
-def exact_sum(values: np.ndarray[Any, Any]) -> float:
+def exact_sum(values: Array) -> float:
     """The sum of finite `values` (n,), rounded once: equal to `math.fsum`, but vectorised."""
     return float(Fraction(Moments.of(values).total, 1 << _UNIT))
 
 
-def _ranges(values: np.ndarray[Any, Any]) -> list[tuple[np.ndarray[Any, Any], int]]:
+def _ranges(values: Array) -> list[tuple[Array, int]]:
     """Split by magnitude into parts, each scaled by a power of two against overflow and underflow; and exponents."""
-    size = np.abs(values)
-    most = size.max()
-    if not np.isfinite(most):
+    xp = namespace(values)
+    size = xp.abs(values)
+    most = float(size.max())
+    if not math.isfinite(most):
         raise ParameterError("values: finite numbers are needed")
-    if most <= 2.0**400 and size.min() >= 2.0**-400:
+    if most <= 2.0**400 and float(size.min()) >= 2.0**-400:
         return [(values, 0)]
     huge, tiny = size > 2.0**400, (size < 2.0**-400) & (size > 0)
-    if not (huge.any() or tiny.any()):
+    if not (bool(huge.any()) or bool(tiny.any())):
         return [(values, 0)]
     common = values[~(huge | tiny)]
-    parts = [(common, 0), (np.ldexp(values[huge], -_SCALE), _SCALE), (np.ldexp(values[tiny], _SCALE), -_SCALE)]
+    parts = [(common, 0), (xp.ldexp(values[huge], -_SCALE), _SCALE), (xp.ldexp(values[tiny], _SCALE), -_SCALE)]
     return [(part, exponent) for part, exponent in parts if len(part)]
 
 
@@ -93,22 +96,23 @@ def _shift(number: int, bits: int) -> int:
     return number << bits if bits >= 0 else number >> -bits
 
 
-def _sum(values: np.ndarray[Any, Any]) -> int:
+def _sum(values: Array) -> int:
     """Σ values in units of 2^-1074, by repeated extraction of the leading bits [1, algorithm 3.3]."""
-    total, rest, leading = 0, values, np.empty_like(values)
+    xp = namespace(values)
+    total, rest, leading = 0, values, xp.empty_like(values)
     room = 2.0 ** (len(values) + 2).bit_length()
     while (largest := max(float(rest.max()), -float(rest.min()))) > 0:
         sigma = room * 2.0 ** math.frexp(largest)[1]
-        np.add(rest, sigma, out=leading)
+        xp.add(rest, sigma, out=leading)
         leading -= sigma
-        rest = np.subtract(rest, leading, out=None if rest is values else rest)  # exact
+        rest = xp.subtract(rest, leading, out=None if rest is values else rest)  # exact
         # Multiples of ulp(sigma)/2 whose every partial sum stays below sigma: no order of addition rounds.
         numerator, denominator = float(leading.sum()).as_integer_ratio()
         total += numerator << (_UNIT - denominator.bit_length() + 1)
     return total
 
 
-def _sum_of_squares(values: np.ndarray[Any, Any]) -> int:
+def _sum_of_squares(values: Array) -> int:
     """Σ values² in units of 2^-1074: each square as a sum of two floats [2], both summed exactly."""
     shifted = values * _SPLITTER
     high = shifted - (shifted - values)

@@ -63,7 +63,7 @@ class Placing:
         if self.tree is not None:
             return np.asarray(self.tree.assign(mask.points(rows)))
         if self.by_class:
-            return (row_bits(rows.table, mask.class_columns)[:, 0] % np.uint64(self.count)).astype(np.int64)
+            return np.asarray(row_bits(rows.table, mask.class_columns)[:, 0] % np.uint64(self.count)).astype(np.int64)
         who = rows.persons if self.by_person and rows.persons is not None else rows.records
         return np.asarray(key.draws(who, f"{stream}/cell").uniform()[:, 0] * self.count).astype(np.int64)
 

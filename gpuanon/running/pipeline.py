@@ -90,6 +90,7 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
         salt=state.salt,
         pseudonym=pseudonym,
         labels=labels,
+        backend=run.backend,
     )
     _check_rows(state.rows, sum(run.stage("assemble", assemble, range(state.release_parts))))
     run.store.forget([*route.sources, *route.regrouped])
@@ -182,6 +183,7 @@ def _step(run: Run, number: int, state: _State, schema: Schema, reference: Table
         drop=schema.identifiers if number == 0 else (),
         route=route,
         person=schema.person.name if number == 0 and schema.person is not None else None,
+        backend=run.backend,
     )
     placed = run.stage(f"place-{number}", place, list(zip(state.parts, names, strict=True)), names)
     counts = [count for count, _ in placed]
@@ -238,6 +240,7 @@ def _planned(
         key=run.key,
         stream=f"cells.{number}",
         rate=min(1.0, wanted / state.rows),
+        backend=run.backend,
     )
     found = run.stage(f"summarise-{number}", summarise, state.parts)
     summary = TableSummary.merged([part for part, _ in found])
@@ -336,7 +339,7 @@ def _smallest_classes(run: Run, state: _State, counted: tuple[Counted, ...]) -> 
     smallest = dict.fromkeys(counted, state.rows)
     rounds = max(1, -(-state.rows // HELD))
     for at in range(rounds if counted else 0):
-        task = partial(tasks.count, store=run.store, counted=counted, share=(at, rounds))
+        task = partial(tasks.count, store=run.store, counted=counted, share=(at, rounds), backend=run.backend)
         found = run.stage(f"count-{at}", task, range(state.release_parts))
         for number, classes in enumerate(counted):
             rows = smallest_of([part[number] for part in found])

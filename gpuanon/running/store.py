@@ -151,10 +151,12 @@ class MemoryStore:
         return task()
 
     def put(self, name: str, rows: Rows, destinations: Host, regions: Host | None = None) -> dict[int, int]:
-        places = np.unique(destinations)
-        taken = {int(place): rows.take(np.flatnonzero(destinations == place)) for place in places}
-        if len(places) == 1:
+        one = len(destinations) > 0 and destinations.min() == destinations.max()  # most often: no sort is needed
+        places = destinations[:1] if one else np.unique(destinations)
+        if one:
             taken = {int(places[0]): rows}  # no copy
+        else:
+            taken = {int(place): rows.take(np.flatnonzero(destinations == place)) for place in places}
         self.held[name] = taken or {0: rows}  # no rows: the columns are kept
         return {place: len(part) for place, part in taken.items()}
 

@@ -22,7 +22,8 @@ import narwhals as nw
 import numpy as np
 
 from gpuanon.arrays import progress
-from gpuanon.arrays.backend import Backend
+from gpuanon.arrays.backend import HOST, Array, Backend, to_host
+from gpuanon.arrays.device_memory import explain_out_of_memory
 from gpuanon.arrays.hashing import mix_bits
 from gpuanon.arrays.rng import Key
 from gpuanon.arrays.sorting import argsort_words
@@ -78,6 +79,7 @@ def summarise(
     key: Key,
     stream: str,
     rate: float,
+    backend: Backend = HOST,
 ) -> tuple[TableSummary, Rows]:
     """What the mask has to know of a part, and the sampled rows of it.
 
@@ -88,7 +90,7 @@ def summarise(
     with progress.stage("summarise"):
         rows = part.read(tuple(dict.fromkeys([*columns, *counted, *checked])))
         schema.check(rows.table, checked)
-        summary = TableSummary.of(rows.table, schema, columns, counted)
+        summary = TableSummary.of(rows.table, schema, columns, counted, backend)
         rows = rows.with_table(rows.table.select(columns))
         if rate >= 1:
             return summary, rows
@@ -112,6 +114,7 @@ def place(
     drop: tuple[str, ...],
     route: Route,
     person: str | None = None,
+    backend: Backend = HOST,
 ) -> tuple[dict[int, int], Content]:
     """Put a part's rows by cell; rows for each cell, and the sum that tells what the rows are.
 
@@ -124,19 +127,20 @@ def place(
         rows = rows.with_persons(person, key)
     rows = rows.with_table(rows.table.drop(drop))
     counts = route.put(store, name, rows, placing.cells(mask, rows, key, stream))
-    return counts, content(rows)
+    return counts, content(rows, backend)
 
 
-def content(rows: Rows) -> Content:
+def content(rows: Rows, backend: Backend = HOST) -> Content:
     """A sum over rows of the bits of their numbers, their persons and all their values: whatever the division of them.
 
     It tells what is masked: the same rows in another order are other records.
     """
-    bits = row_bits(rows.table, rows.table.names)
+    bits = row_bits(rows.table, rows.table.names, backend=backend)
     for numbers in (rows.records, rows.persons):
         if numbers is not None:
-            bits = mix_bits(bits ^ mix_bits(numbers.astype(np.int64).view(np.uint64))[:, None])
-    low, high = bits.sum(axis=0, dtype=np.uint64)
+            words = backend.upload(numbers.astype(np.int64).view(np.uint64))
+            bits = mix_bits(bits ^ mix_bits(words)[:, None])
+    low, high = to_host(bits.sum(axis=0, dtype=np.uint64))
     return int(low), int(high)
 
 
@@ -198,6 +202,7 @@ def assemble(
     salt: str,
     pseudonym: str | None = None,
     labels: tuple[tuple[str, tuple[str, ...]], ...] = (),
+    backend: Backend = HOST,
 ) -> int:
     """Collect the rows of a release part and keep them in random order; the number of rows.
 
@@ -206,7 +211,7 @@ def assemble(
     labels    : columns that hold a label of each class, and the columns whose classes they are
     """
     rows = store.get(route.names([number]), [number]).sorted()  # nothing of the cells may be left
-    rows = rows.take(random_order(rows.records, key, f"row order/{salt}"))
+    rows = rows.take(to_host(random_order(backend.upload(rows.records), key, f"row order/{salt}")))
     if pseudonym is not None and rows.persons is not None:
         made = pseudonyms(rows.persons, key, f"pseudonym/{salt}")
         rows = rows.with_table(rows.table.replace({pseudonym: _text(made, rows)}))
@@ -222,20 +227,30 @@ def _text(values: pa.Array, rows: Rows) -> nw.Series[Any]:
     return text_series(values, rows.table.series(rows.table.names[0]))
 
 
-def random_order(records: Host, key: Key, stream: str) -> Host:
-    """A random order of the rows: their order in the table identifies the records."""
+def random_order(records: Array, key: Key, stream: str) -> Array:
+    """A random order of the rows, on their device: their order in the table identifies the records."""
     words = key.draws(records, stream).words(2).astype(np.uint64)
     return argsort_words((words[:, 0] << np.uint64(32)) | words[:, 1])
 
 
-def count(number: int, store: Store, counted: tuple[Counted, ...], share: tuple[int, int]) -> tuple[Counts, ...]:
+@explain_out_of_memory()
+def count(
+    number: int, store: Store, counted: tuple[Counted, ...], share: tuple[int, int], backend: Backend = HOST
+) -> tuple[Counts, ...]:
     """Classes of rows of a release part, counted in rows or in persons.
+
+    What is hashed and counted are the bits of the part as it lies in the store, which is what a file is compared with
+    (`tables.files.classes.holds`): on a device they are uploaded column by column, and of a single part only the size
+    of the smallest class comes back.
 
     share : number of the round, and how many there are: each counts a share of all classes, so that memory holds them
     """
     names = tuple(dict.fromkeys(name for classes in counted for name in classes.columns))
     table, persons = store.released(number, names), store.persons(number)
-    found: list[Counts] = list(count_classes(table, [(c.columns, c.wildcard, c.covered) for c in counted], share))
+    wanted = [(c.columns, c.wildcard, c.covered) for c in counted]
+    found: list[Counts] = list(count_classes(table, wanted, share, backend))
+    if not store.one_part:  # counts of several parts are merged
+        found = [counts.on_host() if isinstance(counts, ClassCounts) else counts for counts in found]
     for at, classes in enumerate(counted):
         if classes.unit == "person" and persons is not None:
             found[at] = PersonCounts.of(row_bits(table, classes.columns), persons, share)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from gpuanon.arrays.sorting import argsort_words
+from gpuanon.arrays.backend import HOST, Array, Backend, namespace, to_host
+from gpuanon.arrays.sorting import argsort_words, lexicographic_order
 from gpuanon.numerics.compatible import compatible_counts, covering_counts
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.interval_columns import with_ends
@@ -39,13 +40,15 @@ class ClassCounts:
 
     bits  : (g, 2) uint64, ascending
     sizes : (g,) int64 rows of each class
+
+    Both are on the device where the rows were counted, until they are asked for (`on_host`).
     """
 
-    bits: Host
-    sizes: Host
+    bits: Array
+    sizes: Array
 
     @classmethod
-    def of(cls, bits: Host, share: tuple[int, int] = (0, 1)) -> ClassCounts:
+    def of(cls, bits: Array, share: tuple[int, int] = (0, 1)) -> ClassCounts:
         """Count equal rows of `bits` (n, 2), or only those that fall to one of several shares of all bits."""
         at, shares = share
         if shares > 1:
@@ -53,22 +56,29 @@ class ClassCounts:
         return cls._summed(bits)
 
     @classmethod
-    def _summed(cls, bits: Host, sizes: Host | None = None) -> ClassCounts:
-        """Add up the sizes of equal bits; without sizes, count them."""
+    def _summed(cls, bits: Array, sizes: Host | None = None) -> ClassCounts:
+        """Add up the sizes of equal bits, on the host; without sizes, count them, anywhere."""
+        xp = namespace(bits)
         if len(bits) == 0:
-            return cls(bits, np.empty(0, np.int64))
+            return cls(bits, xp.empty(0, np.int64))
         order = argsort_words(bits[:, 0])
         first, second = bits[order, 0], bits[order, 1]
         new = first[1:] != first[:-1]
         if bool((~new & (second[1:] != second[:-1])).any()):  # two classes share their first 64 bits
-            order = np.lexsort((bits[:, 1], bits[:, 0]))
+            order = lexicographic_order((bits[:, 1], bits[:, 0]))
             first, second = bits[order, 0], bits[order, 1]
             new = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
-        starts = np.concatenate([[0], np.flatnonzero(new) + 1])
+        new = xp.concatenate([xp.ones(1, dtype=bool), new, xp.ones(1, dtype=bool)])
+        ends = xp.flatnonzero(new)
+        starts = ends[:-1]
         first_of_class = order[starts]
         if sizes is None:
-            return cls(bits[first_of_class], np.diff(starts, append=len(order)))
+            return cls(bits[first_of_class], xp.diff(ends))
         return cls(bits[first_of_class], np.add.reduceat(sizes[order], starts))
+
+    def on_host(self) -> ClassCounts:
+        """The same counts on the host, where those of several pieces can be merged."""
+        return ClassCounts(to_host(self.bits), to_host(self.sizes))
 
     def merge(self, other: ClassCounts) -> ClassCounts:
         """The counts of the rows of both."""
@@ -86,7 +96,7 @@ class ClassCounts:
     @property
     def smallest(self) -> int:
         """Rows of the smallest class; 0 when there are no rows."""
-        return int(self.sizes.min(initial=np.iinfo(np.int64).max)) if len(self.sizes) else 0
+        return int(self.sizes.min()) if len(self.sizes) else 0
 
     def __repr__(self) -> str:
         return f"ClassCounts({len(self.sizes)} classes)"
@@ -197,20 +207,25 @@ def repeat_warnings(names: Sequence[str], counts: Sequence[ClassCounts]) -> tupl
 
 
 def count_classes(
-    table: Table, wanted: Sequence[tuple[tuple[str, ...], bool, bool]], share: tuple[int, int] = (0, 1)
+    table: Table,
+    wanted: Sequence[tuple[tuple[str, ...], bool, bool]],
+    share: tuple[int, int] = (0, 1),
+    backend: Backend = HOST,
 ) -> tuple[ClassCounts | PatternCounts, ...]:
     """Classes of a table, or of a piece of one.
 
     wanted : sets of columns, each with whether a null matches every value, and with `PatternCounts.covered`
     share  : see `ClassCounts.of`; patterns are always counted whole
+    backend : where rows are hashed and counted; patterns, which are few, are counted on the host
     """
     words = column_words(
         table, [name for columns, wildcard, _ in wanted for name in columns if not wildcard], stored=True
     )
+    words = {name: column.on(backend) for name, column in words.items()}
     return tuple(
         PatternCounts.of(table, columns, covered)
         if wildcard
-        else ClassCounts.of(bits_of([words[name] for name in columns], table.n_rows), share)
+        else ClassCounts.of(bits_of([words[name] for name in columns], table.n_rows, backend), share)
         for columns, wildcard, covered in wanted
     )
 

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import HOST, Array, Backend, on_device
 from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each
@@ -46,18 +47,26 @@ class Words:
     null    : (2,) what a null adds to the sums.  No value adds both, so that a null differs from every value
     """
 
-    values: Host
-    missing: Host | None
+    values: Array
+    missing: Array | None
     factors: Host
     null: Host
 
+    def on(self, backend: Backend) -> Words:
+        """The same values on a device: one upload, or two where a value is null; none if they are there."""
+        if backend.name == "numpy" or on_device(self.values):
+            return self
+        missing = None if self.missing is None else backend.upload(self.missing)
+        return replace(self, values=backend.upload(np.ascontiguousarray(self.values)), missing=missing)
 
-def row_bits(table: Table, columns: Sequence[str], *, stored: bool = False) -> Host:
+
+def row_bits(table: Table, columns: Sequence[str], *, stored: bool = False, backend: Backend = HOST) -> Array:
     """(n, 2) uint64: equal for rows that are equal on `columns`, in whatever piece of the table they lie.
 
-    stored : whether floats count by their bits; otherwise −0.0 is 0.0, and NaN is null
+    stored  : whether floats count by their bits; otherwise −0.0 is 0.0, and NaN is null
+    backend : where the bits are made and stay, the same bits everywhere
     """
-    return bits_of(list(column_words(table, columns, stored=stored).values()), table.n_rows)
+    return bits_of(list(column_words(table, columns, stored=stored).values()), table.n_rows, backend)
 
 
 def column_words(table: Table, columns: Sequence[str], *, stored: bool) -> dict[str, Words]:
@@ -77,8 +86,13 @@ def _named(name: str, words: tuple[Host, Host | None]) -> Words:
     return Words(*words, numbers[:2] | np.uint64(1), numbers[2:])
 
 
-def bits_of(columns: Sequence[Words], n: int) -> Host:
-    """(n, 2) uint64 of rows with these columns."""
+def bits_of(columns: Sequence[Words], n: int, backend: Backend = HOST) -> Array:
+    """(n, 2) uint64 of rows with these columns, on a device column by column: one of them is uploaded at a time."""
+    if backend.name != "numpy":
+        sums = backend.xp.zeros((2, n), np.uint64)
+        for column in columns:
+            _add(column.on(backend), slice(0, n), sums)
+        return mix_bits(sums).T
     out = np.empty((2, n), np.uint64)
 
     def work(lines: slice) -> None:
@@ -91,7 +105,7 @@ def bits_of(columns: Sequence[Words], n: int) -> Host:
     return out.T
 
 
-def _add(column: Words, lines: slice, sums: Host) -> None:
+def _add(column: Words, lines: slice, sums: Array) -> None:
     """Add what the values of some rows contribute to their sums (2, m)."""
     missing = None if column.missing is None else column.missing[lines]
     for half in (0, 1):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from gpuanon.arrays.backend import HOST, Backend
 from gpuanon.arrays.threads import each
 from gpuanon.errors import InputError
 from gpuanon.numerics.exact_sum import Moments
@@ -51,15 +52,19 @@ class NumberSummary:
     counts: ValueCounts | None
 
     @classmethod
-    def of(cls, column: Column, data: pa.ChunkedArray) -> NumberSummary:
-        """Summarise the column."""
+    def of(cls, column: Column, data: pa.ChunkedArray, backend: Backend = HOST) -> NumberSummary:
+        """Summarise the column.
+
+        backend : where the sums are made, which are exact, so the same everywhere.  Transforms are made on the host:
+            logarithms of a device may differ in their last bit
+        """
         values = floats(data)
         null = np.isnan(values)
         values = values[~null] if null.any() else values
         low, high = _extremes(data, values)
         return cls(
             nulls=len(data) - len(values),
-            moments=Moments.of(transformed(values, column.transform)),
+            moments=Moments.of(backend.upload(transformed(values, column.transform))),
             low=low,
             high=high,
             decimals=_decimals(values),
@@ -131,16 +136,21 @@ class Summary:
     counted: dict[str, LevelSummary] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, table: Table, schema: Schema, columns: Sequence[str], counted: Sequence[str] = ()) -> Summary:
-        """Summarise these columns of `table`, a whole or a part."""
+    def of(
+        cls, table: Table, schema: Schema, columns: Sequence[str], counted: Sequence[str] = (), backend: Backend = HOST
+    ) -> Summary:
+        """Summarise these columns of `table`, a whole or a part; `backend` as for `NumberSummary.of`."""
 
         def one(name: str) -> ColumnSummary | list[str]:
             column, data = schema[name], table.arrow(name)
             faults = value_faults(name, column.role, column.transform, column.levels, data)
             numeric = column.kind in ("numeric", "date") and family(data.type) != "nothing"
-            return faults or (NumberSummary if numeric else LevelSummary).of(column, data)
+            if faults:
+                return faults
+            return NumberSummary.of(column, data, backend) if numeric else LevelSummary.of(column, data)
 
-        found = each(one, columns)
+        # A device belongs to the thread that chose it.
+        found = each(one, columns) if backend.name == "numpy" else [one(name) for name in columns]
         faults = [fault for result in found if isinstance(result, list) for fault in result]
         if faults:
             raise InputError("\n".join(faults))

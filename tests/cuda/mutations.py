@@ -1,5 +1,5 @@
 """Kernels broken on purpose.  Each mutation is a small change of a kernel file and the problem that has to notice it:
-a device check (interpreted, races watched) or a problem with more than 2³¹ elements.
+a device check (interpreted, races watched), a problem with more than 2³¹ elements, or one with floors of distances.
 
 A mutation whose text is no longer in the file, or is there more often than `times`, is an error: bring it up to date.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 class Mutation:
     """Replace `old` by `new` in ``kernels/<file>.cu`` (with its includes expanded).
 
-    noticed_by : name of a device check or of a huge problem
+    noticed_by : name of a device check, of a huge problem, or of one with floors
     which      : which of the places where `old` stands, from 0; it stands at `times` places
     """
 
@@ -76,9 +76,41 @@ MUTATIONS = (
     ),
     # -- reductions over pairs ---------------------------------------------------------------------------
     Mutation(
-        "the last of equals is nearest", "distance", "values[s] < best;", "values[s] <= best;", "ties between rows"
+        "the last of equals is nearest",
+        "distance",
+        "less = value < best,",
+        "less = value <= best,",
+        "ties between rows",
     ),
-    Mutation("ties not counted", "distance", "ties + (values[s] == best)", "ties", "ties between rows"),
+    Mutation("ties not counted", "distance", "ties + equal", "ties", "ties between rows"),
+    Mutation(
+        "distances that rounding tells apart are no ties",
+        "distance",
+        "values[s] < floor ? floor : values[s]",
+        "values[s]",
+        "nearest_above_a_floor",
+    ),
+    Mutation(
+        "the next distance is lost",
+        "distance",
+        "next = less ? best :",
+        "next = less ? next :",
+        "nearest_above_a_floor",
+    ),
+    Mutation(
+        "the next distance is one that is equal",
+        "distance",
+        "!equal && value < next",
+        "value < next",
+        "nearest_above_a_floor",
+    ),
+    Mutation(
+        "lists tell apart what rounding does",
+        "distance",
+        "fresh[s] < floor ? floor : fresh[s]",
+        "fresh[s]",
+        "lists_above_a_floor",
+    ),
     Mutation(
         "the last of equals is furthest", "distance", "!(values[s] > best)", "!(values[s] >= best)", "ties between rows"
     ),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gpuanon.arrays.backend import to_host
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance import (
     EUCLIDEAN,
@@ -15,11 +16,15 @@ from gpuanon.numerics.distance import (
     distances,
     furthest,
     k_nearest,
+    k_nearest_with_ties,
     nearest,
     nearest_with_ties,
     paired,
     row_sums,
+    tie_limit,
 )
+from tests.cuda.floors import FLOORS
+from tests.cuda.support.interpreter import Module
 
 UNITS = 4  # in the last place, of the kernel's type
 
@@ -78,6 +83,51 @@ def test_reductions_equal_those_of_the_matrix_to_the_bit(cp: Any, dtype: Any, ki
     assert np.array_equal(values.get(), np.take_along_axis(D, order, 1))
     exact = distances(X.astype(np.float64), Y.astype(np.float64), metric).sum(axis=1)
     np.testing.assert_allclose(row_sums(x, y, metric).get(), exact, rtol=4 * np.finfo(dtype).eps)
+
+
+def lattice(seed: int, d: int = 3) -> tuple[Any, Any, Any]:
+    """Standardised whole numbers, some of them twice, between which other rows lie half way; and exact distances."""
+    rng = np.random.default_rng(seed)
+    whole = rng.integers(0, 7, (90, d)) * 2
+    queries = rng.integers(0, 6, (12, d)) * 2 + 1
+    scale, centre = rng.uniform(2, 9), rng.uniform(-3, 3, d)
+    return (queries - centre) / scale, (whole - centre) / scale, ((queries[:, None] - whole) ** 2).sum(axis=2)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_ties_of_standardised_whole_numbers_survive_rounding_on_both_sides(cp: Any, seed: int) -> None:
+    X, Y, exact = lattice(seed)
+    least = exact.min(axis=1, keepdims=True)
+    ties, first = (exact == least).sum(axis=1), exact.argmin(axis=1)
+    for put in (np.asarray, cp.asarray):
+        distance, index = nearest(put(X), put(Y))
+        assert np.array_equal(to_host(index), first)
+        assert np.array_equal(to_host(nearest_with_ties(put(X), put(Y))[1]), ties)
+        for k in (1, 2, 5, 40):  # fewer than are tied, and more than a list holds
+            near, found, count = k_nearest_with_ties(put(X), put(Y), k)
+            near, found = to_host(near), to_host(found)
+            assert np.array_equal(to_host(count), ties)
+            for row in range(len(X)):
+                tied = np.flatnonzero(exact[row] == least[row])[:k]
+                assert found[row, : len(tied)].tolist() == tied.tolist()
+                assert (near[row, : len(tied)] == near[row, 0]).all()
+            assert np.array_equal(near[:, 0], to_host(distance))
+            assert (np.diff(near, axis=1) >= 0).all()
+
+
+def test_a_row_is_among_the_nearest_if_its_own_distance_is_within_the_limit(cp: Any) -> None:
+    X, Y, _ = lattice(3)
+    for put in (np.asarray, cp.asarray):
+        least, ties = nearest_with_ties(put(X), put(Y))
+        inside = sum(
+            to_host(paired(put(X), put(np.broadcast_to(y, X.shape).copy())) <= tie_limit(least)).astype(int) for y in Y
+        )
+        assert np.array_equal(inside, to_host(ties))
+
+
+@pytest.mark.parametrize("name", FLOORS)
+def test_kernels_take_floors_of_distances(name: str) -> None:
+    FLOORS[name](lambda file: Module.of(file, "float"))
 
 
 def test_few_rows_are_searched_in_runs_that_are_merged() -> None:

@@ -10,6 +10,7 @@ import pytest
 from gpuanon.arrays import kernels
 from gpuanon.errors import BackendError
 from gpuanon.faces.device_checks import CHECKS
+from tests.cuda.floors import FLOORS
 from tests.cuda.huge import PROBLEMS
 from tests.cuda.mutations import MUTATIONS, Mutation
 from tests.cuda.support import nvrtc
@@ -34,9 +35,10 @@ def forget_compiled_kernels() -> Iterator[None]:
 
 def outcome(name: str, file: str, text: str, monkeypatch: pytest.MonkeyPatch) -> str | None:
     """The fault that a problem finds in a kernel file with this text, or None."""
-    if name in PROBLEMS:
+    problems = PROBLEMS | FLOORS
+    if name in problems:
         try:
-            PROBLEMS[name](lambda asked: Module.from_source(text if asked == file else kernels.source(asked), "float"))
+            problems[name](lambda asked: Module.from_source(text if asked == file else kernels.source(asked), "float"))
         except AssertionError as fault:
             return type(fault).__name__
         return None

@@ -1,8 +1,10 @@
 """The whole of `protect` on the stand-in for CuPy, for every method: the same release as NumPy's, in memory and
-in parts, the table uploaded once and the result downloaded once, and nothing else but scalars copied."""
+in parts.  What a mask sees is uploaded once and the result downloaded once.  Columns are uploaded besides to be fitted
+and, as they will be written, to be counted; nothing but scalars comes back of that, and a random order of the rows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ import pytest
 import gpuanon
 from gpuanon.arrays.backend import choose
 from gpuanon.errors import BackendError
+from gpuanon.masking.claims import _Drawn
+from gpuanon.running import tasks
 from gpuanon.running.cells import usual_cell_rows
 from tests.cuda.fixtures import real_device
 from tests.cuda.support.fake_cupy import fake_cupy
@@ -75,19 +79,61 @@ TRANSFERS = {
 }
 
 
+STEPS = (
+    (tasks, "summarise", "fit"),
+    (tasks, "content", "content"),
+    (tasks, "count", "count"),
+    (_Drawn, "check", "verify"),
+)
+"""What a run does on the device beside its masks."""
+
+
+def count_transfers(cp: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[int, int]]:
+    """Uploads and downloads of each of `STEPS`; filled while a run goes on."""
+    found: dict[str, tuple[int, int]] = {}
+
+    def counting(function: Callable[..., Any], step: str) -> Callable[..., Any]:
+        def run(*arguments: Any, **keywords: Any) -> Any:
+            before = len(cp.transfers.uploads), len(cp.transfers.downloads)
+            try:
+                return function(*arguments, **keywords)
+            finally:
+                up, down = found.get(step, (0, 0))
+                up += len(cp.transfers.uploads) - before[0]
+                found[step] = up, down + len(cp.transfers.downloads) - before[1]
+
+        return run
+
+    for owner, name, step in STEPS:
+        monkeypatch.setattr(owner, name, counting(getattr(owner, name), step))
+    return found
+
+
 @pytest.mark.usefixtures("brief_refinement")
 @pytest.mark.parametrize("name", ON_THE_DEVICE)
-def test_every_method_runs_on_the_device_with_few_transfers(name: str) -> None:
+def test_every_method_runs_on_the_device_with_few_transfers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data: Any = registry(rows_for(name))
     expected = gpuanon.protect(data, recipe(name), rng=7, backend="numpy")
     with fake_cupy() as cp:
+        steps = count_transfers(cp, monkeypatch)
         found = gpuanon.protect(data, recipe(name), rng=7, backend="cupy")
         uploads, downloads = cp.transfers.uploads, cp.transfers.downloads
     assert found.manifest["backend"] == "cupy"
     assert_same_release(found.data, expected.data)
     assert np.array_equal(found.link, expected.link)
-    assert (len(uploads), len(downloads)) == TRANSFERS.get(name, USUAL), (uploads, downloads)
     assert not cp.memory.slow_sorts
+    beside = tuple(np.sum(list(steps.values()), axis=0))
+    order = (1, 1)  # record numbers, and an order of them
+    found_by_masks = len(uploads) - beside[0] - order[0], len(downloads) - beside[1] - order[1]
+    assert found_by_masks == TRANSFERS.get(name, USUAL), (uploads, downloads)
+    # Each column once or, with nulls, twice: to be fitted, to tell what is masked, to be counted as it is written, and
+    # for drawn values before and after.  The sizes of the smallest classes come back as scalars.
+    columns, masks = len(data.columns), len(found.manifest["mask"])
+    assert steps["fit"][0] <= columns * masks
+    assert steps["content"][0] <= (2 * columns + 2) * masks
+    assert 0 < steps["count"][0] <= 2 * columns
+    assert steps.get("verify", (0, 0))[0] <= 4 * columns + 4
+    assert beside[1] == 0, "the figures of the verification are scalars"
 
 
 @pytest.mark.usefixtures("brief_refinement")

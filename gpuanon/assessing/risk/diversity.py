@@ -9,18 +9,16 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, namespace
+from gpuanon.arrays.partition import Partition, segment_sums
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import By, Figure, Measured
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.closeness import equal_distance, ordered_distance
+from gpuanon.numerics.closeness import equal_distance, ordered_distance, pairs
 from gpuanon.numerics.equal_rows import equal_rows
-
-Ints = np.ndarray[Any, Any]
 
 
 def l_diversity(quasi: Array, sensitive: Array, *, names: Names = None) -> Measured:
@@ -32,16 +30,18 @@ def l_diversity(quasi: Array, sensitive: Array, *, names: Names = None) -> Measu
     commonest value at its largest.
     """
     classes, columns = _checked(quasi, sensitive)
+    xp = namespace(classes)
     counts = int(classes.max()) + 1
-    sizes = np.bincount(classes)
+    sizes = xp.bincount(classes)
     distinct: dict[str, float | None] = {}
     entropies: dict[str, Figure] = {}
     commonest: dict[str, Figure] = {}
     for name, values in zip(column_names(names, len(columns)), columns, strict=True):
-        of_class, _, count = _pairs(classes, values)
+        of_class, _, count = pairs(classes, values)
         share = count / sizes[of_class]
-        distinct[name] = int(np.bincount(of_class, minlength=counts).min())
-        entropies[name] = float(np.exp(np.bincount(of_class, -share * np.log(share), minlength=counts).min()))
+        distinct[name] = int(xp.bincount(of_class, minlength=counts).min())
+        entropy = segment_sums(-share * xp.log(share), Partition.from_labels(of_class))
+        entropies[name] = float(np.exp(float(entropy.min())))
         commonest[name] = float(share.max())
     details: dict[str, Figure] = {
         "classes": counts,
@@ -65,26 +65,19 @@ def t_closeness(
     if len(flags) != len(columns):
         raise ParameterError(f"ordered: one flag per sensitive column is needed ({len(columns)}), got {len(flags)}")
     largest = [
-        float((ordered_distance if flag else equal_distance)(classes, values, np.bincount(values)).max())
+        float((ordered_distance if flag else equal_distance)(classes, values, namespace(values).bincount(values)).max())
         for flag, values in zip(flags, columns, strict=True)
     ]
     part = By("column", dict(zip(column_names(names, len(columns)), largest, strict=True)))
     return Measured(max(largest), {"classes": int(classes.max()) + 1}, parts=(part,))
 
 
-def _checked(quasi: Array, sensitive: Array) -> tuple[Ints, list[Ints]]:
+def _checked(quasi: Array, sensitive: Array) -> tuple[Array, list[Array]]:
     """Class of each record, and codes from 0 up of each sensitive column."""
     if sensitive.ndim != 2 or sensitive.shape[1] == 0:
         raise ParameterError("sensitive: at least one column is needed")
     if len(quasi) != len(sensitive) or len(quasi) == 0:
         raise ParameterError("rows: quasi-identifiers and sensitive columns need the same ones, at least one")
-    host = to_host(sensitive)
-    columns = [np.unique(host[:, j], return_inverse=True)[1].reshape(-1) for j in range(host.shape[1])]
-    return equal_rows(to_host(quasi)), columns
-
-
-def _pairs(classes: Ints, values: Ints) -> tuple[Ints, Ints, Ints]:
-    """The (class, value) pairs that occur, ascending: class, value, records."""
-    levels = int(values.max()) + 1
-    pairs, count = np.unique(classes * levels + values, return_counts=True)
-    return pairs // levels, pairs % levels, count
+    xp = namespace(sensitive)
+    columns = [xp.unique(sensitive[:, j], return_inverse=True)[1].reshape(-1) for j in range(sensitive.shape[1])]
+    return equal_rows(quasi), columns

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, namespace
 from gpuanon.assessing.figures import Beside, Measured
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
-
-Ints = np.ndarray[Any, Any]
 
 
 def exact_copies(original: Array, release: Array, reference: Array | None = None) -> Measured:
@@ -22,15 +18,16 @@ def exact_copies(original: Array, release: Array, reference: Array | None = None
     """
     if min(len(original), len(release)) == 0:
         raise ParameterError("original and release need at least one row each")
-    tables = [to_host(table) for table in (original, release, *(() if reference is None else (reference,)))]
-    labels = equal_rows(np.concatenate(tables))
-    ends = np.cumsum([len(table) for table in tables])
-    before, after, *others = np.split(labels, ends[:-1])
-    unique = np.bincount(before, minlength=int(labels.max()) + 1) == 1
+    tables = [original, release, *(() if reference is None else (reference,))]
+    xp = namespace(original)
+    labels = equal_rows(xp.concatenate(tables))
+    ends = np.cumsum([len(table) for table in tables]).tolist()
+    before, after, *others = xp.split(labels, ends[:-1])
+    unique = xp.bincount(before, minlength=int(labels.max()) + 1) == 1
     copied = unique[after]
     details = {
         "copies": int(copied.sum()),
-        "originals_copied": len(np.unique(after[copied])),
+        "originals_copied": len(xp.unique(after[copied])),
         "unique_originals": int(unique[before].sum()),
     }
     beside = tuple(Beside("reference", "of an independent sample", float(unique[rows].mean())) for rows in others)

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.partition import Partition, segment_sums
 from gpuanon.assessing.figures import Distribution, Figure, Measured
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
@@ -41,15 +42,16 @@ def individual_risk(codes: Array, weights: Array, *, threshold: float = 0.1) -> 
 
 def risks(codes: Array, weights: Array) -> Floats:
     """(n,) E[1 / F | f] of each record; classes of three records or more by the approximation p / (f − (1 − p))."""
-    weights = to_host(weights).astype(float)
+    xp = namespace(weights)
+    weights = weights.astype(np.float64)
     if len(codes) != len(weights) or len(weights) == 0:
         raise ParameterError(f"weights: one per record is needed ({len(codes)}), got {len(weights)}")
-    if not (np.isfinite(weights).all() and (weights > 0).all()):
+    if not bool((xp.isfinite(weights) & (weights > 0)).all()):
         raise InputError("weights: every weight must be a positive number")
-    classes = equal_rows(to_host(codes))
-    f = np.bincount(classes)
-    p = f / np.bincount(classes, weights)
-    return _expected_inverse(f, np.minimum(p, 1.0))[classes]
+    classes = equal_rows(codes)
+    f, people = xp.bincount(classes), segment_sums(weights, Partition.from_labels(classes))
+    f, people = to_host(f), to_host(people)  # one number per class
+    return _expected_inverse(f, np.minimum(f / people, 1.0))[to_host(classes)]
 
 
 def _expected_inverse(f: Floats, p: Floats) -> Floats:

@@ -12,12 +12,11 @@ References
 
 from __future__ import annotations
 
-import numpy as np
-
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, namespace, to_host
 from gpuanon.assessing.figures import Beside, Distribution, Figure, Measured
 from gpuanon.assessing.shares import share_interval
 from gpuanon.errors import ParameterError
+from gpuanon.numerics.closeness import distinct_values
 from gpuanon.numerics.equal_rows import equal_rows
 
 
@@ -30,13 +29,12 @@ def k_ambiguity(quasi: Array, sensitive: Array) -> Measured:
     combination only: all sensitive values of these are disclosed.  A count of the whole release, so the interval is
     that of the share.
     """
-    quasi, sensitive = to_host(quasi), to_host(sensitive)
     if len(quasi) == 0 or len(quasi) != len(sensitive):
         raise ParameterError("quasi, sensitive: the same number of records, at least one, is needed")
     classes = equal_rows(quasi)
-    pairs = np.unique(np.stack([classes, equal_rows(sensitive)]), axis=1)
-    different = np.bincount(pairs[0])
-    disclosed = float((different[classes] == 1).mean())
+    different = distinct_values(classes, equal_rows(sensitive))
+    of_records = to_host(different[classes])
+    disclosed = float((of_records == 1).mean())
     low = share_interval(disclosed, len(classes))
     details: dict[str, Figure] = {
         "classes": len(different),
@@ -44,10 +42,10 @@ def k_ambiguity(quasi: Array, sensitive: Array) -> Measured:
         "disclosed_share_low": low.low,
         "disclosed_share_high": low.high,
     }
-    smallest = int(np.bincount(classes).min())
+    smallest = int(namespace(classes).bincount(classes).min())
     return Measured(
         int(different.min()),
         details,
-        parts=(Distribution.over("released records", different[classes]),),
+        parts=(Distribution.over("released records", of_records),),
         beside=(Beside("smallest_class", "records in the smallest class", smallest),),
     )

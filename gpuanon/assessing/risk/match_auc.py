@@ -23,7 +23,7 @@ from gpuanon.arrays.sorting import lexicographic_order
 from gpuanon.assessing.figures import Beside, By, Figure, Measured, join
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, predict, standardised
 from gpuanon.errors import InputError, ParameterError
-from gpuanon.numerics.distance import nearest_with_ties, paired
+from gpuanon.numerics.distance import nearest_with_ties, paired, tie_limit
 
 MEASURES = ("distance", "ambiguity", "uncertainty")
 TENTH = 0.1
@@ -73,7 +73,7 @@ def right_matches(original: Array, release: Array, link: Array, rows: Array) -> 
 
 def _right(xp: Any, squared: Array, own: Array, least: Array, ties: Array) -> Array:
     """Probability of a right match: the record's own among those at the smallest distance; NaN if not released."""
-    return xp.where(own == 0, xp.nan, xp.where(squared <= least, own / ties, 0.0))
+    return xp.where(own == 0, xp.nan, xp.where(squared <= tie_limit(least), own / ties, 0.0))
 
 
 def match_auc(
@@ -164,6 +164,6 @@ def _own(original: Array, release: Array, link: Array) -> tuple[Array, Array]:
     least = xp.full(n, xp.inf, dtype=squared.dtype)
     has = count > 0
     least[has] = squared[first[has]]
-    near = (squared == least[owner]).astype(np.int64)
+    near = (squared <= tie_limit(least)[owner]).astype(np.int64)
     upto = xp.concatenate([xp.zeros(1, dtype=np.int64), xp.cumsum(near)])
     return least, upto[first + count] - upto[first]

@@ -13,8 +13,6 @@ from gpuanon.numerics.equal_rows import equal_rows
 MOST = 32
 """Classes that tie for the nearest which are looked at; more of them are left out, the last rows first."""
 
-_SAME = 1 + 1e-12  # squared distances this close are ties: rounding must not break them
-
 
 @dataclass(frozen=True, eq=False)
 class NearestClasses:
@@ -48,7 +46,7 @@ def nearest_classes(X: Array, Y: Array) -> NearestClasses:
     labels = equal_rows(Y)
     _, first, sizes = xp.unique(labels, return_index=True, return_counts=True)
     distance, index = k_nearest(X, Y[first], min(MOST, len(first)))
-    return NearestClasses(labels, sizes, index, distance <= distance[:, :1] * _SAME, distance[:, 0])
+    return NearestClasses(labels, sizes, index, distance == distance[:, :1], distance[:, 0])
 
 
 def counted(keys: Array, low: Array, high: Array) -> Array:

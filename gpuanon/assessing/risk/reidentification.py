@@ -19,22 +19,19 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, like, namespace, on_device, to_host
 from gpuanon.arrays.partition import Partition
-from gpuanon.arrays.threads import each, thread_count
 from gpuanon.assessing.figures import Beside, Distribution, Figure, Interval, Measured, join
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.distance import k_nearest
+from gpuanon.numerics.distance import nearest_with_ties, paired, tie_limit
+from gpuanon.numerics.distance_search import fits_tree
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.sampling import sample_rows
 
 Floats = np.ndarray[Any, Any]
 
-_SAME = 1 + 1e-12  # squared distances this close are ties: rounding must not break them
-_TREE_COLUMNS = 7  # up to so many columns of many values a k-d tree is faster than bounds on blocks
-_FEW_VALUES = 32  # indicators of categories and the like: a tree cuts them away at once
-_QUERIES = 1 << 13
+_DEVICE_PAIRS = 1 << 38  # that a device looks at before a k-d tree on the host takes over: 500 000 times 500 000 rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +82,7 @@ def reidentification(
     hits = attacked(X, Y, link) if hits is None else hits
     n, value = len(hits.values), float(hits.values.mean())
     error = float(hits.values.std() / np.sqrt(n))
-    baseline = float((unmasked_probabilities(X) if unmasked is None else to_host(unmasked)).mean())
+    baseline = float(to_host(unmasked_probabilities(X) if unmasked is None else unmasked).mean())
     details: dict[str, Figure] = {"standard_error": error, "records": n}
     return Measured(
         value,
@@ -105,7 +102,7 @@ def reidentification_by_class(X: Array, Y: Array, link: Array, *, hits: Hits | N
     Of a sample of the records, each counts by one over the size of its class, and there are no quantiles.
     """
     hits = attacked(X, Y, link) if hits is None else hits
-    classes = equal_rows(to_host(X))
+    classes = to_host(equal_rows(X))
     sizes = np.bincount(classes)
     details: dict[str, Figure] = {"classes": len(sizes)}
     parts: tuple[Distribution, ...] = ()
@@ -130,66 +127,56 @@ def attacked(X: Array, Y: Array, link: Array, *, prediction: Prediction | None =
     """The attack on every original, or on a repeatable random sample of ``limit² / m`` of them.
 
     A sample is taken of more than `limit` rows with so many columns of many values that nearly all distances have to be
-    looked at.
+    looked at: on the host and on a device alike, so that both attack the same records.
 
     prediction : of the same tables, whose search is used
     """
-    X, Y, link = (to_host(array) for array in (X, Y, link))
+    link = like(to_host(link), X)
     _check(X, Y, link)
-    few = _many_valued(Y) <= _TREE_COLUMNS
+    few = fits_tree(some_rows(Y))
     if prediction is not None and not few:
-        return Hits(to_host(prediction.rows), _hits_of(X, Y, link, prediction), len(X))
+        rows, found = prediction.rows, (prediction.squared, prediction.ties)
+        return Hits(to_host(rows), to_host(_hits(X[rows], Y, place_in(rows, link), *found)), len(X))
     if few or max(len(X), len(Y)) <= limit:
-        return Hits(np.arange(len(X)), hit_probabilities(X, Y, link), len(X))
-    rows = sample_rows(len(X), max(1, limit**2 // len(Y)), "prediction")
-    return Hits(rows, hit_probabilities(X[rows], Y, place_in(rows, link)), len(X))
+        return Hits(np.arange(len(X)), to_host(hit_probabilities(X, Y, link)), len(X))
+    rows = like(sample_rows(len(X), max(1, limit**2 // len(Y)), "prediction"), X)
+    return Hits(to_host(rows), to_host(hit_probabilities(X[rows], Y, place_in(rows, link))), len(X))
 
 
-def place_in(rows: Floats, link: Floats) -> Floats:
+def place_in(rows: Array, link: Array) -> Array:
     """(m,) where the original of each released row stands in `rows`, ascending; −1 where it does not."""
-    place = np.minimum(np.searchsorted(rows, link), len(rows) - 1)
-    return np.where(rows[place] == link, place, -1)
+    xp = namespace(rows)
+    place = xp.minimum(xp.searchsorted(rows, link), len(rows) - 1)
+    return xp.where(rows[place] == link, place, -1)
 
 
-def _hits_of(X: Floats, Y: Floats, link: Floats, prediction: Prediction) -> Floats:
-    """Hit probabilities from the nearest records that were found before; ties beyond them are searched."""
-    rows, near = to_host(prediction.rows), to_host(prediction.near)
-    tied = near <= near[:, :1] * _SAME
-    ties = np.where(near[:, 0] == 0, to_host(prediction.ties), tied.sum(axis=1))
-    mates = place_in(rows, link)
-    released = np.flatnonzero(mates >= 0)
-    mine = mates[released]
-    hit = _squared(X[rows[mine]], Y[released]) <= near[mine, 0] * _SAME
-    hits = np.bincount(mine[hit], 1 / ties[mine[hit]], minlength=len(rows))
-    unsure = np.flatnonzero(tied.all(axis=1) & (near[:, 0] > 0) & (hits > 0))
-    if len(unsure):
-        hits[unsure] = hit_probabilities(X[rows[unsure]], Y, place_in(rows[unsure], link))
-    return np.asarray(hits)
-
-
-def hit_probabilities(X: Array, Y: Array, link: Array) -> Floats:
+def hit_probabilities(X: Array, Y: Array, link: Array) -> Array:
     """(n,) probability that each original record is matched with its own release (0 where it was not released).
 
-    Equal rows are searched once; the rest is one search for the two nearest distinct rows, and a count of the ties
-    where the two are equally near: in a k-d tree, and with more than 7 columns of many values by bounds on blocks.
+    Cost : one exact search for the nearest released records and their ties (`gpuanon.numerics.distance`).  A device
+        measures all pairs; where these are very many, and a k-d tree looks at few of them, the host searches.
     """
-    X, Y, link = (to_host(array) for array in (X, Y, link))
+    link = like(to_host(link), X)
     _check(X, Y, link)
-    X, Y = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
-    classes = equal_rows(np.concatenate([X, Y]))
-    of_x, of_y = classes[: len(X)], classes[len(X) :]
-    released = np.bincount(of_y, minlength=int(classes.max()) + 1)
-    nearest, ties = _nearest_classes(X, of_x, Y, of_y, released)
-    rows = np.flatnonzero(link >= 0)
+    X, Y = (table.astype(np.float64, copy=False) for table in (X, Y))
+    if on_device(X) and len(X) * len(Y) > _DEVICE_PAIRS and fits_tree(some_rows(Y)):
+        return like(hit_probabilities(to_host(X), to_host(Y), to_host(link)), X)
+    return _hits(X, Y, link, *nearest_with_ties(X, Y))
+
+
+def _hits(X: Array, Y: Array, link: Array, least: Array, ties: Array) -> Array:
+    """(n,) hit probabilities, from the distances of the nearest released records and the number of them."""
+    xp = namespace(X)
+    rows = xp.flatnonzero(link >= 0)
     mine = link[rows]
-    hit = _squared(X[mine], Y[rows]) <= nearest[of_x[mine]] * _SAME
-    return np.bincount(mine[hit], 1 / ties[of_x[mine[hit]]], minlength=len(X))
+    hit = paired(X[mine], Y[rows]) <= tie_limit(least)[mine]
+    return xp.bincount(mine[hit], minlength=len(X)) / ties
 
 
-def unmasked_probabilities(X: Array) -> Floats:
+def unmasked_probabilities(X: Array) -> Array:
     """(n,) hit probability of each record when the table is released as it is: one over the size of its class."""
-    classes = equal_rows(to_host(X))
-    return np.asarray(1 / np.bincount(classes)[classes])
+    classes = equal_rows(X)
+    return 1 / namespace(X).bincount(classes)[classes]
 
 
 def permuted_probabilities(X: Array, groups: Partition) -> Floats:
@@ -212,86 +199,12 @@ def class_means(X: Array, hits: Floats) -> Floats:
     return np.asarray(np.bincount(classes, hits) / np.bincount(classes))
 
 
-def _nearest_classes(X: Floats, of_x: Floats, Y: Floats, of_y: Floats, released: Floats) -> tuple[Floats, Floats]:
-    """(classes,) squared distance from the rows of a class to the nearest released row, and the rows that near."""
-    nearest, ties = np.zeros(len(released)), released.astype(np.float64)
-    first_x = _first(of_x)
-    seek = first_x[released[of_x[first_x]] == 0]  # classes whose own values were released have their match at 0
-    if len(seek):
-        first_y = _first(of_y)
-        search = _tree_search if _many_valued(Y[first_y]) <= _TREE_COLUMNS else _block_search
-        nearest[of_x[seek]], ties[of_x[seek]] = search(X[seek], Y[first_y], released[of_y[first_y]])
-    return nearest, ties
+def some_rows(Y: Array) -> Floats:
+    """Some thousand rows, on the host."""
+    return to_host(Y[:: max(1, len(Y) // 4096)])
 
 
-def _many_valued(rows: Floats) -> int:
-    """Number of columns with more than a few values, judged by some thousand rows."""
-    some = rows[:: max(1, len(rows) // 4096)]
-    return sum(len(np.unique(column)) > _FEW_VALUES for column in some.T)
-
-
-def _tree_search(queries: Floats, rows: Floats, counts: Floats) -> tuple[Floats, Floats]:
-    """Squared distance of each query to its nearest row, and the summed counts of the rows that near."""
-    from scipy.spatial import cKDTree
-
-    tree = cKDTree(rows, balanced_tree=False, compact_nodes=False)
-    near = min(2, len(rows))
-    _, index = tree.query(queries, k=[1, 2][:near], workers=thread_count())
-    squared = np.stack([_squared(queries, rows[index[:, c]]) for c in range(near)], axis=1)
-    order = np.argsort(squared, axis=1, kind="stable")
-    squared, index = np.take_along_axis(squared, order, 1), np.take_along_axis(index, order, 1)
-    least = squared[:, 0]
-    ties = counts[index[:, 0]].astype(np.float64)
-    tied = np.flatnonzero(squared[:, -1] <= least * _SAME) if near == 2 else np.empty(0, dtype=np.int64)
-    for at in range(0, len(tied), _QUERIES):
-        some = tied[at : at + _QUERIES]
-        # A ball a little larger than the distance, then the distances themselves.
-        found = tree.query_ball_point(queries[some], np.sqrt(least[some]) * (1 + 1e-9), workers=thread_count())
-        lengths = np.array([len(members) for members in found])
-        query, members = np.repeat(some, lengths), np.concatenate([np.asarray(m, dtype=np.int64) for m in found])
-        same = _squared(queries[query], rows[members]) <= least[query] * _SAME
-        ties[some] = np.bincount(np.repeat(np.arange(len(some)), lengths), counts[members] * same)
-    return least, ties
-
-
-def _block_search(queries: Floats, rows: Floats, counts: Floats) -> tuple[Floats, Floats]:
-    """The same by bounds on blocks; ties by all distances."""
-    index = k_nearest(queries, rows, min(2, len(rows)))[1]
-    squared = np.stack([_squared(queries, rows[column]) for column in index.T], axis=1)
-    least, ties = squared.min(axis=1), counts[index[np.arange(len(index)), squared.argmin(axis=1)]].astype(np.float64)
-    tied = np.flatnonzero(squared.max(axis=1) <= least * _SAME) if len(rows) > 1 else np.empty(0, dtype=np.int64)
-    if len(tied):
-        ties[tied] = _full_search(queries[tied], rows, counts)[1]
-    return least, ties
-
-
-def _full_search(queries: Floats, rows: Floats, counts: Floats) -> tuple[Floats, Floats]:
-    """The same by all distances, in tiles."""
-    step = max(1, (1 << 22) // len(rows))
-
-    def some(at: int) -> tuple[Floats, Floats]:
-        tile = queries[at : at + step]
-        squared = np.zeros((len(tile), len(rows)))
-        for j in range(rows.shape[1]):
-            squared += (tile[:, j : j + 1] - rows[:, j]) ** 2
-        least = squared.min(axis=1)
-        return least, (squared <= least[:, None] * _SAME) @ counts.astype(np.float64)
-
-    least, ties = zip(*each(some, range(0, len(queries), step)), strict=True)
-    return np.concatenate(least), np.concatenate(ties)
-
-
-def _squared(A: Floats, B: Floats) -> Floats:
-    """Squared distances row by row, from differences."""
-    return np.asarray(np.einsum("ij,ij->i", A - B, A - B))
-
-
-def _first(classes: Floats) -> Floats:
-    """One row of each class that occurs."""
-    return np.unique(classes, return_index=True)[1]
-
-
-def _check(X: Floats, Y: Floats, link: Floats) -> None:
+def _check(X: Array, Y: Array, link: Array) -> None:
     """Refuse tables that do not fit together."""
     if len(X) == 0 or len(Y) == 0:
         raise ParameterError("reidentification: original and release need at least one record each")
@@ -299,7 +212,7 @@ def _check(X: Floats, Y: Floats, link: Floats) -> None:
         raise ParameterError(f"columns: both tables need the same number, got {X.shape[1]} and {Y.shape[1]}")
     if len(link) != len(Y):
         raise ParameterError(f"link: one entry per released row is needed ({len(Y)}), got {len(link)}")
-    if not (np.isfinite(X).all() and np.isfinite(Y).all()):
+    if not all(bool(namespace(X).isfinite(table).all()) for table in (X, Y)):
         raise ParameterError("columns: distances need finite numbers", hint="encode or fill missing values first")
 
 

@@ -8,17 +8,14 @@ References
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, namespace, to_host
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import ByPair, Figure, Measured
 from gpuanon.assessing.utility.pairs import require_comparable
 from gpuanon.errors import InputError
-
-Floats = np.ndarray[Any, Any]
 
 
 def mutual_information(original: Array, release: Array, *, names: Names = None) -> Measured:
@@ -31,8 +28,7 @@ def mutual_information(original: Array, release: Array, *, names: Names = None) 
     if original.shape[1] < 2:
         raise InputError("mutual_information: needs two columns")
     labels = column_names(names, original.shape[1])
-    sides = [to_host(side) for side in (original, release)]
-    then, now = (_by_pair(side) for side in sides)
+    then, now = (_by_pair(side) for side in (original, release))
     change = {(labels[a], labels[b]): abs(now[a, b] - then[a, b]) for a, b in then}
     details: dict[str, Figure] = {
         "max": max(change.values()),
@@ -42,17 +38,18 @@ def mutual_information(original: Array, release: Array, *, names: Names = None) 
     return Measured(float(np.mean(list(change.values()))), details, parts=(ByPair(dict(change)),))
 
 
-def information(a: Floats, b: Floats) -> float:
-    """Σ p(x, y) ln(p(x, y) / p(x) p(y)) of two columns of codes from 0 up."""
+def information(a: Array, b: Array) -> float:
+    """Σ p(x, y) ln(p(x, y) / p(x) p(y)) of two columns of codes from 0 up, counted on their device."""
     columns = int(b.max()) + 1
-    counts = np.bincount(a * columns + b, minlength=(int(a.max()) + 1) * columns).reshape(-1, columns)
-    p = counts / len(a)
+    counts = namespace(a).bincount(a * columns + b, minlength=(int(a.max()) + 1) * columns)
+    p = to_host(counts).reshape(-1, columns) / len(a)
     expected = p.sum(axis=1, keepdims=True) * p.sum(axis=0, keepdims=True)
     some = p > 0
     return max(0.0, float((p[some] * np.log(p[some] / expected[some])).sum()))
 
 
-def _by_pair(codes: Floats) -> dict[tuple[int, int], float]:
+def _by_pair(codes: Array) -> dict[tuple[int, int], float]:
     """The mutual information of each pair of columns."""
-    dense = [np.unique(codes[:, j], return_inverse=True)[1].reshape(-1) for j in range(codes.shape[1])]
+    xp = namespace(codes)
+    dense = [xp.unique(codes[:, j], return_inverse=True)[1].reshape(-1) for j in range(codes.shape[1])]
     return {(a, b): information(dense[a], dense[b]) for a, b in combinations(range(codes.shape[1]), 2)}

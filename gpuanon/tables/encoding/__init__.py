@@ -16,7 +16,7 @@ from gpuanon.arrays.threads import each
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.distance import Metric
 from gpuanon.tables.codes import level_codes
-from gpuanon.tables.encoding.features import Categories, Codec, Feature, column_by_column
+from gpuanon.tables.encoding.features import Categories, Codec, Feature, check_finite, column_by_column
 from gpuanon.tables.encoding.levels import CategoryCodec, OrdinalCodec
 from gpuanon.tables.encoding.numbers import NumberCodec
 from gpuanon.tables.schema import Nulls, Schema
@@ -134,17 +134,21 @@ class Encoding:
         each(fill, ranges(table.n_rows, _LINES))
         return matrix
 
-    def decode(self, matrix: Array, table: Table, draws: Draws | None = None) -> dict[str, nw.Series[Any]]:
+    def decode(
+        self, matrix: Array, table: Table, draws: Draws | None = None, *, overwrite: bool = False
+    ) -> dict[str, nw.Series[Any]]:
         """The columns that `matrix` (m, d) means, in the types of `table`, for `Table.replace`.
 
-        draws : of the m rows, by which the levels of categories are drawn; None: the nearest level
+        draws     : of the m rows, by which the levels of categories are drawn; None: the nearest level
+        overwrite : whether the memory of a matrix that lies column by column may be used
         """
         matrix = to_host(matrix)
         if matrix.ndim != 2 or matrix.shape[1] != len(self.features):
             raise ParameterError(f"matrix: {len(self.features)} columns are needed, got shape {matrix.shape}")
         if draws is not None:
             matrix = self._drawn(matrix, draws)
-        columns = column_by_column(matrix)
+        columns = matrix.T if overwrite and matrix.flags.f_contiguous else column_by_column(matrix)
+        check_finite(columns)
         done = each(lambda at: at[0].decode(columns[at[1]].T, table.series(at[0].name)), self._places())
         return dict(zip(self.columns, done, strict=True))
 

@@ -62,14 +62,19 @@ _LINES = 4096  # rows that stay in a core's cache while they are transposed
 
 
 def column_by_column(matrix: Matrix) -> Matrix:
-    """(d, n) the columns of a finite `matrix` (n, d), each by itself in memory; refused if a number is not finite."""
+    """(d, n) the columns of `matrix` (n, d), each by itself in memory."""
     columns = np.empty(matrix.shape[::-1], dtype=matrix.dtype)
     for rows in ranges(len(matrix), _LINES):
-        piece = matrix[rows]
-        if not np.isfinite(piece).all():
-            raise ParameterError("matrix: finite numbers are needed to decode")
-        columns[:, rows] = piece.T
+        columns[:, rows] = matrix[rows].T
     return columns
+
+
+def check_finite(columns: Matrix) -> None:
+    """Refuse numbers that cannot be decoded; `columns` (d, n), each by itself in memory."""
+    for column in columns:
+        for rows in ranges(len(column), _LINES):
+            if not np.isfinite(column[rows]).all():
+                raise ParameterError("matrix: finite numbers are needed to decode")
 
 
 def null_scale(categories: Categories, share: float, nulls: Nulls) -> float:

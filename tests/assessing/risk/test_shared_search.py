@@ -36,7 +36,8 @@ def comparison(X, Y, link):
 def test_hits_from_the_shared_search_are_those_of_the_attack(rounded):
     X, Y, link = tables(rounded=rounded)
     A, B = standardised(X, Y)
-    found = reidentification._hits_of(A, B, link, predict(A, B))
+    shared = predict(A, B)
+    found = reidentification._hits(A, B, link, shared.squared, shared.ties)
     np.testing.assert_allclose(found, reidentification.hit_probabilities(A, B, link), rtol=1e-12)
 
 

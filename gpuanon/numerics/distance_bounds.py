@@ -1,9 +1,10 @@
-"""Candidates for the nearest (or furthest) rows, by bounds on blocks of rows: exact, for any number of columns.
+"""Candidates for the furthest rows, by bounds on blocks of rows: exact, for any number of columns.
 
-A product in single precision gives ``|y|² − 2 x·y`` for a batch of queries and all rows; only the smallest in each
-block of 64 rows is kept.  The k-th smallest of these plus its rounding error is an upper bound of the k-th distance.  A
+A product in single precision gives ``2 x·y − |y|²`` for a batch of queries and all rows; only the smallest in each
+block of 64 rows is kept.  The k-th smallest of these plus its rounding error is an upper bound of the k-th furthest.  A
 block whose smallest value minus its error is above the bound cannot hold a candidate.  Distances to the few remaining
-blocks are computed from differences, so the result is exact.  Cost: about half a nanosecond per pair and core.
+blocks are computed from differences, so the result is exact.  Cost: about half a nanosecond per pair and core.  The
+nearest rows: `gpuanon.numerics.distance_tiles`.
 """
 
 from __future__ import annotations
@@ -33,15 +34,13 @@ _FAR = 1e30  # further than any row; finite, because products with infinity rais
 class Blocks:
     """A table in blocks of 64 rows, ready to be searched by squared Euclidean distance.
 
-    factors : (padded, d + 1) float32 ``sign · (y, |y|²)`` of the rows weighted, centred, and divided by the largest
+    factors : (padded, d + 1) float32 ``−(y, |y|²)`` of the rows weighted, centred, and divided by the largest
               norm; padding is far from everything
     radii   : (b,) the largest norm in each block
     exact   : the table in blocks, for distances from differences
     scale, centre : y is ``row · scale − centre``
     blur    : bound of the rounding error of y in double precision
     unit    : the largest norm, squared
-    sign    : 1 to search for the nearest rows, −1 for the furthest
-    tied    : share of a distance by which ties may differ
     """
 
     factors: Host
@@ -52,11 +51,9 @@ class Blocks:
     centre: Host
     blur: float
     unit: float
-    sign: int
-    tied: float
 
     @classmethod
-    def of(cls, columns: Columns, sign: int = 1, tied: float = 0.0) -> Blocks:
+    def of(cls, columns: Columns) -> Blocks:
         """The blocks of a table."""
         d, m = columns.values.shape
         padding = -m % _BLOCK
@@ -67,14 +64,14 @@ class Blocks:
         Z = np.zeros((m + padding, d))
         Z[:m] = (scaled - centre) / radius
         squares = (Z * Z).sum(axis=1)
-        factors = sign * np.concatenate([Z, squares[:, None]], axis=1)
+        factors = -np.concatenate([Z, squares[:, None]], axis=1)
         factors[m:, -1] = _FAR
         padded = np.concatenate([columns.values, columns.values[:, -1:].repeat(padding, axis=1)], axis=1)
         exact = Columns(padded.reshape(d, -1, _BLOCK), columns.weights, columns.categorical, columns.squared)
         radii = np.sqrt(squares.reshape(-1, _BLOCK).max(axis=1))
         blur = 2.0**-50 * d * float(np.abs(scaled).max()) / radius
         single = factors.astype(np.float32)
-        return cls(single, radii, exact, m, scale / radius, centre / radius, blur, radius**2, sign, tied)
+        return cls(single, radii, exact, m, scale / radius, centre / radius, blur, radius**2)
 
     def candidates(self, X: Host, k: int) -> tuple[Host, Host, Host]:
         """(query, row, distance) triples with, for each query, all rows up to its k-th distance, and few others.
@@ -87,9 +84,9 @@ class Blocks:
             query, block = np.nonzero(np.ones((len(X), len(self.radii)), dtype=bool))
             return self._measured(X, query, block, None)
         least = self._least(Z)
-        # Rounding of the factors, of the product in single precision, and of the inputs; and what ties may differ by.
+        # Rounding of the factors, of the product in single precision, and of the inputs.
         reach = norms + self.radii[:, None]
-        error = ((((3 * X.shape[1] + 16) * 2.0**-24 + self.tied) * reach + 4 * self.blur) * reach).astype(np.float32)
+        error = (((3 * X.shape[1] + 16) * 2.0**-24 * reach + 4 * self.blur) * reach).astype(np.float32)
         if k < len(least):
             # The k-th smallest of the smallest bounds of groups of blocks is a bound as well, and is found faster.
             above = least + error
@@ -102,10 +99,10 @@ class Blocks:
         block, query = np.nonzero(least - error <= limit)
         order = np.argsort(query, kind="stable")
         # The slack of the error is larger than the rounding of this sum.
-        return self._measured(X, query[order], block[order], limit + self.sign * norms**2)
+        return self._measured(X, query[order], block[order], limit - norms**2)
 
     def _least(self, Z: Host) -> Host:
-        """(b, q) the smallest ``sign · (|y|² − 2 x·y)`` in each block."""
+        """(b, q) the smallest ``2 x·y − |y|²`` in each block."""
         queries = np.concatenate([-2 * Z, np.ones((len(Z), 1))], axis=1).astype(np.float32).T.copy()
         least = np.empty((len(self.radii), len(Z)), dtype=np.float32)
         tile = np.empty((_TILE, len(Z)), dtype=np.float32)
@@ -125,7 +122,7 @@ class Blocks:
             distance = self.exact.pairs(X[q], b)
             keep = b[:, None] * _BLOCK + np.arange(_BLOCK) < self.rows
             if limit is not None:
-                keep &= self.sign * distance <= limit[q][:, None] * self.unit + _TINY
+                keep &= -distance <= limit[q][:, None] * self.unit + _TINY
             pair, offset = np.nonzero(keep)
             found.append((q[pair], b[pair] * _BLOCK + offset, distance[pair, offset]))
         return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))  # type: ignore[return-value]

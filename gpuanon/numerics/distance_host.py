@@ -71,6 +71,14 @@ class Columns:
 
         return self._summed(difference, (*index.shape, *self.values.shape[2:]))
 
+    def along(self, X: Host) -> Host:
+        """(m,) distances of the columns of `X` (d, m) from the rows of the table, one by one."""
+
+        def difference(j: int, out: Host) -> None:
+            np.subtract(X[j], self.values[j], out=out)
+
+        return self._summed(difference, self.values.shape[1:])
+
     def _summed(self, difference: Callable[[int, Host], None], shape: tuple[int, ...]) -> Host:
         """Sum the terms of the columns in groups of four, then in chunks of sixteen, then all: the kernels' order."""
         d = len(self.values)

@@ -1,6 +1,6 @@
 """Exact search for the k nearest rows on the host, including ties.
 
-A fast search with other rounding (a k-d tree for few columns, `distance_bounds` for many) only proposes candidates.
+A fast search with other rounding (a k-d tree for few columns, `distance_tiles` for many) only proposes candidates.
 Their distances are recomputed from differences.  The candidates are accepted if they provably contain every row that is
 nearer than the k-th or tied with it; otherwise more are requested.  Rows that occur several times are handled once, as
 queries and as candidates.
@@ -23,6 +23,7 @@ from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance import Metric, tie_limit
 from gpuanon.numerics.distance_bounds import QUERIES, Blocks
 from gpuanon.numerics.distance_host import Columns, all_pairs, panel, row_panels
+from gpuanon.numerics.distance_tiles import Tiles
 from gpuanon.numerics.equal_rows import equal_rows_adjacent
 
 Host = np.ndarray[Any, Any]
@@ -51,15 +52,17 @@ def search(X: Host, Y: Host, k: int, metric: Metric) -> tuple[Host, Host, Host]:
         )
     queries, table = Distinct.of(X), Distinct.of(Y)
     n, m = len(queries.rows), len(table.rows)
-    columns = Columns.of(table.rows, metric)
     answers = _Answers(np.empty((n, k)), np.empty((n, k), dtype=np.int64), np.empty(n, dtype=np.int64), table, real)
-    few = many_valued(table.rows) <= _TREE_COLUMNS and not columns.categorical.any()
-    if n * m <= _SMALL or not (few or columns.squared):
-        _measure_all(queries.rows, columns, min(k, m), answers)
-    elif few:
+    first = Columns.of(table.rows[:1], metric)  # weights and kinds of the columns
+    few = many_valued(table.rows) <= _TREE_COLUMNS and not first.categorical.any()
+    if n * m > _SMALL and first.squared and not few:
+        tied = float(answers.limit(np.ones(1))[0]) - 1
+        _search_tiles(queries.rows, Tiles.of(table.rows, first.weights, tied), min(k, m), answers)
+    elif n * m > _SMALL and few:
+        columns = Columns.of(table.rows, metric)
         _search_candidates(queries.rows, columns, min(k, m), answers, _tree(table.rows, columns))
     else:
-        _search_blocks(queries.rows, columns, min(k, m), answers)
+        _measure_all(queries.rows, Columns.of(table.rows, metric), min(k, m), answers)
     inverse = queries.inverse()
     return answers.distance[inverse], answers.index[inverse], answers.ties[inverse]
 
@@ -80,7 +83,7 @@ def furthest(X: Host, Y: Host, metric: Metric) -> tuple[Host, Host]:
     columns = Columns.of(Y, metric)
     most, index = np.empty(len(X)), np.empty(len(X), dtype=np.int64)
     X = X.astype(np.float64, copy=False)
-    blocks = Blocks.of(columns, -1) if columns.squared and X.size * len(Y) > _SMALL else None
+    blocks = Blocks.of(columns) if columns.squared and X.size * len(Y) > _SMALL else None
 
     def search_all(rows: slice) -> None:
         D = panel(X[rows], columns)
@@ -199,16 +202,14 @@ def _measure_all(X: Host, columns: Columns, k: int, answers: _Answers) -> None:
     each(answer, row_panels(len(X), columns.rows))
 
 
-def _search_blocks(X: Host, columns: Columns, k: int, answers: _Answers) -> None:
-    """Measure the pairs in blocks that the bounds do not exclude."""
-    blocks = Blocks.of(columns, tied=float(answers.limit(np.ones(1))[0]) - 1)
+def _search_tiles(X: Host, tiles: Tiles, k: int, answers: _Answers) -> None:
+    """Measure the pairs in tiles that the bounds do not exclude."""
 
-    def answer(at: int) -> None:
-        rows = np.arange(at, min(len(X), at + QUERIES))
-        answers.put(rows, *blocks.candidates(X[rows], k))
+    def answer(rows: Host) -> None:
+        answers.put(rows, *tiles.candidates(X[rows], k))
 
     with one_blas_thread():
-        each(answer, range(0, len(X), QUERIES))
+        each(answer, tiles.batches(X))
 
 
 def _search_candidates(X: Host, columns: Columns, k: int, answers: _Answers, propose: Proposal) -> None:

@@ -39,22 +39,25 @@ def minimal_uniques(codes: Array, size: int) -> Iterator[tuple[ColumnSet, Array]
     xp = namespace(codes)
     n, p = codes.shape
     columns = [_dense(codes[:, j]) for j in range(p)]
+    missing = [xp.packbits(codes < 0) for codes, _ in columns]
     alone: dict[ColumnSet, Array] = {}  # rows that are alone on a set or on one of its subsets, as bits
     for s in range(1, min(size, p) + 1):
         found: dict[ColumnSet, Array] = {}
         for chosen in combinations(range(p), s):
-            known = xp.zeros(n, dtype=bool)
+            known = xp.zeros_like(missing[0])
             for subset in combinations(chosen, s - 1) if s > 1 else ():
-                known |= xp.unpackbits(alone[subset])[:n].astype(bool)
-            open_ = ~known
+                known |= alone[subset]
+            left_out = known.copy()
             for j in chosen:
-                open_ &= columns[j][0] >= 0
-            rows = xp.flatnonzero(open_)
+                left_out |= missing[j]
+            rows = xp.flatnonzero(xp.unpackbits(~left_out)[:n])
             new = rows[_alone([(columns[j][0][rows], columns[j][1]) for j in chosen])]
             if len(new):
                 yield chosen, new
-            known[new] = True
-            found[chosen] = xp.packbits(known)
+                flags = xp.zeros(n, dtype=bool)
+                flags[new] = True
+                known |= xp.packbits(flags)
+            found[chosen] = known
         alone = found
 
 

@@ -185,6 +185,46 @@ def test_the_verdict_names_what_is_not_met(release, tmp_path):
     assert "Measured, not verified" in Page((tmp_path / "b.html").read_text()).text
 
 
+def test_one_sensitive_value_in_a_class_and_a_record_alone_reach_the_verdict(release):
+    """Of each class all have the same diagnosis; then one record is alone as well."""
+    from gpuanon.faces.report.verdict import verdict_of
+    from gpuanon.running.reports import Contents
+
+    zones = np.repeat(["a", "b", "c"], 20)
+    table = pa.table({"zone": zones, "diagnosis": np.repeat(["flu", "burn", "flu"], 20)})
+    recipe = {
+        "columns": {"zone": {"role": "quasi"}, "diagnosis": {"role": "sensitive"}},
+        "mask": [{"method": "suppress", "k": 3, "columns": ["zone"]}],
+    }
+    names = ("k_anonymity", "l_diversity", "means")
+
+    def verdict(released, manifest):
+        found = gpuanon.assess(table, released, recipe, measures=names)
+        return verdict_of(Contents("a report", manifest, found)).reason
+
+    same = "everybody in some class has the same value of diagnosis"
+    unverified = copy.deepcopy(release.manifest)
+    unverified["guarantee"] = [{**one, "verified": None} for one in unverified["guarantee"]]
+    for manifest in (None, release.manifest, unverified):
+        assert same in verdict(table, manifest)
+        assert "alone in its class" not in verdict(table, manifest)
+    one_left = pa.table({"zone": np.append(zones[1:], "d"), "diagnosis": table["diagnosis"]})
+    assert "1 record is alone in its class" in verdict(one_left, None)
+    diverse = pa.table({"zone": zones, "diagnosis": np.tile(["flu", "burn"], 30)})
+    assert same not in verdict(diverse, None)
+
+
+def test_a_headline_of_one_record_is_named_where_nothing_is_promised(release, tmp_path):
+    from dataclasses import replace as changed
+
+    manifest = copy.deepcopy(release.manifest)
+    manifest["guarantee"] = [{**one, "verified": None} for one in manifest["guarantee"]]
+    manifest["quasi"]["smallest_class"] = 1
+    found = gpuanon.assess(registry(400), release.data, RECIPE, measures=("means",))
+    changed(found, manifest=manifest).report(tmp_path / "page.html")
+    assert "To be decided: headline k (1 " in Page((tmp_path / "page.html").read_text()).text
+
+
 def test_small_bins_are_merged_and_ends_left_out():
     from gpuanon.assessing.figures import Counts
 

@@ -26,6 +26,7 @@ from gpuanon.numerics.distance import (
 from gpuanon.numerics.distance_bounds import Blocks
 from gpuanon.numerics.distance_host import Columns
 from gpuanon.numerics.distance_search import Distinct
+from gpuanon.numerics.distance_tiles import Tiles
 
 
 def naive(X, Y, metric):
@@ -171,8 +172,43 @@ def test_threads_change_nothing(monkeypatch):
 def test_bounds_leave_few_candidates():
     rng = np.random.default_rng(3)
     X, Y = rng.normal(size=(256, 10)), rng.normal(size=(20_000, 10))
-    query, _, _ = Blocks.of(Columns.of(Y, EUCLIDEAN)).candidates(X, 1)
-    assert len(query) < 3 * len(X)
+    for index in (Blocks.of(Columns.of(Y, EUCLIDEAN)), Tiles.of(Y, np.ones(10))):
+        query, _, _ = index.candidates(X, 1)
+        assert len(query) < 3 * len(X)
+
+
+def tiled_cases():
+    """Tables of many tiles: related columns, indicators of categories, heavy tails, clusters far apart, copies."""
+    rng = np.random.default_rng(7)
+    for d in (9, 30):
+        mix = rng.normal(size=(d, d)) * np.geomspace(1, 0.01, d)
+        rows = rng.normal(size=(2800, d)) @ mix.T
+        yield "related", rows[:300], rows[300:]
+        levels = np.eye(d)[rng.integers(0, d, 2800)] + 0.1 * rows
+        yield "categories", levels[:300], levels[300:]
+        tails = np.sinh(rows)
+        yield "heavy tails", tails[:300], tails[300:]
+        clusters = rows + 1e4 * rng.integers(0, 4, (2800, 1))
+        yield "clusters", clusters[:300], clusters[300:]
+        few = rng.integers(0, 2, (2800, d)) * 1.0
+        yield "copies", few[:300], few[300:]
+        yield "one axis", np.outer(rows[:300, 0], np.ones(d)), np.outer(rows[300:, 0], np.ones(d))
+
+
+@pytest.mark.parametrize("case", list(tiled_cases()), ids=lambda case: f"{case[0]} {case[1].shape[1]}")
+@pytest.mark.usefixtures("large")
+def test_many_tiles_are_searched_exactly(case, monkeypatch):
+    monkeypatch.setattr("gpuanon.numerics.distance_tiles._TILE", 64)
+    monkeypatch.setattr("gpuanon.numerics.distance_tiles.QUERIES", 100)
+    _, X, Y = case
+    weights = tuple(np.random.default_rng(1).uniform(0.2, 2, X.shape[1]))
+    for metric in (EUCLIDEAN, Metric(weights=weights)):
+        D = distances(X, Y, metric)
+        order = np.argsort(D, axis=1, kind="stable")
+        for k in (1, 7, 90):
+            values, index = k_nearest(X, Y, k, metric)
+            assert np.array_equal(index, order[:, :k])
+            assert np.array_equal(values, np.take_along_axis(D, order[:, :k], 1))
 
 
 def test_distinct_rows_are_found_in_spite_of_hash_collisions(monkeypatch):

@@ -13,6 +13,8 @@ from gpuanon.numerics.equal_rows import equal_rows
 MOST = 32
 """Classes that tie for the nearest which are looked at; more of them are left out, the last rows first."""
 
+_FEW = 3  # classes that are looked at first: two tie on a line, between equally far values
+
 
 @dataclass(frozen=True, eq=False)
 class NearestClasses:
@@ -40,13 +42,22 @@ class NearestClasses:
 def nearest_classes(X: Array, Y: Array) -> NearestClasses:
     """The classes of equal rows of `Y` (m, d) nearest to each row of `X` (q, d).
 
-    Cost : one exact search among the different rows of `Y`.
+    Cost : one exact search among the different rows of `Y`, and one more for targets whose nearest all tie.
     """
     xp = namespace(X)
     labels = equal_rows(Y)
     _, first, sizes = xp.unique(labels, return_index=True, return_counts=True)
-    distance, index = k_nearest(X, Y[first], min(MOST, len(first)))
-    return NearestClasses(labels, sizes, index, distance == distance[:, :1], distance[:, 0])
+    rows = Y[first]
+    distance, index = k_nearest(X, rows, min(_FEW, len(first)))
+    tied = distance == distance[:, :1]
+    nearest = distance[:, 0]
+    more = xp.flatnonzero(tied.all(axis=1)) if len(first) > _FEW else xp.empty(0, dtype=np.int64)
+    if len(more):
+        wide = min(MOST, len(first)) - index.shape[1]
+        index, tied = (xp.concatenate([part, xp.zeros((len(X), wide), part.dtype)], axis=1) for part in (index, tied))
+        distance, index[more] = k_nearest(X[more], rows, index.shape[1])
+        tied[more] = distance == distance[:, :1]
+    return NearestClasses(labels, sizes, index, tied, nearest)
 
 
 def counted(keys: Array, low: Array, high: Array) -> Array:

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.columns import Names, column_names
@@ -46,6 +47,7 @@ SIZE = 3
 
 _PUBLIC = Key(b"the predicates of a measure are no secret")
 _TRIES = 16  # predicates that are tried for each one that is wanted
+_TOGETHER = 64  # predicates that a thread counts at a time
 _SOME = 4096  # records on which most predicates that hold for many are given up
 _NULL, _LEAST, _MOST = -np.inf, -1e300, np.inf  # a null is below every number
 
@@ -62,20 +64,67 @@ class Predicates:
         """Some of them."""
         return Predicates(self.columns[chosen], self.low[chosen], self.high[chosen])
 
-    def counts(self, V: Floats) -> Ints:
-        """(p,) records of `V` (n, d) that meet each predicate.  Cost: O(p · n · size), in tiles."""
-        step = max(1, (1 << 21) // max(len(self.low), 1))
+    def counts(self, V: Ordered) -> Ints:
+        """(p,) records of a table that meet each predicate.
 
-        def some(at: int) -> Ints:
-            T = np.ascontiguousarray(V[at : at + step].T)
-            met = np.ones((len(self.low), T.shape[1]), dtype=bool)
-            for j in range(self.columns.shape[1]):
-                X = T[self.columns[:, j]]
-                low, high = self.low[:, j : j + 1], self.high[:, j : j + 1]
-                met &= (low <= X) & (high >= X)
-            return np.asarray(met.sum(axis=1))
+        Cost : two searches per condition, and a look at the records that meet the rarest condition of a predicate.
+        """
+        if not len(self.low):
+            return np.zeros(0, dtype=np.int64)
+        first, last = V.within(self.columns, self.low, self.high)
+        rarest = np.argsort(last - first, axis=1, kind="stable")
 
-        return np.asarray(np.sum(each(some, range(0, len(V), step)), axis=0))
+        def one(i: int) -> int:
+            j, *others = rarest[i]
+            rows = V.rows(self.columns[i, j], first[i, j], last[i, j])
+            for j in others:
+                values = V.values[self.columns[i, j]][rows]
+                rows = rows[(self.low[i, j] <= values) & (self.high[i, j] >= values)]
+            return len(rows)
+
+        def some(part: slice) -> list[int]:
+            return [one(i) for i in range(part.start, part.stop)]
+
+        return np.array([count for part in each(some, ranges(len(self.low), _TOGETHER)) for count in part])
+
+
+@dataclass(frozen=True, eq=False)
+class Ordered:
+    """The columns of a table, each with the order of its values.
+
+    values : (d, n) the columns
+    order  : (d, n) the records by the values of each column
+    """
+
+    values: Floats
+    order: Ints
+
+    @classmethod
+    def of(cls, V: Floats) -> Ordered:
+        """The columns of `V` (n, d)."""
+        values = np.ascontiguousarray(V.T)
+        order = each(lambda column: np.argsort(column, kind="stable").astype(np.int32), list(values))
+        return cls(values, np.stack(order))
+
+    @property
+    def n(self) -> int:
+        """Records of the table."""
+        return int(self.values.shape[1])
+
+    def within(self, columns: Ints, low: Floats, high: Floats) -> tuple[Ints, Ints]:
+        """Places in the order of each column where the values between `low` and `high` begin and end."""
+        first, last = np.empty(columns.shape, dtype=np.int64), np.empty(columns.shape, dtype=np.int64)
+        for j, (values, order) in enumerate(zip(self.values, self.order, strict=True)):
+            chosen = columns == j
+            if chosen.any():
+                ordered = values[order]
+                first[chosen] = np.searchsorted(ordered, low[chosen], side="left")
+                last[chosen] = np.searchsorted(ordered, high[chosen], side="right")
+        return first, np.maximum(first, last)
+
+    def rows(self, column: int, first: int, last: int) -> Ints:
+        """The records at these places in the order of a column."""
+        return self.order[column, first:last]
 
 
 def singling_out(
@@ -100,7 +149,8 @@ def singling_out(
     Beside it: the shares of predicates that single out in both tables, and of predicates whose values come from
     different released records.  No predicate, no risk: k equal released records are singled out by none.
 
-    Cost : O((n + m) · attacks · size) for predicates of several columns; those of one column by sorted columns.
+    Cost : a sort of each column; for a predicate of several columns a look at the records that meet its rarest
+        condition.
     """
     if min(len(original), len(release), len(control)) == 0:
         raise ParameterError("original, release and control need at least one record each")
@@ -183,14 +233,30 @@ def _several(tables: Sequence[Floats], categorical: Ints, size: int, attacks: in
     tried = _from(W[rows[:, :1], columns], columns, medians, categorical)
     _, first = np.unique(np.concatenate([columns, tried.low, tried.high], axis=1), axis=0, return_index=True)
     tried = tried.take(np.sort(first))
-    some = W[sample_rows(len(W), _SOME, "predicates")]
-    tried = tried.take(tried.counts(some) <= 1)
-    unique = np.flatnonzero(tried.counts(W) == 1)[:attacks]
-    if not len(unique):
+    ordered = Ordered.of(W)
+    found = _unique(tried, ordered, Ordered.of(W[sample_rows(len(W), _SOME, "predicates")]), attacks)
+    count = len(found.low)
+    if not count:
         return None
-    found = tried.take(unique)
-    mixed = _from(W[rows[: len(unique), :size], columns[: len(unique)]], columns[: len(unique)], medians, categorical)
-    return _attack(found.counts(V), len(V), found.counts(C), len(C), mixed.counts(V))
+    mixed = _from(W[rows[:count, :size], columns[:count]], columns[:count], medians, categorical)
+    del ordered
+    own = Ordered.of(V)
+    guessed, inside = mixed.counts(own), found.counts(own)
+    del own
+    return _attack(inside, len(V), found.counts(Ordered.of(C)), len(C), guessed)
+
+
+def _unique(tried: Predicates, W: Ordered, some: Ordered, attacks: int) -> Predicates:
+    """The first `attacks` predicates that one record meets; most that hold for many are given up on `some` records."""
+    found: list[Ints] = []
+    step = 2 * attacks
+    for at in range(0, len(tried.low), step):
+        chosen = np.arange(at, min(at + step, len(tried.low)))
+        chosen = chosen[tried.take(chosen).counts(some) <= 1]
+        found.append(chosen[tried.take(chosen).counts(W) == 1])
+        if sum(map(len, found)) >= attacks:
+            break
+    return tried.take(np.concatenate(found)[:attacks])
 
 
 def _drawn(m: int, d: int, size: int, count: int) -> tuple[Ints, Ints]:
@@ -222,7 +288,10 @@ def _exactly_one(K: Ints, n: int, s: int) -> Floats:
     """Probability that exactly one of K of n records is in a random sample of s."""
     from scipy.stats import hypergeom
 
-    return np.asarray(K == 1, dtype=np.float64) if s == n else np.asarray(hypergeom.pmf(1, n, K, s))
+    if s == n:
+        return np.asarray(K == 1, dtype=np.float64)
+    levels, places = np.unique(K, return_inverse=True)
+    return np.asarray(hypergeom.pmf(1, n, levels, s))[places.reshape(-1)]
 
 
 def _pooled(attacks: Sequence[Attack]) -> Attack | None:

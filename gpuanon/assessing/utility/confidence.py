@@ -116,20 +116,36 @@ def _shares_inside(before: Floats, after: Floats, z: float) -> float:
 
 
 def _bootstrap_variance(X: Floats, rounds: int) -> dict[str, Floats]:
-    """(d,) variance of each estimator over resamples of the rows."""
+    """(d,) variance of each estimator over resamples of the rows.
+
+    A resample is how often each row is drawn: sums are products with that, and the median of a column is where the
+    counts, in the order of its values, reach one half.
+    """
     n = len(X)
-    rows = sample_rows(n, min(n, _BOOTSTRAP_ROWS), "bootstrap")
-    X = np.ascontiguousarray(X[rows].T)  # a column after the other: medians are found faster
-    size = X.shape[1]
+    X = X[sample_rows(n, min(n, _BOOTSTRAP_ROWS), "bootstrap")]
+    size = len(X)
+    order = np.argsort(X, axis=0, kind="stable")
+    ordered = np.take_along_axis(X, order, axis=0)
+    middle = X.mean(axis=0)
+    centred = X - middle
     draws = _PUBLIC.draws(np.arange(size))
 
-    def one(number: int) -> list[Floats]:
+    def one(number: int) -> Floats:
         chosen = (draws.child(str(number)).uniform()[:, 0] * size).astype(np.int64)
-        resampled = X[:, chosen]
-        return [estimate(resampled, axis=1) for estimate in ESTIMATORS.values()]
+        counts = np.bincount(chosen, minlength=size)
+        mean, squares = counts @ centred / size, counts @ (centred * centred) / size
+        median = [_median(column, counts[at]) for column, at in zip(ordered.T, order.T, strict=True)]
+        return np.stack([middle + mean, median, np.sqrt(np.maximum(squares - mean**2, 0.0))])
 
     found = np.array(each(one, range(rounds)))
     return {name: found[:, at].var(axis=0, ddof=1) * size / n for at, name in enumerate(ESTIMATORS)}
+
+
+def _median(ordered: Floats, counts: Floats) -> float:
+    """Median of ascending values that occur so many times."""
+    total = np.cumsum(counts)
+    low, high = np.searchsorted(total, [(total[-1] - 1) // 2, total[-1] // 2], side="right")
+    return float((ordered[low] + ordered[high]) / 2)
 
 
 def _spread(values: Floats, present: Floats) -> Floats:

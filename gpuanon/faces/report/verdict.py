@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from gpuanon.assessing.figures import By, Part
 from gpuanon.assessing.measures import by_name
 from gpuanon.running.reports import Contents
 
@@ -42,13 +43,16 @@ def verdict_of(contents: Contents) -> Verdict | None:
     if contents.assessment is None and contents.manifest is None:
         return None
     manifest = contents.manifest
-    standards = _standards(contents)
+    standards = [*_disclosures(contents), *_standards(contents)]
     if manifest is None:
+        reason = (
+            "No manifest lies beside the release, so that nothing is known of what it promises. The figures below say "
+            "what was measured."
+        )
         return Verdict(
             "open",
             "Measured, not verified: the figures alone cannot say whether it may go out",
-            "No manifest lies beside the release, so that nothing is known of what it promises. The figures below say "
-            "what was measured.",
+            reason + _decided(standards),
             tuple(standards),
         )
     checks = [*_promises(manifest), _headline(manifest), *_limits(manifest), *standards]
@@ -68,12 +72,19 @@ def _concluded(checks: list[Check], manifest: Mapping[str, Any]) -> Verdict:
     if not promised:
         reason = "This method promises nothing that could be verified. Whether the release may go out rests on the "
         reason += "limits of the recipe, which are met" if manifest.get("limits") else "measured risk below"
-        return Verdict("open", "Nothing is promised: somebody has to decide by the measured risk", reason + ".", found)
+        reason += "." + _decided([check for check in checks if check.what != "no promise"])
+        return Verdict("open", "Nothing is promised: somebody has to decide by the measured risk", reason, found)
     if points := [check for check in checks if check.state == "open"]:
         count = "one point has" if len(points) == 1 else f"{len(points)} points have"
         headline = f"May go out by its recipe; {count} to be decided first"
-        return Verdict("open", headline, f"In short: {held}. To be decided: {_named(points)}.", found)
+        return Verdict("open", headline, f"In short: {held}.{_decided(points)}", found)
     return Verdict("good", "May go out by its recipe", f"In short: {held}.", found)
+
+
+def _decided(checks: list[Check]) -> str:
+    """A sentence that names what is left to the reader; empty where nothing is."""
+    points = [check for check in checks if check.state == "open"]
+    return f" To be decided: {_named(points)}." if points else ""
 
 
 def _named(points: list[Check]) -> str:
@@ -121,6 +132,29 @@ def _limits(manifest: Mapping[str, Any]) -> list[Check]:
         value = f"{measured[name]:.4g}" if name in measured else "not measured"
         found.append(Check("good" if met else "bad", f"limit on {name}", f"{way} {limit:.4g} is allowed; {value}"))
     return found
+
+
+def _disclosures(contents: Contents) -> list[Check]:
+    """What the figures of the release itself disclose: a record alone in its class, a class with one sensitive value.
+
+    The manifest's headline tells of the first, where there is a manifest.
+    """
+    measured = {} if contents.assessment is None else contents.assessment.measured
+    found = []
+    if contents.manifest is None and "k_anonymity" in measured and measured["k_anonymity"].value <= 1:
+        alone = measured["k_anonymity"].details["in_smallest"]
+        text = "1 record is alone in its class" if alone == 1 else f"{alone:,} records are alone in their class"
+        found.append(Check("open", "k-anonymity", f"{text} over the quasi-identifiers"))
+    if "l_diversity" in measured and measured["l_diversity"].value <= 1:
+        names = [name for part in measured["l_diversity"].parts for name, value in _values(part) if value <= 1]
+        text = f"everybody in some class has the same value of {', '.join(names)}: whoever knows the class knows it"
+        found.append(Check("open", "l-diversity", text))
+    return found
+
+
+def _values(part: Part) -> list[tuple[str, float]]:
+    """The values of a part by name."""
+    return [(name, value) for name, value in part.values.items() if value is not None] if isinstance(part, By) else []
 
 
 def _standards(contents: Contents) -> list[Check]:

@@ -17,7 +17,7 @@ from gpuanon.assessing.risk.inference import inference
 from gpuanon.assessing.risk.linkability import linkability
 from gpuanon.assessing.risk.membership import membership
 from gpuanon.assessing.risk.residual import Attack
-from gpuanon.assessing.risk.singling_out import Predicates, _exactly_one, singling_out
+from gpuanon.assessing.risk.singling_out import Ordered, Predicates, _exactly_one, singling_out
 from gpuanon.errors import GuaranteeError, InputError, ParameterError
 from gpuanon.faces.cli import app
 from tests.support.every import recipe, registry
@@ -122,7 +122,7 @@ def test_predicates_hold_for_as_many_records_as_pandas_finds():
     )
     frame = pd.DataFrame(V, columns=["a", "b", "c"])
     expected = [len(frame.query(text)) for text in ("a >= 2 and b <= 4", "b == 3 and c == 3", "a <= 1 and c >= 5")]
-    assert Predicates(columns, low, high).counts(V).tolist() == expected
+    assert Predicates(columns, low, high).counts(Ordered.of(V)).tolist() == expected
 
 
 def test_singling_out_by_one_column_from_its_definition():

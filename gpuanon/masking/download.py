@@ -27,8 +27,11 @@ class Downloaded:
     labels: Host | None
 
 
-def download(outcome: Outcome, labels: Array | None) -> Downloaded:
-    """Everything that has one value or one line per row, in one transfer."""
+def download(outcome: Outcome, labels: Array | None, scratch: Host | None = None) -> Downloaded:
+    """Everything that has one value or one line per row, in one transfer.
+
+    scratch : memory of the host that new coordinates may be copied to, or None: fresh memory costs more than the copy
+    """
     whole: dict[str, Array] = {}
     if outcome.rows is not None:
         whole["rows"] = outcome.rows
@@ -38,7 +41,7 @@ def download(outcome: Outcome, labels: Array | None) -> Downloaded:
         whole["labels"] = labels
     values: Host = np.empty((0, 0))
     if isinstance(outcome, Changed):
-        values, whole = _values_with(outcome.values, whole)
+        values, whole = _values_with(outcome.values, whole, scratch)
     elif whole:
         xp = namespace(next(iter(whole.values())))
         ends = np.cumsum([len(array) for array in whole.values()])
@@ -49,7 +52,7 @@ def download(outcome: Outcome, labels: Array | None) -> Downloaded:
     return Downloaded(rows, source, values, whole.get("labels"))
 
 
-def _values_with(values: Array, beside: dict[str, Array]) -> tuple[Host, dict[str, Host]]:
+def _values_with(values: Array, beside: dict[str, Array], scratch: Host | None) -> tuple[Host, dict[str, Host]]:
     """New coordinates, and whole numbers beside them (exact in float64), in one transfer where lengths allow it.
 
     A device transposes them before: they are decoded column by column.
@@ -59,7 +62,11 @@ def _values_with(values: Array, beside: dict[str, Array]) -> tuple[Host, dict[st
     xp = namespace(values)
     fitting = {name: array for name, array in beside.items() if len(array) == len(values)}
     columns = [values.T, *(array[None].astype(values.dtype) for array in fitting.values())]
-    whole = to_host(xp.concatenate(columns, axis=0)).astype(np.float64, copy=False)
+    made = xp.concatenate(columns, axis=0)
+    room = None
+    if scratch is not None and scratch.dtype == made.dtype and scratch.size >= made.size:
+        room = scratch.reshape(-1)[: made.size].reshape(made.shape)
+    whole = xp.asnumpy(made, out=room).astype(np.float64, copy=False)
     got = {name: whole[values.shape[1] + at].astype(np.int64) for at, name in enumerate(fitting)}
     got |= {name: to_host(array) for name, array in beside.items() if name not in fitting}
     return whole[: values.shape[1]].T, {name: got[name] for name in beside}

@@ -372,7 +372,7 @@ class Mask:
     ) -> Masked:
         """Download what changed, once, and put it into the table."""
         labels = groups[0].labels() if any(claim.needs_labels for claim in self.claims) else None
-        got = download(outcome, labels)
+        got = download(outcome, labels, view.scratch)
         at = np.arange(len(rows)) if got.rows is None else got.rows
         records = rows.records[at]
         if outcome.added:

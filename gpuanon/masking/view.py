@@ -118,6 +118,7 @@ class View:
     people   : whose rows they are; None where each row is a person of its own
     sensitive : the sensitive values of the rows, where a part has a constraint; else None
     given    : the columns that a conditional operation depends on, or None
+    scratch  : memory of the host that was uploaded and is free for what is downloaded; None on the host
     """
 
     X: Array | None
@@ -131,6 +132,7 @@ class View:
     people: People | None = None
     sensitive: Sensitive | None = None
     given: Given | None = None
+    scratch: Host | None = None
 
     def scopes(self, draws: Draws, per_column: bool) -> list[Scope]:
         """The whole, or each table column by itself with draws of its own."""
@@ -187,7 +189,8 @@ def view_of(
     by = None
     if encoding is not None:
         points, metric, width = _blocks(table, combination, encoding, response, weights)
-        X, grouped, weights = _parted(backend.upload(np.ascontiguousarray(points, dtype=backend.real)), metric, *width)
+        points = np.ascontiguousarray(points, dtype=backend.real)
+        X, grouped, weights = _parted(backend.upload(points), metric, *width)
     elif weights is not None:
         weights = backend.upload(weights)
     if sees_classes(combination):
@@ -204,7 +207,8 @@ def view_of(
         grouped = codes if by is None else by.codes
     features = () if encoding is None else encoding.columns_of_features
     given = by if combination.operation.conditional else None
-    return View(X, grouped, metric, codes, classes, values, features, weights, given=given)
+    scratch = None if backend.name == "numpy" else points
+    return View(X, grouped, metric, codes, classes, values, features, weights, given=given, scratch=scratch)
 
 
 def _classes(

@@ -51,7 +51,7 @@ def risks(codes: Array, weights: Array) -> Floats:
     classes = equal_rows(codes)
     f, people = xp.bincount(classes), segment_sums(weights, Partition.from_labels(classes))
     f, people = to_host(f), to_host(people)  # one number per class
-    return _expected_inverse(f, np.minimum(f / people, 1.0))[to_host(classes)]
+    return np.asarray(_expected_inverse(f, np.minimum(f / people, 1.0))[to_host(classes)])
 
 
 def _expected_inverse(f: Floats, p: Floats) -> Floats:

@@ -11,6 +11,9 @@ import numpy as np
 from gpuanon.arrays.compiled import compiled, compiled_exact
 from gpuanon.masking.groups.batched import Host
 
+Table = tuple[Host, Host, Host, Host, Host]
+"""Of the groups of a cell: coordinates (g, w, d), their sums (g, d), y and u of `_load_euclidean`, distortions (g,)."""
+
 
 @compiled_exact
 def _load_euclidean(x: Host, n: int, k: int, total: Host, y: Host, u: Host) -> tuple[float, float]:
@@ -153,6 +156,69 @@ def _carry_out(x: Host, members: Host, sizes: Host, a: int, b: int, code: int, w
 
 
 @compiled
+def _distortion(x: Host, n: int, k: int, total: Host, y: Host, u: Host, mismatch: Host, euclidean: bool) -> float:
+    """The distortion of a group, and what is stored for it."""
+    if euclidean:
+        return _load_euclidean(x, n, k, total, y, u)[1]
+    all_ = 0.0
+    for i in range(n):
+        for r in range(n):
+            all_ += _distance(x[i], x[r], mismatch)
+    return all_ / (2 * n)
+
+
+@compiled
+def _load_cell(
+    rows: Host, mismatch: Host, members: Host, sizes: Host, lines: Host, k: int, held: Host, counts: Host, state: Table
+) -> float:
+    """Copy the groups `lines` of a cell, with their coordinates and sums; return their distortion."""
+    x, total, y, u, distortion = state
+    before = 0.0
+    for a in range(len(lines)):
+        counts[a] = sizes[lines[a]]
+        for i in range(members.shape[1]):
+            held[a, i] = members[lines[a], i]
+            for j in range(rows.shape[1]):
+                x[a, i, j] = rows[held[a, i], j]
+        distortion[a] = _distortion(x[a], counts[a], k, total[a], y[a], u[a], mismatch, len(mismatch) == 0)
+        before += distortion[a]
+    return before
+
+
+@compiled
+def _visit(
+    a: int, b: int, held: Host, counts: Host, k: int, mismatch: Host, heat: float, sums: Host, apart: Host, state: Table
+) -> None:
+    """Carry out the best exchange of two groups, if it changes their distortion by less than the heat allows."""
+    x, total, y, u, distortion = state
+    width, euclidean = held.shape[1], len(mismatch) == 0
+    n_a, n_b = counts[a], counts[b]
+    if euclidean and n_a == k and n_b == k:
+        change, i, r = _best_tight(y[a], u[a], y[b], u[b], total[a], total[b], k)
+        code = i * width + r
+    else:
+        _sum_distances(x[a], n_a, x[b], n_b, mismatch, sums, apart)
+        change, code = _best_exchange(sums, apart, n_a, n_b, k, width, distortion[a], distortion[b])
+    spread = (distortion[a] + distortion[b]) / (n_a + n_b)
+    if change < spread * heat:
+        _carry_out(x, held, counts, a, b, code, width)
+        distortion[a] = _distortion(x[a], counts[a], k, total[a], y[a], u[a], mismatch, euclidean)
+        distortion[b] = _distortion(x[b], counts[b], k, total[b], y[b], u[b], mismatch, euclidean)
+
+
+@compiled
+def _holders(mates: Host, begin: int, word: Host, bit: int, holder: Host) -> None:
+    """For each group of a cell the one whose proposal it accepts, the last, or −1."""
+    groups, shift, one = len(word), np.uint64(bit), np.uint64(1)
+    for a in range(groups):
+        holder[a] = -1
+    for a in range(groups):
+        b = mates[begin + a] - begin
+        if (word[a] >> shift) & one == 1 and (word[b] >> shift) & one == 0:
+            holder[b] = a
+
+
+@compiled
 def anneal_cells(
     rows: Host,
     mismatch: Host,
@@ -177,75 +243,41 @@ def anneal_cells(
     noise    : quantiles of the exponential distribution
     """
     steps, first, every, hottest = schedule
-    width, d, euclidean = members.shape[1], rows.shape[1], len(mismatch) == 0
+    width, d = members.shape[1], rows.shape[1]
     largest = 0
     for cell in range(first_cell, last_cell):
         largest = max(largest, starts[cell + 1] - starts[cell])
-    x = np.empty((largest, width, d))
-    total, y, u = np.empty((largest, d)), np.empty((largest, k, d)), np.empty((largest, k))
-    held, counts = np.empty((largest, width), np.int64), np.empty(largest, np.int64)
-    distortion, word = np.empty(largest), np.empty(largest, np.uint64)
-    holder = np.empty(largest, np.int64)
+    state = (
+        np.empty((largest, width, d)),
+        np.empty((largest, d)),
+        np.empty((largest, k, d)),
+        np.empty((largest, k)),
+        np.empty(largest),
+    )
+    held, counts, holder = (
+        np.empty((largest, width), np.int64),
+        np.empty(largest, np.int64),
+        np.empty(largest, np.int64),
+    )
     sums, apart = np.empty((4, width)), np.empty((width, width))
     changed = 0.0
     for cell in range(first_cell, last_cell):
         begin = starts[cell]
-        groups = starts[cell + 1] - begin
-        before = 0.0
-        for a in range(groups):
-            line = order[begin + a]
-            counts[a] = sizes[line]
-            word[a] = words[line]
-            for i in range(width):
-                held[a, i] = members[line, i]
-                for j in range(d):
-                    x[a, i, j] = rows[held[a, i], j]
-            distortion[a] = _distortion(x[a], counts[a], k, total[a], y[a], u[a], mismatch, euclidean)
-            before += distortion[a]
+        lines = order[begin : starts[cell + 1]]
+        word = words[lines]
+        changed -= _load_cell(rows, mismatch, members, sizes, lines, k, held, counts, state)
         for step in range(steps):
-            mates = near[step % len(near)]
             heat = hottest * max(0.0, 1 - (first + step) / every)
-            bit = np.uint64(step % 64)
-            for a in range(groups):
+            mates = near[step % len(near)]
+            _holders(mates, begin, word, step % 64, holder)
+            for a in range(len(lines)):
                 b = mates[begin + a] - begin
-                if (word[a] >> bit) & np.uint64(1) == 1 and (word[b] >> bit) & np.uint64(1) == 0:
-                    holder[b] = a  # of several proposals the last one is kept
-            for a in range(groups):
-                b = mates[begin + a] - begin
-                if not ((word[a] >> bit) & np.uint64(1) == 1 and (word[b] >> bit) & np.uint64(1) == 0):
-                    continue
-                if holder[b] != a:
-                    continue
-                n_a, n_b = counts[a], counts[b]
-                if euclidean and n_a == k and n_b == k:
-                    change, i, r = _best_tight(y[a], u[a], y[b], u[b], total[a], total[b], k)
-                    code = i * width + r
-                else:
-                    _sum_distances(x[a], n_a, x[b], n_b, mismatch, sums, apart)
-                    change, code = _best_exchange(sums, apart, n_a, n_b, k, width, distortion[a], distortion[b])
-                spread = (distortion[a] + distortion[b]) / (n_a + n_b)
-                accepted = heat * noise[(word[a] * np.uint64(2 * step + 1)) >> np.uint64(48)]
-                if change < spread * accepted:
-                    _carry_out(x, held, counts, a, b, code, width)
-                    distortion[a] = _distortion(x[a], counts[a], k, total[a], y[a], u[a], mismatch, euclidean)
-                    distortion[b] = _distortion(x[b], counts[b], k, total[b], y[b], u[b], mismatch, euclidean)
-        for a in range(groups):
-            line = order[begin + a]
-            sizes[line] = counts[a]
-            changed += distortion[a]
+                if holder[b] == a:
+                    accepted = heat * noise[(word[a] * np.uint64(2 * step + 1)) >> np.uint64(48)]
+                    _visit(a, b, held, counts, k, mismatch, accepted, sums, apart, state)
+        for a in range(len(lines)):
+            sizes[lines[a]] = counts[a]
+            changed += state[4][a]
             for i in range(width):
-                members[line, i] = held[a, i]
-        changed -= before
+                members[lines[a], i] = held[a, i]
     return changed
-
-
-@compiled
-def _distortion(x: Host, n: int, k: int, total: Host, y: Host, u: Host, mismatch: Host, euclidean: bool) -> float:
-    """The distortion of a group, and what is stored for it."""
-    if euclidean:
-        return _load_euclidean(x, n, k, total, y, u)[1]
-    all_ = 0.0
-    for i in range(n):
-        for r in range(n):
-            all_ += _distance(x[i], x[r], mismatch)
-    return all_ / (2 * n)

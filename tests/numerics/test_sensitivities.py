@@ -114,6 +114,31 @@ def test_half_widths_are_those_of_a_bisection(pairs: list[tuple[float, float]], 
         assert density * np.prod(2 * found[0]) == pytest.approx(k, rel=1e-9)
 
 
+def test_half_widths_with_some_floors_bound_are_those_of_a_bisection() -> None:
+    """Floors about the free solution, so that in most instances some columns are bound and others are not."""
+    rng = np.random.default_rng(8)
+    k, ell, d = 7, 3, 4
+    a, density = rng.uniform(0.1, 10, size=(3000, d)), rng.uniform(0.05, 20, size=3000)
+    free = 0.5 * (k / density * a.prod(axis=1))[:, None] ** (1 / d) / a
+    epsilon = np.median(free, axis=0) * rng.uniform(0.1, 0.8, size=d)
+    floor = np.broadcast_to(ell * epsilon / 2, a.shape)
+    found, c = half_widths(a, density, k, ell, epsilon)
+    low, high = np.zeros(3000), np.full(3000, 1e6)
+    for _ in range(200):
+        middle = (low + high) / 2
+        large = density * np.prod(2 * np.maximum(floor, middle[:, None] / a), axis=1) >= k
+        low, high = np.where(large, low, middle), np.where(large, middle, high)
+    np.testing.assert_allclose(found, np.maximum(floor, high[:, None] / a), rtol=1e-9)
+    bound = found <= floor * (1 + 1e-9)
+    assert (bound.any(axis=1) & ~bound.all(axis=1)).mean() > 0.3
+    assert bound.all(axis=1).any()
+    volume = density * np.prod(2 * found, axis=1)
+    np.testing.assert_allclose(volume[~bound.all(axis=1)], k, rtol=1e-9)
+    np.testing.assert_allclose((a * found)[~bound], np.broadcast_to(c[:, None], a.shape)[~bound], rtol=1e-9)
+    whole = bound.all(axis=1)
+    np.testing.assert_allclose(c[whole], (a * floor)[whole].max(axis=1), rtol=1e-9)
+
+
 def test_half_widths_are_those_of_a_solver() -> None:
     rng = np.random.default_rng(3)
     for _ in range(10):

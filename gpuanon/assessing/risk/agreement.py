@@ -29,7 +29,7 @@ class Agreement:
         mean = np.where(there, before, 0).sum(axis=0) / count
         spread = np.sqrt((np.where(there, before - mean, 0) ** 2).sum(axis=0) / count)
         self.scale = np.where(spread > 0, spread, 1.0)
-        self.nulls = np.isnan(before).any(axis=0) | np.isnan(after).any(axis=0)
+        self.nulls: Ints = np.asarray(np.isnan(before).any(axis=0) | np.isnan(after).any(axis=0))
         self.starts = np.concatenate([[0], np.cumsum(self.sizes)])
         # Middles of the levels; equality is a level by itself, and beyond the last tolerance nothing is between.
         middles = np.convolve(self.tolerances, [0.5, 0.5], "valid")

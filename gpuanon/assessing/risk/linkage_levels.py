@@ -60,6 +60,7 @@ def estimate(
     together: Floats | None = None,
     u: list[Floats] | None = None,
     monotone: bool = False,
+    rounds: int = _ROUNDS,
 ) -> Probabilities:
     """m- and u-probabilities by EM under conditional independence.
 
@@ -75,7 +76,7 @@ def estimate(
     u        : known u-probabilities; None: estimated too
     monotone : m / u does not rise with the level: a larger difference is no better sign of a pair
 
-    Cost : O(pairs · d) per round, at most 100 rounds.
+    Cost : O(pairs · d) per round, at most `rounds`.
     """
     inside = np.ones(levels.shape[:2], dtype=bool) if inside is None else inside
     choices = np.maximum(inside.sum(axis=1), 1) if choices is None else choices
@@ -89,7 +90,7 @@ def estimate(
     else:
         m, other, share = maximise(flat, together[inside], overall, len(inside))
     known = None if u is None else np.concatenate(u)
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         other = other if known is None else known
         weight = np.log(np.maximum(m, floor)) - np.log(np.maximum(other, floor))
         odds = np.exp(np.clip(weight[flat].sum(axis=1), -300, 300)) * (share / np.maximum(choices, 1))[record]

@@ -1,4 +1,4 @@
-"""Three models of the pairs that belong together, fitted without knowing them; the attacker takes the likeliest.
+"""Three models of the pairs that belong together, fitted without knowing them; which of them is the likeliest.
 
 Every model gives a pair the weight log m/u of Fellegi and Sunter, with u known from random pairs:
 
@@ -40,9 +40,10 @@ _MOMENTS = 20_000  # random pairs of which the moments are taken
 
 
 class Model(Protocol):
-    """A model of pairs: `name`, and the weight log m/u of pairs."""
+    """A model of pairs: its name, and the weight log m/u of pairs."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def scores(self, pairs: Pairs) -> Floats:
         """(r, c) weight of each pair."""
@@ -131,7 +132,7 @@ def fitted(phi: Floats, pairs: Pairs, chance: Floats, first: Floats, share_of: F
         share = min(max(size / len(own), 1e-9), 1 - 1e-9)
         mean = own.reshape(-1) @ flat / (size * unit)
         before = scale
-        scale = np.array([np.interp(-value, -one, _GRID) for value, one in zip(mean, moments, strict=True)])
+        scale = np.array([_scale(value, one) for value, one in zip(mean, moments, strict=True)])
         constant = np.log(weight @ np.exp(-chance * scale)).sum()
         own, mass = posterior(-(flat @ (scale / unit)).reshape(own.shape) - constant, pairs, share)
         level = float(mass.mean())
@@ -150,6 +151,14 @@ def _moments(phi: Floats, weight: Floats) -> Floats:
         values, weight = np.add.reduceat(values * weight, edges) / held, held
     tilt = np.exp(-_GRID[:, None] * values) * weight
     return np.asarray((tilt @ values) / np.maximum(tilt.sum(axis=1), 1e-300))
+
+
+def _scale(mean: float, moments: Floats) -> float:
+    """τ under which a feature has this mean; moments that are equal, or vanish, are no division by zero."""
+    at = int(np.clip(np.searchsorted(-moments, -mean), 1, len(_GRID) - 1))
+    apart = float(moments[at - 1] - moments[at])
+    part = float(np.clip((moments[at - 1] - mean) / apart, 0, 1)) if apart > 1e-200 else 0.0
+    return float(_GRID[at - 1] + part * (_GRID[at] - _GRID[at - 1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +218,7 @@ class Levels:
         """EM from a guess of the pairs."""
         return estimate(
             self.levels, self.agree.sizes, inside=self.pairs.inside, choices=self.pairs.choices, together=first,
-            u=self.u, monotone=True,
+            u=self.u, monotone=True, rounds=50,
         )  # fmt: skip
 
     def together(self, found: Probabilities) -> Floats:
@@ -242,13 +251,14 @@ class Judges:
     own: Ints
     chance: Chance
 
-    def likelihood(self, model: Model) -> Floats:
+    def likelihood(self, model: Model, weight: Floats) -> Floats:
         """(r,) log((1 − s) + s/N Σ m/u), with m/u divided by its mean over pairs that do not belong together.
 
-        That mean is taken over the candidates, and beyond these over a random sample.  It is 1 or more, but for the
-        distance, whose candidates are all that are near: the model's own normalisation holds where no pair was seen.
+        That mean is taken over the candidates, whose `weight` is given, and beyond these over a random sample.  It is
+        1 or more, but for the distance, whose candidates are all that are near: the model's own normalisation holds
+        where no pair was seen.
         """
-        weight, far = model.scores(self.pairs), model.scores(self.chance.pairs)[:, 0]
+        far = model.scores(self.chance.pairs)[:, 0]
         top = max(float(weight.max()), float(far.max()), 0.0)
         near = np.where(self.pairs.inside & ~self.own, np.exp(weight - top), 0.0).sum(axis=1)
         rest = np.exp(far - top) * self.chance.beyond
@@ -263,16 +273,19 @@ class Judges:
         return mass
 
 
-def likeliest(found: Sequence[Model], judges: Judges) -> tuple[Model, dict[str, float]]:
-    """The model that the attacker takes, and the information of each: mean likelihood over records, in nats."""
-    best, held = found[0], judges.likelihood(found[0])
-    information = {best.name: float(held.mean())}
-    for model in found[1:]:
-        other = judges.likelihood(model)
+def likeliest(found: Sequence[Model], weights: Sequence[Floats], judges: Judges) -> tuple[int, dict[str, float]]:
+    """Which model the likelihood prefers, and the information of each: mean over records, in nats.
+
+    `weights` are those of the judges' candidates under each model.
+    """
+    best, held = 0, judges.likelihood(found[0], weights[0])
+    information = {found[0].name: float(held.mean())}
+    for at, (model, weight) in enumerate(zip(found[1:], weights[1:], strict=True), start=1):
+        other = judges.likelihood(model, weight)
         information[model.name] = float(other.mean())
         gain = other - held
         if gain.mean() > 2 * gain.std() / np.sqrt(len(gain)):
-            best, held = model, other
+            best, held = at, other
     return best, information
 
 
@@ -287,7 +300,7 @@ def informed(agree: Agreement, pairs: Pairs, chance: Pairs, own: Ints) -> list[M
     unit, flat = np.where(u.any(axis=0), u.mean(axis=0), 1.0), np.full(len(u), 1 / len(u))
     mean = known.reshape(-1) @ phi.reshape(-1, phi.shape[2]) / unit
     moments = [_moments(column, flat) for column in (u / unit).T]
-    scale = [np.interp(-value, -one, _GRID) for value, one in zip(mean, moments, strict=True)]
+    scale = [_scale(value, one) for value, one in zip(mean, moments, strict=True)]
     split = chances(agree, chance)
     flat = (agree.levels(pairs.rows, pairs.index) + agree.starts[:-1])[pairs.inside]
     together = own[pairs.inside].astype(np.float64)

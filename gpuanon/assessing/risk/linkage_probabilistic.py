@@ -3,9 +3,11 @@
 A pair of an original and a released record is described column by column: equal or not for categories, the difference
 for numbers.  Its weight is the logarithm of how much likelier that is for a pair that belongs together (m) than for two
 records of the table (u, known from random pairs).  The attacker does not know which pairs belong together: EM finds m
-and the share of such pairs [2].  Three models of m compete (`linkage_models`), and the one of largest likelihood on
-other records is used: by distance, by the size of the noise in each column, by levels of agreement.  Each original is
-linked with the candidate of the largest weight; among ties one is chosen at random.
+and the share of such pairs [2].  There are three models of m (`linkage_models`): by distance, by the size of the noise
+in each column, by levels of agreement.  Each original is linked with the candidate of the largest weight; among ties
+one is chosen at random.  The figure is the share that the best of the three links: an attacker who knows a few people
+of the release sees which of them works.  Beside it stands the share of the model that the likelihood of other records
+prefers, which an attacker who knows nobody would take; under much noise the likelihood hardly tells them apart.
 
 Blocking: the candidates of an original are the released records nearest to it, inside its block where columns of
 blocking are named; in a small table all of them.  At most one candidate is a record's own, which EM uses; it looks at
@@ -43,9 +45,9 @@ CANDIDATES = 100
 LINKED = 10_000
 """Originals that are linked, at most; of more, a repeatable random sample."""
 
-_ALL_PAIRS = 4_000_000  # up to so many every pair is looked at
+_ALL_PAIRS = 1_000_000  # up to so many every pair is looked at
 _PAIRS = 300_000  # pairs that EM sees; random pairs
-_FEATURES = 3_000_000  # figures of pairs that EM sees
+_FEATURES = 1_500_000  # figures of pairs that EM sees
 _BATCH = 1 << 21  # levels of agreement that are held at once
 
 
@@ -75,8 +77,8 @@ def linkage_probabilistic(
     metric_weights : of the points' features in the search of candidates; see `blocking_weights`
     limit       : originals that are linked, at most; of more, a repeatable random sample
 
-    Beside it: the nearest released record as the link (the attack by distance), an attacker who knows m and u of the
-    release (in the sample; the best of the models), and a blind guess.
+    Beside it: the nearest released record as the link (the attack by distance), the model that the likelihood prefers,
+    an attacker who knows m and u of the release (in the sample; the best of the models), and a blind guess.
 
     Cost : the search, and O(n · candidates · d); no table of all pairs.
     """
@@ -93,23 +95,28 @@ def linkage_probabilistic(
     chance = _chance(blocks, pairs, own, link)
     agree = Agreement(original.values, release.values, np.asarray(categorical), tolerances)
     fits, knows, learned = _fits(agree, pairs, chance, link)
+    weights = [_weights(fit, pairs) for fit in fits]
     judges = np.setdiff1d(np.arange(len(rows)), learned) if len(rows) > 1 else learned
-    best, information = likeliest(fits, Judges(pairs.of(judges), own[judges], chance))
+    held = Judges(pairs.of(judges), own[judges], chance)
+    preferred, information = likeliest(fits, [weight[judges] for weight in weights], held)
+    linked = {fit.name: _right(weight, pairs, own) for fit, weight in zip(fits, weights, strict=True)}
+    known = [_right(_weights(model, pairs), pairs, own) for model in knows]
     levels = next(fit for fit in fits if isinstance(fit, ByLevels))
     columns = column_names(names, len(agree.sizes))
     details: dict[str, Figure] = {
         "records": len(rows),
         "candidates": pairs.index.shape[1],
         "own_among_candidates": float(own.any(axis=1).mean()),
-        "model": best.name,
-        "linked_by_model": {fit.name: round(float(_right(fit, pairs, own).mean()), 6) for fit in fits},
+        "model": max(linked, key=lambda name: linked[name]),
+        "linked_by_model": {name: round(share, 6) for name, share in linked.items()},
         "information_by_model": {name: round(value, 6) for name, value in information.items()},
         "estimated_share": levels.found.share,
         "m_by_column": _by_level(levels.found.m, columns, agree),
         "u_by_column": _by_level(levels.found.u, columns, agree),
     }
-    right = [float(_right(model, pairs, own).mean()) for model in (best, *knows)]
-    return _measured(right, _nearest(pairs, own), (n, m), details, _information(levels, columns))
+    value, likely = max(linked.values()), linked[fits[preferred].name]
+    beside = {"nearest": _nearest(pairs, own), "likely": likely, "informed": max(known, default=value), "guess": 1 / m}
+    return _measured(value, beside, n, details, _information(levels, columns))
 
 
 def _check(link: Ints, m: int, tolerances: Sequence[float]) -> None:
@@ -163,16 +170,19 @@ def _pool(agree: Agreement, pairs: Pairs, chance: Pairs) -> tuple[Pairs, list[Fl
     return pairs.at(places, once), firsts
 
 
-def _right(model: Model, pairs: Pairs, own: Ints) -> Floats:
-    """(rows,) probability that each original is linked with its own release by the largest weight."""
-    out = np.zeros(len(pairs.rows))
+def _weights(model: Model, pairs: Pairs) -> Floats:
+    """(rows, c) weight of each pair; −∞ outside the block."""
+    out = np.empty(pairs.index.shape)
     step = max(1, _BATCH // max(1, pairs.index.shape[1]))
     for at in range(0, len(out), step):
-        part = slice(at, at + step)
-        some = pairs.of(part)
-        score = np.where(some.inside, model.scores(some), -np.inf)
-        out[part] = _shared((score == score.max(axis=1, keepdims=True)) & some.inside, own[part])
+        some = pairs.of(slice(at, at + step))
+        out[at : at + step] = np.where(some.inside, model.scores(some), -np.inf)
     return out
+
+
+def _right(weight: Floats, pairs: Pairs, own: Ints) -> float:
+    """Share of originals that are linked with their own release by the largest weight."""
+    return float(_shared((weight == weight.max(axis=1, keepdims=True)) & pairs.inside, own).mean())
 
 
 def _nearest(pairs: Pairs, own: Ints) -> float:
@@ -185,22 +195,24 @@ def _shared(best: Ints, own: Ints) -> Floats:
     return np.asarray((best & own).sum(axis=1) / np.maximum(best.sum(axis=1), 1))
 
 
-def _measured(
-    right: Sequence[float], nearest: float, sizes: tuple[int, int], details: dict[str, Figure], part: By
-) -> Measured:
-    """The figure: `right` has the share of the attack, then those of attackers who know the pairs."""
-    records, (n, m) = int(str(details["records"])), sizes
-    interval = share_interval(right[0], records)
+_LABELS = {
+    "nearest": "by distance",
+    "likely": "the likeliest model",
+    "informed": "m and u known",
+    "guess": "a blind guess",
+}
+
+
+def _measured(value: float, beside: dict[str, float], n: int, details: dict[str, Figure], part: By) -> Measured:
+    """The figure, with what stands beside it."""
+    records = int(str(details["records"]))
+    interval = share_interval(value, records)
     note = join(
         None if records == n else f"a random sample of {records} of {n} original records was linked",
-        "the attack by distance links more: EM does not find the pairs here" if nearest > interval.high else None,
+        "the likelihood prefers a model that links less" if beside["likely"] < interval.low else None,
     )
-    beside = (
-        Beside("nearest", "by distance", nearest),
-        Beside("informed", "m and u known", max(right[1:], default=right[0])),
-        Beside("guess", "a blind guess", 1 / m),
-    )
-    return Measured(right[0], details, note, parts=(part,), interval=interval, beside=beside)
+    shown = tuple(Beside(name, _LABELS[name], figure) for name, figure in beside.items())
+    return Measured(value, details, note, parts=(part,), interval=interval, beside=shown)
 
 
 def _by_level(side: list[Floats], names: Sequence[str], agree: Agreement) -> dict[str, Figure]:

@@ -151,7 +151,7 @@ class Tiles:
         limit = self._upper_bound(points, bounds, error, k)
         needed = bounds <= limit + squares.astype(np.float32)
         queries, rows = [], []
-        for tile in np.flatnonzero(needed.any(axis=1)):
+        for tile in np.flatnonzero(needed.any(axis=1)).tolist():
             chosen = np.flatnonzero(needed[tile])
             values = self._values(tile, points, chosen)
             row, at = np.divmod(_places(values <= (limit + error[tile])[chosen]), len(chosen))

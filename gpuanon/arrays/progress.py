@@ -6,6 +6,7 @@ listener (such as the command line's progress bar) receives the reports; without
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
@@ -17,6 +18,7 @@ Listener: TypeAlias = Callable[[str, float], None]
 
 _listener: Listener | None = None
 _stage = ""
+_here = threading.local()  # `span`: share of the stage that reports of this thread are about, and how far it is
 
 
 @contextmanager
@@ -43,8 +45,36 @@ def stage(name: str) -> Iterator[None]:
         _stage = previous
 
 
+@contextmanager
+def share(low: float, high: float) -> Iterator[None]:
+    """Reports of the block, 0 to 1, are about this share of the stage; they never go back."""
+    previous = getattr(_here, "span", None)
+    _here.span = [low, high, low]
+    try:
+        yield
+        report(1.0)
+    finally:
+        _here.span = previous
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Reports of this thread inside the block are not sent; a pending request to stop is raised all the same."""
+    previous = getattr(_here, "span", None)
+    _here.span = ()
+    try:
+        yield
+    finally:
+        _here.span = previous
+
+
 def report(done: float) -> None:
     """Report the share of the current stage that is done; raise a pending request to stop."""
     interruption.check()
-    if _listener is not None and _stage:
-        _listener(_stage, done)
+    span = getattr(_here, "span", None)
+    if span == () or _listener is None or not _stage:
+        return
+    if span is not None:
+        low, high, reached = span
+        done = span[2] = max(reached, low + (high - low) * done)
+    _listener(_stage, done)

@@ -256,7 +256,9 @@ class Comparison:
     @placed
     def quasi_codes(self) -> tuple[Array, Array]:
         """Equal codes for equal values: the quasi-identifiers of original and release, intervals at midpoints."""
-        return self._codes(self._need_quasi())
+        at = [self.columns.index(name) for name in self._need_quasi()]
+        before, after = self.host.codes
+        return before[:, at], after[:, at]
 
     @placed
     def classes(self) -> Array:
@@ -336,7 +338,10 @@ class Comparison:
         """Every compared column: numbers as they are (NaN for null), codes of categories and ordered levels."""
         numeric = [name for name in self.columns if self.schema[name].kind in ("numeric", "date")]
         require_values(self.points, self._types, numeric)
-        before, after = (np.array(codes, dtype=np.float64) for codes in self.codes)
+        coded = [at for at, name in enumerate(self.columns) if name not in numeric]
+        codes = self._codes(tuple(self.columns[at] for at in coded))
+        before, after = (np.empty((table.n_rows, len(self.columns))) for table in (self.original, self.points))
+        before[:, coded], after[:, coded] = codes
         for at, name in enumerate(self.columns):
             if name in numeric:
                 before[:, at], after[:, at] = (floats(table.arrow(name)) for table in (self.original, self.points))
@@ -346,8 +351,11 @@ class Comparison:
     @placed
     def binned(self) -> tuple[Array, Array]:
         """Every compared column as codes of at most a few levels: numbers in ten quantile bins of the original."""
-        before, after = (codes.copy() for codes in self.codes)
+        before, after = (np.empty(values.shape, dtype=np.int64) for values in self.values)
         numeric = [at for at, name in enumerate(self.columns) if self.schema[name].kind in ("numeric", "date")]
+        coded = [at for at in range(len(self.columns)) if at not in numeric]
+        for out, values in zip((before, after), self.values, strict=True):
+            out[:, coded] = values[:, coded]
         before[:, numeric], after[:, numeric] = binned(self.values[0][:, numeric], self.values[1][:, numeric])
         return before, after
 

@@ -46,10 +46,11 @@ def _values(c: Comparison, names: Sequence[str], tables: Sequence[Table]) -> tup
     """(n, names) numbers and dates as they are, common codes else, NaN for null; and which are codes."""
     for table in tables[1:]:
         require_values(table, types_of(c.original), names)
-    out = [codes.astype(np.float64) for codes in level_codes(tables, names)]
     coded = [c.schema[name].kind not in ("numeric", "date") for name in names]
-    for side, table in zip(out, tables, strict=True):
-        side[side < 0] = np.nan
+    codes = level_codes(tables, [name for name, flag in zip(names, coded, strict=True) if flag])
+    out = [np.empty((table.n_rows, len(names))) for table in tables]
+    for side, found, table in zip(out, codes, tables, strict=True):
+        side[:, coded] = np.where(found < 0, np.nan, found)
         for at, name in enumerate(names):
             if not coded[at]:
                 side[:, at] = floats(table.arrow(name))

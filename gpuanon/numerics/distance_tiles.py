@@ -29,9 +29,12 @@ from gpuanon.numerics.median_blocks import blocks
 
 Host = np.ndarray[Any, Any]
 
-QUERIES = 512
-"""Queries per batch."""
+QUERIES = 4096
+"""Queries per batch, at most: fewer where there are many tiles."""
 
+_BOUNDS = 1 << 21  # bounds of a batch: queries × tiles
+_BATCHES = 16  # of many queries, at least: threads share them
+_LEAST = 512  # queries per batch that are worth a look at all tiles
 _TILE = 256
 _FIRST = 4  # tiles of a query that give the upper bound
 _GROUP = 16  # rows of a tile of which the smallest counts for the upper bound
@@ -125,11 +128,12 @@ class Tiles:
 
     def batches(self, X: Host) -> Iterator[Host]:
         """The rows of `X` (n, d) in batches of near ones, for `candidates`."""
-        if len(X) <= QUERIES:
+        size = min(QUERIES, max(_LEAST, min(_BOUNDS // len(self.radii), len(X) // _BATCHES)))
+        if len(X) <= size:
             yield np.arange(len(X))
             return
         leading = self.frame.coordinates(X)[:, :_AXES].astype(np.float32)
-        cut = near_parts(leading, QUERIES)
+        cut = near_parts(leading, size)
         for first, last in zip(cut.starts[:-1], cut.starts[1:], strict=True):
             yield cut.order[first:last]
 
@@ -156,7 +160,7 @@ class Tiles:
         limit = self._upper_bound(points, bounds, error, k)
         needed = bounds <= limit + squares.astype(np.float32)
         queries, rows = [], []
-        for tile in np.flatnonzero(needed.any(axis=1)):
+        for tile in np.flatnonzero(needed.any(axis=1)).tolist():
             chosen = np.flatnonzero(needed[tile])
             values = self._values(tile, points, chosen)
             row, at = np.divmod(_places(values <= (limit + error[tile])[chosen]), len(chosen))

@@ -17,7 +17,10 @@ import numpy as np
 
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend, BackendName, choose
+from gpuanon.arrays.blas import one_blas_thread
+from gpuanon.arrays.threads import each
 from gpuanon.assessing.comparison import Comparison
+from gpuanon.assessing.evidence import ALONE, by_kind, give_up
 from gpuanon.assessing.figures import Measured, join
 from gpuanon.assessing.measures import MEASURES, Measure, Scaling, by_name
 from gpuanon.assessing.options import Options
@@ -169,7 +172,7 @@ def compute(comparison: Comparison, names: Sequence[str], options: Options | Non
     check_names(names)
     if min(comparison.original.n_rows, comparison.release.n_rows) == 0:
         return Assessment({}, dict.fromkeys(names, "original and release need at least one row each"))
-    found = _computed([by_name()[name] for name in names], lambda measure: comparison, options or {})
+    found = _computed([by_name()[name] for name in names], lambda measure: comparison, options or {}, comparison)
     return replace(found, seen=comparison)
 
 
@@ -198,29 +201,64 @@ def _piece_by_piece(streamed: Streamed, names: Sequence[str], options: Options |
 
 
 def _computed(
-    measures: Sequence[Measure], source_of: Callable[[Measure], Comparison | Streamed], options: Options
+    measures: Sequence[Measure],
+    source_of: Callable[[Measure], Comparison | Streamed],
+    options: Options,
+    whole: Comparison | None = None,
 ) -> Assessment:
-    """Each measure on its source, with its options; the reason of one that fails."""
-    measured: dict[str, Measured] = {}
-    failed: dict[str, str] = {}
-    with progress.stage("assess"):
-        for number, one in enumerate(measures):
-            try:
-                source: Any = source_of(one)  # a measure that merges takes either
-                figure = one.measured(source.host if one.host_only else source, options.get(one.name, {}))
-            except GpuanonError as error:
-                failed[one.name] = str(error)
-            except MemoryError:
-                failed[one.name] = "does not fit in memory"
-            except (ArithmeticError, ValueError) as error:  # its own text may quote a value
-                failed[one.name] = f"is not defined for these tables ({type(error).__name__})"
-            else:
-                if isfinite(figure.value):
-                    measured[one.name] = replace(figure, note=join(source.note, figure.note))
-                else:
-                    failed[one.name] = figure.note or "is not defined for this release"
-            progress.report(0.99 * (number + 1) / len(measures))
-    return Assessment(measured, failed)
+    """Each measure on its source, with its options; the reason of one that fails.
+
+    whole : the source of all of them, where both tables are in memory.  Measures that work on the same arrays then
+        follow each other, on the host some side by side, and the arrays are given up after the last of them
+
+    One BLAS thread: products round alike whatever the number of cores.
+    """
+    found: dict[str, Measured | str] = {}
+    parallel = whole is not None and whole.host is whole
+
+    def one(measure: Measure) -> Measured | str:
+        with progress.silent():
+            return _one(measure, source_of, options.get(measure.name, {}))
+
+    with progress.stage("assess"), one_blas_thread():
+        for kind, those in by_kind(measures):
+            together = [measure for measure in those if parallel and measure.name not in ALONE]
+            with progress.share(*_done(found, len(together), measures)):
+                found |= zip((measure.name for measure in together), each(one, together), strict=True)
+            for measure in those:
+                if measure not in together:
+                    with progress.share(*_done(found, 1, measures)):
+                        found[measure.name] = _one(measure, source_of, options.get(measure.name, {}))
+            if whole is not None:
+                give_up(whole, kind)
+    results = {measure.name: found[measure.name] for measure in measures}
+    return Assessment(
+        {name: one for name, one in results.items() if isinstance(one, Measured)},
+        {name: one for name, one in results.items() if isinstance(one, str)},
+    )
+
+
+def _done(found: Mapping[str, Any], more: int, measures: Sequence[Measure]) -> tuple[float, float]:
+    """Share of the measures that is done, and that will be after some more."""
+    return 0.99 * len(found) / len(measures), 0.99 * (len(found) + more) / len(measures)
+
+
+def _one(
+    measure: Measure, source_of: Callable[[Measure], Comparison | Streamed], options: Mapping[str, Any]
+) -> Measured | str:
+    """The figure, or why there is none."""
+    try:
+        source: Any = source_of(measure)  # a measure that merges takes either
+        figure = measure.measured(source.host if measure.host_only else source, options)
+    except GpuanonError as error:
+        return str(error)
+    except MemoryError:
+        return "does not fit in memory"
+    except (ArithmeticError, ValueError) as error:  # its own text may quote a value
+        return f"is not defined for these tables ({type(error).__name__})"
+    if isfinite(figure.value):
+        return replace(figure, note=join(source.note, figure.note))
+    return figure.note or "is not defined for this release"
 
 
 def check_names(names: Sequence[str]) -> None:

@@ -121,10 +121,9 @@ def _held_out(n: int, persons: Ints | None) -> tuple[Ints, Ints]:
 def _best(X: Floats, S: Ints, Y: Floats, R: Ints) -> Floats:
     """(targets, s) whether the value of each is predicted, by the way of predicting that is right most often."""
     labels = equal_rows(Y)
-    classes, first = np.unique(labels, return_index=True)
-    nearest = classes[k_nearest(X, Y[first], 1)[1][:, 0]]
     most = min(max(VOTERS), len(Y))
     index = k_nearest(X, Y, most)[1]
+    nearest = labels[index[:, 0]]  # of several equally near classes that of the lowest row
     out = np.empty(S.shape, dtype=np.float64)
     for column in range(S.shape[1]):
         values = R[:, column]

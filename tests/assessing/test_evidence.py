@@ -1,0 +1,83 @@
+"""Arrays of a comparison: each measure makes those of the kind that it declares, and they are given up."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gpuanon.arrays import progress
+from gpuanon.assessing.comparison import Comparison
+from gpuanon.assessing.evidence import ALONE, ARRAYS, by_kind, kind_of
+from gpuanon.assessing.measures import MEASURES, by_name
+from gpuanon.errors import GpuanonError
+from gpuanon.recipe import Recipe
+from gpuanon.running.assess import compute
+from gpuanon.tables.schema import Schema
+from gpuanon.tables.table import Table
+from tests.support.every import registry
+
+RECIPE = Recipe.load(
+    {
+        "others": "drop",
+        "columns": {
+            "age": {"role": "quasi"},
+            "sex": {"role": "quasi"},
+            "income": {"role": "quasi"},
+            "cost": {"role": "sensitive"},
+        },
+        "mask": [{"method": "svd-swap"}],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    table, other = Table.of(registry(300)), Table.of(registry(500)).take(np.arange(300, 500))
+    order = np.random.default_rng(0).permutation(300)
+    return Comparison(table, table.take(order), Schema.resolve(table, RECIPE.columns, RECIPE.others), order, other)
+
+
+@pytest.mark.parametrize("name", [measure.name for measure in MEASURES])
+def test_a_measure_leaves_arrays_of_its_own_kind_only(comparison, name):
+    fresh, measure = replace(comparison), by_name()[name]
+    with contextlib.suppress(GpuanonError):
+        measure.measured(fresh.host if measure.host_only else fresh, {})
+    made = {kind for kind, names in ARRAYS.items() for one in names if one in fresh.__dict__}
+    assert made <= {kind_of(name)}
+
+
+def test_every_measure_comes_once_whatever_the_order():
+    found = [measure.name for _, those in by_kind(MEASURES) for measure in those]
+    assert sorted(found) == sorted(by_name())
+    assert set(by_name()) >= ALONE
+    assert len({kind for kind, _ in by_kind(MEASURES)}) == len(list(by_kind(MEASURES)))
+
+
+def test_arrays_are_given_up_and_the_order_of_the_names_is_kept(comparison):
+    fresh, names = replace(comparison), ("means", "k_anonymity", "mse", "ks", "workload", "kl")
+    found = compute(fresh, names)
+    assert not {one for arrays in ARRAYS.values() for one in arrays} & set(fresh.__dict__)
+    assert tuple(found.measured) == ("means", "k_anonymity", "mse", "ks", "kl")
+    assert tuple(found.failed) == ("workload",)
+
+
+def test_threads_change_no_figure(comparison, monkeypatch):
+    names = [measure.name for measure in MEASURES if measure.name not in ALONE]
+    monkeypatch.setenv("GPUANON_THREADS", "3")
+    several = compute(replace(comparison), names)
+    monkeypatch.setenv("GPUANON_THREADS", "1")
+    assert compute(replace(comparison), names).to_json() == several.to_json()
+
+
+def test_the_bar_moves_with_each_measure_and_never_back(comparison):
+    seen = []
+    with progress.listening(lambda stage, done: seen.append((stage, done))):
+        compute(replace(comparison), ("means", "ks", "mmd", "estimator_mse", "k_anonymity", "mse"))
+    shares = [done for _, done in seen]
+    assert {stage for stage, _ in seen} == {"assess"}
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    assert len(set(shares)) > 8

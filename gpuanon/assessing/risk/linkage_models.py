@@ -121,7 +121,7 @@ def fitted(phi: Floats, pairs: Pairs, chance: Floats, first: Floats, share_of: F
     """
     weight = np.full(len(chance), 1 / len(chance)) if share_of is None else share_of
     chance = np.concatenate([chance, np.zeros((1, chance.shape[1]))])  # a pair that agrees keeps Z above 0
-    weight = np.append(weight, weight.min())
+    weight = np.append(weight, weight.min(initial=1.0))
     unit = weight @ chance
     unit = np.where(unit > 0, unit, 1.0)  # a column in which nobody differs
     chance, flat = chance / unit, phi.reshape(-1, phi.shape[2])

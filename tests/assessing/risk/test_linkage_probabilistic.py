@@ -200,3 +200,10 @@ def test_a_new_table_has_no_right_link_and_bad_settings_are_refused():
         attack(X, X, np.arange(60), tolerances=[0.5, 0.1])
     with pytest.raises(ParameterError, match="link"):
         attack(X, X, np.arange(59))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_a_few_rows_and_a_constant_column_are_linked(rows):
+    X = np.random.default_rng(rows).normal(size=(rows, 3))
+    X[:, 2] = 1
+    assert attack(X, X, np.arange(rows)).value == 1

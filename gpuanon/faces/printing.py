@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -23,6 +24,15 @@ def print_json(data: Any) -> None:
     print(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=str))
 
 
+def groups_text(mask: Mapping[str, Any]) -> str:
+    """How many groups a mask formed, or how many classes it found, and the smallest of them."""
+    groups, before = mask["groups_formed"], mask.get("smallest_class_before")
+    if before is not None:
+        return f"{groups:,} classes before it, the smallest of {before:,} record{'s' * (before != 1)}"
+    smallest = mask["smallest_group"]
+    return f"{groups:,} groups, the smallest of {smallest:,} record{'s' * (smallest != 1)}"
+
+
 def print_release(result: dict[str, Any]) -> None:
     """A release in a few lines."""
     table = RichTable(show_header=False, box=None, pad_edge=False)
@@ -35,7 +45,7 @@ def print_release(result: dict[str, Any]) -> None:
     for mask in result["mask"]:
         name = mask.get("method") or " × ".join(mask[part]["use"] for part in ("groups", "basis", "operation"))
         table.add_row("mask", escape(f"{name} on {', '.join(mask['columns'])}"))
-        table.add_row("", f"{mask['groups_formed']:,} groups, the smallest of {mask['smallest_group']:,} records")
+        table.add_row("", groups_text(mask))
     for guarantee in result["guarantee"]:
         table.add_row("guarantee", escape(guarantee["statement"]))
         table.add_row("", "verified on what was written" if guarantee["verified"] else "nothing to verify")
@@ -87,22 +97,28 @@ def print_assessment(result: Assessment) -> None:
 
 
 def print_trials(result: Trials) -> None:
-    """Trials as a table, the best marked."""
-    names = list(dict.fromkeys(name for trial in result.trials for name in trial.measured))
-    table = RichTable(show_edge=False)
-    table.add_column("recipe")
-    for name in ("rows", *names):
-        table.add_column(name, justify="right")
-    for trial in result.trials:
-        figures = [f"{trial.measured[name]:.4g}" if name in trial.measured else "–" for name in names]
-        mark = " ← best" if trial is result.best else " (refused)" if trial.refused else ""
+    """Trials as a table, the best marked; those that were refused below it, by the reason."""
+    kept = [trial for trial in result.trials if not trial.refused]
+    names = list(dict.fromkeys(name for trial in kept for name in trial.measured))
+    table = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("recipe", no_wrap=True)
+    table.add_column("rows", justify="right", no_wrap=True)
+    for name in names:
+        table.add_column(name.replace("_", " "), justify="right", overflow="fold", min_width=7)
+    for trial in kept:
+        figures = [f"{trial.measured[name]:.3g}" if name in trial.measured else "–" for name in names]
+        mark = " ←" if trial is result.best else ""
         table.add_row(escape(trial.name + mark), str(trial.rows.get("rows_out", "–")), *figures)
-    out.print(table, highlight=False)
+    if kept:
+        out.print(table, highlight=False)
+    refused: dict[str, list[str]] = {}
     for trial in result.trials:
         if trial.refused:
-            out.print(f"{trial.name}: {trial.refused}", highlight=False, markup=False)
+            refused.setdefault(trial.refused.splitlines()[0], []).append(trial.name)
         for name, reason in trial.failed.items():
             out.print(f"{trial.name}: {name} was not measured: {reason}", highlight=False, markup=False)
+    for reason, of in refused.items():
+        out.print(f"Refused: {'; '.join(of)}\n    {reason}", highlight=False, markup=False)
     if result.best is not None:
         out.print(f"Best: {result.best.name}, by {result.rule}", highlight=False, markup=False)
     for note in result.notes:

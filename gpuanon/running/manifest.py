@@ -11,7 +11,7 @@ from typing import Any
 from gpuanon import __version__
 from gpuanon.masking.claims import Counted
 from gpuanon.recipe import Recipe
-from gpuanon.running.run import Done
+from gpuanon.running.run import Done, Step
 
 
 def describe(recipe: Recipe, backend: str, done: Done) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def describe(recipe: Recipe, backend: str, done: Done) -> dict[str, Any]:
             **step.mask.model_dump(mode="json", exclude_none=True),
             "columns": list(step.fitted.columns),
             "groups_formed": step.result.groups,
-            "smallest_group": step.result.smallest,
+            **_smallest(step),
             **step.result.facts,
             **step.report,
         }
@@ -48,6 +48,12 @@ def describe(recipe: Recipe, backend: str, done: Done) -> dict[str, Any]:
         "backend": backend,
         "versions": {"python": platform.python_version(), **libraries},
     }
+
+
+def _smallest(step: Step) -> dict[str, int]:
+    """The size of the smallest group; classes are those of the original, which the mask has yet to make common."""
+    original = step.fitted.combination.groups.sees == "classes"
+    return {"smallest_class_before" if original else "smallest_group": step.result.smallest}
 
 
 def conclude(done: Done, smallest: Mapping[Counted, int]) -> dict[str, Any]:

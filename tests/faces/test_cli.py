@@ -86,6 +86,17 @@ def test_without_json_a_person_can_read_it(gpuanon):
     assert "every combination of age, sex, income is shared by at least 5 released records" in " ".join(out.split())
 
 
+def test_classes_of_the_original_are_not_called_groups_of_the_release(gpuanon, folder):
+    recipe = 'others = "drop"\n[columns]\nage = {role = "quasi"}\nsex = {role = "quasi"}\n'
+    (folder / "recipe.toml").write_text(recipe + '[[mask]]\nmethod = "suppress"\nk = 3\nlimit = 1.0\n')
+    code, out, _ = gpuanon(*protect_arguments())
+    assert code == 0
+    assert "classes before it, the smallest of 1 record\n" in "\n".join(line.strip() for line in out.splitlines())
+    manifest = json.loads((folder / "release.parquet.manifest.json").read_text())
+    assert manifest["mask"][0]["smallest_class_before"] == 1
+    assert "smallest_group" not in manifest["mask"][0]
+
+
 def test_quiet_is_quiet(gpuanon):
     assert gpuanon(*protect_arguments("--quiet"))[2] == ""
 

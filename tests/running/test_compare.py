@@ -280,3 +280,19 @@ def test_several_processes_find_what_one_finds():
     one = gpuanon.compare(registry(150), rules, measures=MEASURES, rng=KEY)
     two = gpuanon.compare(registry(150), rules, measures=MEASURES, rng=KEY, workers=2)
     assert timeless(two) == timeless(one)
+
+
+def test_refused_releases_are_listed_by_their_reason_and_names_are_whole(capsys, monkeypatch):
+    from rich.console import Console
+
+    from gpuanon.faces import printing
+    from gpuanon.running.compare import Trial, Trials
+
+    monkeypatch.setattr(printing, "out", Console(width=80))
+    kept = Trial("microaggregation: k = 3", {}, {"information_loss": 0.28125}, rows={"rows_out": 1500})
+    why = "limits.k_anonymity: 1\nNothing was written"
+    lost = [Trial(f"svd-swap {number}", {}, refused=why) for number in (1, 2)]
+    printing.print_trials(Trials((kept, *lost), kept, rule="the lowest information_loss"))
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "microaggregation: k = 3 ← 1500 0.281" in shown
+    assert "Refused: svd-swap 1; svd-swap 2 limits.k_anonymity: 1 Best:" in shown

@@ -26,7 +26,7 @@ from gpuanon.faces.report.verdict import verdict_of
 from gpuanon.running.outputs import REPORT_MARK
 from gpuanon.running.reports import Contents, shareable
 
-_OF_MASKS = ("method", "columns", "groups_formed", "smallest_group")
+_OF_MASKS = ("method", "columns", "groups_formed", "smallest_group", "smallest_class_before")
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,8 @@ def _mask(mask: Mapping[str, Any]) -> dict[str, Any]:
     """A mask by its name, and its parameters."""
     parts = [mask[part] for part in ("groups", "basis", "operation") if isinstance(mask.get(part), Mapping)]
     name = mask.get("method") or " × ".join(str(part.get("use")) for part in parts)
-    parameters = {key: _parameter(value) for key, value in mask.items() if key not in _OF_MASKS}
+    given = {key: value for key, value in mask.items() if key not in _OF_MASKS and value not in ([], {}, None)}
+    parameters = {key: _parameter(value) for key, value in given.items()}
     return {**{key: mask.get(key) for key in _OF_MASKS}, "name": name, "parameters": parameters}
 
 

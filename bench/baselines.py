@@ -119,7 +119,11 @@ began = time.perf_counter()
 parts = Mondrian(frame, list(frame.columns)).partition([kAnonymity(5)])
 seconds = time.perf_counter() - began"""
         + LABELS,
-        {"gpuanon": lambda X: MedianCuts(k=5).form(X, draws(X))},
+        {
+            "gpuanon, median cuts": lambda X: MedianCuts(k=5).form(X, draws(X)),
+            "gpuanon, MDAV in blocks": lambda X: Mdav(k=5, refine=False).form(X, draws(X)),
+            "gpuanon, by default": lambda X: KMember(k=5).form(X, draws(X)),
+        },
         loss,
     ),
     Task(
@@ -216,7 +220,7 @@ def run_ours(task: Task, X: Host, work: Callable[[Host], Any]) -> dict[str, Any]
 def main() -> None:
     """Run the tasks and keep the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", help="tasks whose name holds this text")
+    parser.add_argument("--only", default="", help="tasks whose name holds this text; results of the others stay")
     parser.add_argument("--write", type=Path, help="write the table of the first task as a CSV, and nothing else")
     options = parser.parse_args()
     if options.write:
@@ -224,8 +228,10 @@ def main() -> None:
         np.savetxt(options.write, X, delimiter=",", header=",".join(f"x{j}" for j in range(8)), comments="")
         return
     results = []
+    before = json.loads(RESULTS.read_text())["results"] if RESULTS.exists() else []
     for task in TASKS:
         if options.only not in task.name:
+            results += [result for result in before if result["task"] == task.name]
             continue
         X = task.table()
         with tempfile.TemporaryDirectory() as folder:

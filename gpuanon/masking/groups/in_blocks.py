@@ -44,7 +44,7 @@ class Refined(Constrained):
     refine: bool = True
     effort: Literal["fast", "normal", "best"] = Field(
         default="normal",
-        description="how long groups are refined: half as long, as usual, or about half a minute and more",
+        description="how long groups are refined: half as long, as usual, or about a minute and more",
     )
 
     @model_validator(mode="after")

@@ -34,8 +34,8 @@ _HEAT = 0.5
 _NEIGHBOURS = {"fast": 4, "normal": 4, "best": 8}
 _STEPS = 30
 _FEWEST_TURNS, _MOST_TURNS = 10, 50
-_BEST_WORK = 8_000_000
-"""Groups times turns of the best effort: about half a minute, compiled, on two cores."""
+_BEST_WORK = 10_800_000
+"""Groups times turns of the best effort: less than a minute, compiled."""
 _CELL = 256
 """Groups in a cell; the distances of all pairs are computed."""
 _COARSE = 1 << 13
@@ -45,7 +45,7 @@ _BATCH = 1 << 14  # groups of a batch on the host
 
 
 Effort: TypeAlias = Literal["fast", "normal", "best"]
-"""How long groups are refined: half as long as usual; as usual; half a minute, or twenty times as long as usual."""
+"""How long groups are refined: half as long as usual; as usual; about a minute, or twenty times as long as usual."""
 
 
 def refine(
@@ -112,7 +112,7 @@ def refine(
 def _usual_turns(groups: int, effort: Effort = "normal") -> int:
     """Number of turns: more for small tables, few for tiny ones."""
     if effort == "best":
-        return min(int(np.clip(_BEST_WORK // groups, 20 * _FEWEST_TURNS, 600 * _MOST_TURNS)), 4 + 150 * groups)
+        return min(int(np.clip(_BEST_WORK // groups, 20 * _FEWEST_TURNS, 1000 * _MOST_TURNS)), 4 + 250 * groups)
     usual = min(int(np.clip(13 * np.sqrt(20_000 / groups), _FEWEST_TURNS, _MOST_TURNS)), 4 + groups // 3)
     return usual if effort == "normal" else max(2, usual // 2)
 

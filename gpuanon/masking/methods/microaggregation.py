@@ -78,7 +78,7 @@ class Microaggregation(ConstrainedMethod):
     )
     effort: Literal["fast", "normal", "best"] | None = Field(
         default=None,
-        description="how long groups are refined: half as long, as usual, or about half a minute and more",
+        description="how long groups are refined: half as long, as usual, or about a minute and more",
         json_schema_extra={"default": "normal"},
     )
     block: int | None = Field(

@@ -31,8 +31,8 @@ Proposal: TypeAlias = Callable[[Host, int], tuple[Host, Host]]
 """(queries (q, d), count) → (q, count) rows of the table, and (q,) a lower bound of the distances of all other rows."""
 
 _SMALL = 1 << 22  # up to this many pairs all are measured: faster than any index
-_TREE_COLUMNS = 7  # with more columns of many values a k-d tree visits so many leaves that bounds on blocks are faster
-_FEW_VALUES = 32  # indicators of categories and the like: a tree cuts them away at once
+_TREE_COLUMNS = 7  # with more columns a k-d tree visits so many leaves that bounds on tiles are faster
+_FEW_VALUES = 32  # indicators of categories and the like: they cut most rows away at once
 _SPARE = 1  # extra candidates, to detect ties
 _BATCH = 1 << 19  # candidates of a batch
 _LARGEST = 1e150  # squares of larger numbers may overflow
@@ -54,7 +54,7 @@ def search(X: Host, Y: Host, k: int, metric: Metric) -> tuple[Host, Host, Host]:
     n, m = len(queries.rows), len(table.rows)
     answers = _Answers(np.empty((n, k)), np.empty((n, k), dtype=np.int64), np.empty(n, dtype=np.int64), table, real)
     first = Columns.of(table.rows[:1], metric)  # weights and kinds of the columns
-    few = many_valued(table.rows) <= _TREE_COLUMNS and not first.categorical.any()
+    few = X.shape[1] <= _TREE_COLUMNS and not first.categorical.any()
     if n * m > _SMALL and first.squared and not few:
         tied = float(answers.limit(np.ones(1))[0]) - 1
         _search_tiles(queries.rows, Tiles.of(table.rows, first.weights, tied), min(k, m), answers)
@@ -67,15 +67,10 @@ def search(X: Host, Y: Host, k: int, metric: Metric) -> tuple[Host, Host, Host]:
     return answers.distance[inverse], answers.index[inverse], answers.ties[inverse]
 
 
-def fits_tree(Y: Host) -> bool:
-    """Whether a k-d tree finds the rows nearest to a row without looking at most of them."""
-    return many_valued(Y) <= _TREE_COLUMNS
-
-
-def many_valued(rows: Host) -> int:
-    """Number of columns with more than a few values, judged by some thousand rows."""
-    some = rows[:: max(1, len(rows) // 4096)]
-    return sum(len(np.unique(column)) > _FEW_VALUES for column in some.T)
+def looks_at_few(Y: Host) -> bool:
+    """Whether the rows nearest to a row are found without looking at most of them: few columns have many values."""
+    some = Y[:: max(1, len(Y) // 4096)]
+    return sum(len(np.unique(column)) > _FEW_VALUES for column in some.T) <= _TREE_COLUMNS
 
 
 def furthest(X: Host, Y: Host, metric: Metric) -> tuple[Host, Host]:

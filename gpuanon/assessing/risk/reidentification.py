@@ -25,7 +25,7 @@ from gpuanon.assessing.figures import Beside, Distribution, Figure, Interval, Me
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance import nearest_with_ties, paired, tie_limit
-from gpuanon.numerics.distance_search import fits_tree
+from gpuanon.numerics.distance_search import looks_at_few
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.sampling import sample_rows
 
@@ -133,7 +133,7 @@ def attacked(X: Array, Y: Array, link: Array, *, prediction: Prediction | None =
     """
     link = like(to_host(link), X)
     _check(X, Y, link)
-    few = fits_tree(some_rows(Y))
+    few = looks_at_few(some_rows(Y))
     if prediction is not None and not few:
         rows, found = prediction.rows, (prediction.squared, prediction.ties)
         return Hits(to_host(rows), to_host(_hits(X[rows], Y, place_in(rows, link), *found)), len(X))
@@ -154,12 +154,12 @@ def hit_probabilities(X: Array, Y: Array, link: Array) -> Array:
     """(n,) probability that each original record is matched with its own release (0 where it was not released).
 
     Cost : one exact search for the nearest released records and their ties (`gpuanon.numerics.distance`).  A device
-        measures all pairs; where these are very many, and a k-d tree looks at few of them, the host searches.
+        measures all pairs; where these are very many, and the host looks at few of them, the host searches.
     """
     link = like(to_host(link), X)
     _check(X, Y, link)
     X, Y = (table.astype(np.float64, copy=False) for table in (X, Y))
-    if on_device(X) and len(X) * len(Y) > _DEVICE_PAIRS and fits_tree(some_rows(Y)):
+    if on_device(X) and len(X) * len(Y) > _DEVICE_PAIRS and looks_at_few(some_rows(Y)):
         return like(hit_probabilities(to_host(X), to_host(Y), to_host(link)), X)
     return _hits(X, Y, link, *nearest_with_ties(X, Y))
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from gpuanon.errors import InputError
+from gpuanon.numerics.box_quadratic import Pair, slope_form
 from gpuanon.numerics.interval_statistics import Boxes, regression
 
 Host = np.ndarray[Any, Any]
@@ -256,3 +257,24 @@ def test_what_the_boxes_do_not_determine_is_infinite() -> None:
 def test_what_are_no_boxes_is_refused(low: Any, high: Any) -> None:
     with pytest.raises(InputError):
         Boxes.of(np.asarray(low), np.asarray(high))
+
+
+def test_rounding_never_lowers_a_bound():
+    rng = np.random.default_rng(5)
+    form = slope_form(0.3)
+    for _ in range(200):
+        points = rng.normal(rng.choice([0.0, 1e3, 1e6], size=(2, 1)), 1.0, size=(2, 7))
+        c, e = (
+            float(rng.normal(sum(f * p.mean() for f, p in zip(fs, points, strict=True)))) for fs in (form.s, form.t)
+        )
+        share = rng.dirichlet(np.ones(7))
+        # Boxes without width: the bound is one number, here in exact fractions.
+        truth = Fraction(0)
+        for x, y, weight in zip(*points, share, strict=True):
+            s, t = (sum(Fraction(f) * Fraction(v) for f, v in zip(fs, (x, y), strict=True)) for fs in (form.s, form.t))
+            a, b = Fraction(form.above), Fraction(form.below)
+            truth += Fraction(weight) * (a * (s - Fraction(c)) ** 2 - b * (t - Fraction(e)) ** 2)
+        pair = Pair(*(np.stack([column, column]) for column in points), share)
+        found = pair.bound(form, c, e)[0]
+        assert found >= truth
+        assert found - float(truth) <= 1e-9 * (1 + np.square(points).max())

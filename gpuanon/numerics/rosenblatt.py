@@ -216,6 +216,12 @@ def _weigh_compiled(posterior: Floats, y: Floats, density: Floats, ratio: Floats
     weigh(y, density, ratio, posterior)
 
 
+def warm_compiled() -> None:
+    """Compile the functions of a tile, or load their machine code; to be called where numba is installed."""
+    means, whitening = np.zeros((2, 1)), np.ones((2, 1, 1))
+    _transform_range(np.zeros((2, 1)), means, whitening, np.log(np.full(2, 0.5)), _weigh_compiled)
+
+
 def _tile_in_logs(samples: Floats, forms: Floats, log_scales: Floats, log_weights: Floats) -> Floats:
     """The same with the posterior in logarithms: slower, and finite for every sample."""
     from scipy.special import ndtr

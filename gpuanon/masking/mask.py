@@ -153,6 +153,11 @@ class Mask:
         return self.combination.by or self.columns
 
     @property
+    def finds_classes(self) -> bool:
+        """Whether its groups are the classes of the rows as they are."""
+        return self.combination.groups.sees == "classes"
+
+    @property
     def placement(self) -> Placement:
         """Which rows must lie in one cell; compatible rows of different classes may be anywhere.
 

@@ -52,8 +52,7 @@ def describe(recipe: Recipe, backend: str, done: Done) -> dict[str, Any]:
 
 def _smallest(step: Step) -> dict[str, int]:
     """The size of the smallest group; classes are those of the original, which the mask has yet to make common."""
-    original = step.fitted.combination.groups.sees == "classes"
-    return {"smallest_class_before" if original else "smallest_group": step.result.smallest}
+    return {"smallest_class_before" if step.fitted.finds_classes else "smallest_group": step.result.smallest}
 
 
 def conclude(done: Done, smallest: Mapping[Counted, int]) -> dict[str, Any]:

@@ -8,11 +8,7 @@ independent over columns, a pair's weight is
 The attacker does not know which pairs belong together: EM finds m, the share of records that have a pair, and u where
 it is not known [2].
 
-References
-----------
-.. [1] I. P. Fellegi, A. B. Sunter (1969), A theory for record linkage, JASA 64(328).
-.. [2] M. A. Jaro (1989), Advances in record-linkage methodology, JASA 84(406).
-.. [3] T. A. Lasko (2007), Spectral Anonymization of Data, PhD thesis, MIT, section 2.1.1.
+References: see `linkage_probabilistic`.
 """
 
 from __future__ import annotations

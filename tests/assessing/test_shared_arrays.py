@@ -10,8 +10,8 @@ import pytest
 
 from gpuanon.arrays import progress
 from gpuanon.assessing.comparison import Comparison
-from gpuanon.assessing.evidence import ALONE, ARRAYS, by_kind, kind_of
 from gpuanon.assessing.measures import MEASURES, by_name
+from gpuanon.assessing.shared_arrays import ALONE, ARRAYS, by_kind, kind_of
 from gpuanon.errors import GpuanonError
 from gpuanon.recipe import Recipe
 from gpuanon.running.assess import compute

@@ -54,7 +54,7 @@ class OnWorkers:
             futures = self.client.map(task, items, pure=False)
             watchdog = NoWorkersWatchdog(self.client, futures)
             try:
-                for done, future in enumerate(as_completed(futures, raise_errors=False), 1):
+                for done, future in enumerate(as_completed(futures, loop=self.client.loop, raise_errors=False), 1):
                     if future.status == "error":  # the first failure ends the run: nobody waits for the rest
                         _raise(future)
                     progress.report(0.99 * done / len(items))

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, default_client
 
 import gpuanon
 from gpuanon.arrays.rng import Key
@@ -203,6 +203,28 @@ def test_a_worker_killed_in_any_stage_costs_time_not_rows(client, source, expect
     protect_in_parts(source, Recipe.load(recipe("gaussian")), tmp_path / "release", workers=killing, **options)
     assert calls == 7  # levels, repeats, summarise, place, mask, assemble, count
     assert pq.read_table(tmp_path / "release").equals(expected)
+
+
+def test_a_lost_result_is_waited_for_on_the_loop_of_its_own_client(client, monkeypatch):
+    """A process may have several clients: the newest is Dask's default, and its loop must not wait for others' work."""
+    waited_on = []
+    gather = client.gather
+
+    def gathering(futures):
+        waited_on.extend(future._state._event._loop for future in futures)
+        return gather(futures)
+
+    monkeypatch.setattr(client, "gather", gathering)
+    with LocalCluster(n_workers=0, processes=False, dashboard_address=LOOPBACK) as other, Client(other) as newest:
+        assert newest.loop is not client.loop
+        assert default_client() is newest
+        assert on_dask.OnWorkers(client)(_slowly, [1, 2, 3]) == [1, 2, 3]
+    assert waited_on == [client.loop.asyncio_loop] * 3
+
+
+def _slowly(item):
+    time.sleep(0.2)
+    return item
 
 
 @pytest.fixture

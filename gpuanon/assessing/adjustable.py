@@ -8,11 +8,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
-from gpuanon.assessing.comparison import Comparison, MissingEvidence
+from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import Measured
 from gpuanon.assessing.formulas import Analysis
 from gpuanon.assessing.groupings import OPTIONS, grouped, grouping_sensitivity
 from gpuanon.assessing.options import LEVEL, PERMUTATIONS, WHOLE
+from gpuanon.assessing.source import MissingEvidence
 from gpuanon.assessing.utility import (
     analysis,
     cdf,

@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from gpuanon.assessing import adjustable as with_options
 from gpuanon.assessing import attacks, controlled, intervals, named, people
 from gpuanon.assessing.adjustable import Adjustable, tables
-from gpuanon.assessing.comparison import Comparison, Source
+from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import Measured, strict
 from gpuanon.assessing.moments import Moments
 from gpuanon.assessing.on_the_host import REASONS
@@ -22,6 +22,7 @@ from gpuanon.assessing.risk import k_ambiguity as ambiguity
 from gpuanon.assessing.risk import reference_standard as standard
 from gpuanon.assessing.risk import reidentification as attack
 from gpuanon.assessing.singled_out import POPULATION_UNIQUENESS, SUDA2
+from gpuanon.assessing.source import Source
 from gpuanon.assessing.utility import (
     bias,
     cells,

@@ -10,9 +10,10 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from gpuanon.assessing.adjustable import Adjustable, frames_of
-from gpuanon.assessing.comparison import Comparison, MissingEvidence
+from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.declared_workloads import Conditions, Range, Workload
 from gpuanon.assessing.figures import By, Compared, Figure, Measured, join
+from gpuanon.assessing.source import MissingEvidence
 from gpuanon.assessing.utility import analysis
 from gpuanon.assessing.utility.analysis import FEWEST
 from gpuanon.errors import InputError, ParameterError

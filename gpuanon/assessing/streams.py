@@ -12,7 +12,7 @@ import numpy as np
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Array, Backend
 from gpuanon.arrays.rng import Key
-from gpuanon.assessing.comparison import Comparison, MissingEvidence, Side, Source
+from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.released import (
     Types,
     aligned,
@@ -25,6 +25,7 @@ from gpuanon.assessing.released import (
     require_values,
     types_of,
 )
+from gpuanon.assessing.source import MissingEvidence, Side, Source
 from gpuanon.errors import InputError
 from gpuanon.tables.class_counts import class_sizes, sizes_by_set
 from gpuanon.tables.encoding import Encoding

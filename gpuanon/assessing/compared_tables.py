@@ -24,6 +24,7 @@ from gpuanon.assessing.released import (
     types_of,
 )
 from gpuanon.assessing.source import MissingEvidence, Side
+from gpuanon.assessing.weighting import weights_of
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.encoding.features import Categories
@@ -31,7 +32,6 @@ from gpuanon.tables.interval_columns import with_ends
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary
 from gpuanon.tables.table import Table
-from gpuanon.tables.values import floats
 
 Floats = np.ndarray[Any, Any]
 
@@ -144,7 +144,7 @@ class ComparedTables:
         name = self.schema.weight
         if name is None or name not in self.release.names or name not in self.original.names:
             return None
-        return floats(self.original.arrow(name)), floats(self.points.arrow(name))
+        return weights_of(self.original, name), weights_of(self.points, name)
 
     @cached_property
     def categorical(self) -> list[bool]:

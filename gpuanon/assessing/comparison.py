@@ -168,6 +168,11 @@ class Comparison(ComparedTables):
         return floats(self.release.arrow(self.schema.weight))
 
     @placed
+    def weights(self) -> tuple[Array, Array] | None:
+        """People that each record of original and release stands for; None unless both have the column."""
+        return self.weights_or_none
+
+    @placed
     def values(self) -> tuple[Array, Array]:
         """Every compared column: numbers as they are (NaN for null), codes of categories and ordered levels."""
         numeric = [name for name in self.columns if self.schema[name].kind in ("numeric", "date")]
@@ -207,6 +212,10 @@ class Comparison(ComparedTables):
     def encoded_pieces(self, side: Side) -> Iterator[Array]:
         """See `Source`: one piece."""
         yield self.encoded[0 if side == "original" else 1]
+
+    def weight_pieces(self, side: Side) -> Iterator[Array] | None:
+        """See `Source`."""
+        return None if self.weights is None else iter([self.weights[0 if side == "original" else 1]])
 
     @cached_property
     def prediction(self) -> Prediction:

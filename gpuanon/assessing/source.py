@@ -44,6 +44,9 @@ class Source(Protocol):
     def encoded_pieces(self, side: Side) -> Iterator[Array]:
         """All rows, encoded as `Comparison.encoded`, a piece at a time."""
 
+    def weight_pieces(self, side: Side) -> Iterator[Array] | None:
+        """People that each row of the encoded pieces stands for; None unless both tables have a column of weights."""
+
     def table_pieces(self, side: Side) -> Iterator[Table]:
         """All rows as they are, a piece at a time."""
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from gpuanon.arrays.backend import to_host
 from gpuanon.assessing.adjustable import Adjustable
-from gpuanon.assessing.comparison import Comparison, MissingEvidence
+from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import Measured
 from gpuanon.assessing.named import only
 from gpuanon.assessing.options import WHOLE
@@ -20,6 +20,7 @@ from gpuanon.assessing.risk.linkage_pairs import Side, blocking_weights
 from gpuanon.assessing.risk.linkage_probabilistic import linkage_probabilistic
 from gpuanon.assessing.risk.match_auc_joint import match_auc_joint
 from gpuanon.assessing.risk.prediction import prediction_uncertainty
+from gpuanon.assessing.source import MissingEvidence
 from gpuanon.errors import ParameterError
 
 Host = np.ndarray[Any, Any]

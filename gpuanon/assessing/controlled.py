@@ -10,7 +10,7 @@ from pydantic import Field
 
 from gpuanon.arrays.backend import Array
 from gpuanon.assessing.adjustable import Adjustable
-from gpuanon.assessing.comparison import Comparison, MissingEvidence
+from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import Measured
 from gpuanon.assessing.options import WHOLE
 from gpuanon.assessing.released import require_finite, require_values, types_of
@@ -18,6 +18,7 @@ from gpuanon.assessing.risk import inference as by_inference
 from gpuanon.assessing.risk.linkability import linkability
 from gpuanon.assessing.risk.membership import membership
 from gpuanon.assessing.risk.singling_out import singling_out
+from gpuanon.assessing.source import MissingEvidence
 from gpuanon.errors import ParameterError
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.row_bits import row_bits

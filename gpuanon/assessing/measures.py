@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from gpuanon.assessing import adjustable as with_options
-from gpuanon.assessing import attacks, controlled, intervals, named, people
+from gpuanon.assessing import attacks, controlled, intervals, named, people, weighting
 from gpuanon.assessing.adjustable import Adjustable, tables
-from gpuanon.assessing.comparison import Comparison, Source
+from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import Measured, strict
 from gpuanon.assessing.moments import Moments
 from gpuanon.assessing.on_the_host import REASONS
@@ -22,6 +22,7 @@ from gpuanon.assessing.risk import k_ambiguity as ambiguity
 from gpuanon.assessing.risk import reference_standard as standard
 from gpuanon.assessing.risk import reidentification as attack
 from gpuanon.assessing.singled_out import POPULATION_UNIQUENESS, SUDA2
+from gpuanon.assessing.source import Source
 from gpuanon.assessing.utility import (
     bias,
     cells,
@@ -142,7 +143,9 @@ def uniqueness_evidence(source: Source) -> tuple[Any, Mapping[str, Any]]:
 
 def moment_evidence(source: Source) -> tuple[Moments, Moments, tuple[str, ...]]:
     """Moments of original and release, and the table column of each feature."""
-    before, after = (Moments.over(source.encoded_pieces(side)) for side in ("original", "release"))
+    before, after = (
+        Moments.over(source.encoded_pieces(side), source.weight_pieces(side)) for side in ("original", "release")
+    )
     return before, after, source.features
 
 
@@ -169,6 +172,14 @@ def _gain(name: str, source: str, summary: str, compute: Compute, scaling: Scali
 def _linked(measure: Callable[..., Measured]) -> Compute:
     """A measure of the quasi-identifiers of a released record and its original."""
     return lambda c: measure(*c.quasi, link=c.link, names=c.quasi_features)
+
+
+def _intersection(c: Comparison) -> Measured:
+    """Of the quasi-identifiers, with the sample weights."""
+    before, after = c.weights_or_none or (None, None)
+    return histogram_intersection.histogram_intersection(
+        *c.quasi_codes, weights=before, release_weights=after, names=c.schema.quasi
+    )
 
 
 def _encoded(measure: Callable[..., Measured]) -> Compute:
@@ -258,7 +269,8 @@ MEASURES: tuple[Measure, ...] = (
     _loss("covariances", KULIK, "median change of a covariance, in the original's standard deviations",
           MedianBeside(_from_moments(differences.covariances_of)), "merged"),
     _loss("rank_correlations", LASKO, "median change of a rank correlation",
-          MedianBeside(_encoded(differences.rank_correlations)), "sample"),
+          MedianBeside(lambda c: differences.rank_correlations(*c.encoded, names=c.features, weights=c.weights)),
+          "sample"),
     _loss("mean_bias", FRIED, "mean absolute shift of a mean, standardised columns",
           named.adjusted(named.mean_bias, _from_moments(bias.mean_bias_of), {"columns": list[str]}), "merged"),
     _loss("correlation_bias", FRIED, "mean absolute change of a correlation",
@@ -301,8 +313,7 @@ MEASURES: tuple[Measure, ...] = (
     _loss("cell_ks", KULIK, "mean of the largest difference of a cell's share, two-way tables",
           tables(cells.cell_ks), "sample"),
     _gain("histogram_intersection", WEI, "probability that the quasi-identifiers' distributions have in common",
-          lambda c: histogram_intersection.histogram_intersection(*c.quasi_codes, names=c.schema.quasi),
-          "sample", HOST),
+          _intersection, "sample", HOST),
     _gain("confidence_overlap", KULIK, "mean overlap of the confidence intervals of a mean",
           with_options.CONFIDENCE_OVERLAP, "whole", HOST),
     _loss("estimator_mse", KULIK, "median ratio of an estimator's error from the release to that from the original",
@@ -342,6 +353,7 @@ def catalogue() -> list[dict[str, Any]]:
         {
             **{field: getattr(measure, field) for field in fields},
             **({"host_reason": REASONS[measure.name]} if measure.host_only else {}),
+            **({"weights": told} if (told := weighting.declared_weighting(measure.name)) else {}),
             "range": strict(measure.range),
             "parameters": described(measure.options),
         }

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.backend import HOST, like, to_host
-from gpuanon.assessing.comparison import Comparison, MissingEvidence
+from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import Measured, join
 from gpuanon.assessing.released import require_values, types_of
 from gpuanon.assessing.risk.attribute_disclosure import attribute_disclosure
@@ -17,6 +17,7 @@ from gpuanon.assessing.risk.household_risk import household_risk
 from gpuanon.assessing.risk.reidentification import hit_probabilities, place_in
 from gpuanon.assessing.risk.suppression_reconstruction import suppression_reconstruction
 from gpuanon.assessing.risk.synthetic_rows_auc import synthetic_rows_auc
+from gpuanon.assessing.source import MissingEvidence
 from gpuanon.numerics.sampling import sample_rows
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.row_bits import row_bits

@@ -27,6 +27,7 @@ from gpuanon.assessing.pictures import LEAST
 from gpuanon.assessing.released import as_link
 from gpuanon.assessing.shared_arrays import ALONE, by_kind, give_up
 from gpuanon.assessing.streams import Pieces, Streamed
+from gpuanon.assessing.weighting import unweighted_note
 from gpuanon.errors import GpuanonError, InputError, ParameterError
 from gpuanon.recipe import Recipe
 from gpuanon.running.series import prepared
@@ -257,7 +258,8 @@ def _one(
     except (ArithmeticError, ValueError) as error:  # its own text may quote a value
         return f"is not defined for these tables ({type(error).__name__})"
     if isfinite(figure.value):
-        return replace(figure, note=join(source.note, figure.note))
+        unweighted = None if source.schema.weight is None else unweighted_note(measure.name, source)
+        return replace(figure, note=join(source.note, figure.note, unweighted))
     return figure.note or "is not defined for this release"
 
 

@@ -9,7 +9,9 @@ import numpy as np
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition, segment_means
 from gpuanon.arrays.rng import Draws
-from gpuanon.masking.contract import Changed, Operation, Records, RowEffect
+from gpuanon.masking.contract import Operation, RowEffect
+from gpuanon.masking.given import Records
+from gpuanon.masking.outcomes import Changed
 
 
 def condense(T: Array, groups: Partition, draws: Draws) -> Array:

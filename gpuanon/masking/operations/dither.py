@@ -29,11 +29,14 @@ from gpuanon.arrays.device_memory import free_bytes, pieces_of_parts
 from gpuanon.arrays.partition import Partition, segment_sums
 from gpuanon.arrays.rng import Draws
 from gpuanon.errors import ParameterError
-from gpuanon.masking.claims import Claim, DrawnFromGroup, DrawnFromMixture
+from gpuanon.masking.claims import Claim
 from gpuanon.masking.constraints import Sensitive
-from gpuanon.masking.contract import Changed, Moved, Operation, Outcome, Records
+from gpuanon.masking.contract import Operation
+from gpuanon.masking.drawn_claims import DrawnFromGroup, DrawnFromMixture
+from gpuanon.masking.given import Records
 from gpuanon.masking.operations.bins import bin_codes, sample_inside
 from gpuanon.masking.operations.cells import cell_dither
+from gpuanon.masking.outcomes import Changed, Moved, Outcome
 from gpuanon.numerics.empirical import conditional_inverse
 from gpuanon.numerics.median_blocks import blocks
 from gpuanon.numerics.mixture import group_means, group_mixture, log_weights_of

@@ -9,7 +9,9 @@ from pydantic import Field, model_validator
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
-from gpuanon.masking.contract import Changed, Operation, Records
+from gpuanon.masking.contract import Operation
+from gpuanon.masking.given import Records
+from gpuanon.masking.outcomes import Changed
 from gpuanon.numerics.lockstep import Affine
 from gpuanon.numerics.neighbour_distance import neighbour_distances
 from gpuanon.numerics.svd import Axes, principal_axes

@@ -11,14 +11,15 @@ from sklearn.metrics import r2_score
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import GpuanonError, ParameterError
-from gpuanon.masking.claims import DrawnFromGroup, DrawnFromMixture
 from gpuanon.masking.constraints import Sensitive
-from gpuanon.masking.contract import Changed, Moved, Records
+from gpuanon.masking.drawn_claims import DrawnFromGroup, DrawnFromMixture
+from gpuanon.masking.given import Records
 from gpuanon.masking.operations.bins import bin_codes
 from gpuanon.masking.operations.cells import cell_dither, merged_cells
 from gpuanon.masking.operations.dither import Dither, association, column_order, gaussian_dither
 from gpuanon.masking.operations.permute import Permute
 from gpuanon.masking.operations.resample import Resample
+from gpuanon.masking.outcomes import Changed, Moved
 from gpuanon.numerics.median_blocks import blocks
 from gpuanon.numerics.mixture import group_mixture, group_moments
 from tests.cuda.fixtures import host, xp

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, Backend
+from gpuanon.arrays.backend import HOST, Array, Backend
 from gpuanon.assessing.released import (
     Types,
     aligned,
@@ -30,9 +29,10 @@ from gpuanon.assessing.released import (
     types_of,
 )
 from gpuanon.assessing.risk.k_anonymity import sizes_of
-from gpuanon.assessing.risk.prediction import Prediction, predict, standardised
+from gpuanon.assessing.risk.prediction import Prediction, predict, scale_of, scaled
 from gpuanon.assessing.risk.reidentification import Hits, attacked
-from gpuanon.assessing.utility.cells import binned
+from gpuanon.assessing.shared_arrays import lock_of, made_once
+from gpuanon.assessing.utility.cells import Counted, binned, tables
 from gpuanon.errors import InputError
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.tables.codes import level_codes
@@ -89,7 +89,7 @@ class Source(Protocol):
         """`evidence` of this source, collected once however many measures ask for it."""
 
 
-def placed(make: Callable[[Comparison], T]) -> cached_property[T]:
+def placed(make: Callable[[Comparison], T]) -> made_once[T]:
     """A cached property whose arrays are made on the host once, and uploaded where the comparison has a device."""
     name = make.__name__
 
@@ -103,7 +103,7 @@ def placed(make: Callable[[Comparison], T]) -> cached_property[T]:
         return tuple(upload(array) for array in found) if isinstance(found, tuple) else upload(found)  # type: ignore[return-value]
 
     get.__doc__ = make.__doc__
-    return cached_property(get)
+    return made_once(get)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -138,20 +138,21 @@ class Comparison:
         if self.known_link is not None:
             as_link(self.known_link, self.original.n_rows, self.release.n_rows)
 
-    @cached_property
+    @made_once
     def host(self) -> Comparison:
         """The same with arrays on the host, for measures that are written for it."""
         on_host = self.backend is None or self.backend.name == "numpy"
         return self if on_host else replace(self, backend=None)
 
-    @cached_property
+    @made_once
     def _collected(self) -> dict[Any, Any]:
         return {}
 
     def collect(self, evidence: Callable[[Source], T]) -> T:
         """See `Source`."""
-        if evidence not in self._collected:
-            self._collected[evidence] = evidence(self)
+        with lock_of(self, f"evidence {id(evidence)}"):
+            if evidence not in self._collected:
+                self._collected[evidence] = evidence(self)
         found: T = self._collected[evidence]
         return found
 
@@ -167,16 +168,16 @@ class Comparison:
         """The link where it is known."""
         return None if self.known_link is None else self.link
 
-    @cached_property
+    @made_once
     def columns(self) -> tuple[str, ...]:
         """Every column that is compared: those of role quasi and sensitive, or all that can be when there are none."""
         return compared_columns(self.original.names, self.release.names, self.schema)
 
-    @cached_property
+    @made_once
     def _types(self) -> Types:
         return types_of(self.original)
 
-    @cached_property
+    @made_once
     def points(self) -> Table:
         """The release with intervals at their midpoints, and times in the original's types."""
         return aligned(points_of(self.release, self.schema), self._types)
@@ -190,7 +191,7 @@ class Comparison:
         require_levels(self.points, encoding)
         return encoding
 
-    @cached_property
+    @made_once
     def _quasi_encoding(self) -> Encoding:
         return self._fit(self._need_quasi(), "balanced")
 
@@ -204,12 +205,12 @@ class Comparison:
         """The quasi-identifiers of original and release, encoded and standardised alike."""
         return self._quasi_encoding.encode(self.original), self._quasi_encoding.encode(self.points)
 
-    @cached_property
+    @made_once
     def quasi_features(self) -> tuple[str, ...]:
         """The table column of each feature of `quasi`."""
         return tuple(feature.column for feature in self._quasi_encoding.features)
 
-    @cached_property
+    @made_once
     def reference_table(self) -> Table | None:
         """The reference sample, times in the original's types; None when there is none."""
         if self.known_reference is None:
@@ -217,7 +218,7 @@ class Comparison:
         require_columns(self.known_reference, self.columns)
         return aligned(self.known_reference, self._types)
 
-    @cached_property
+    @made_once
     def control_table(self) -> Table:
         """Records that are not in the table, times in the original's types: the control, else the reference."""
         known = self.known_reference if self.known_control is None else self.known_control
@@ -235,14 +236,7 @@ class Comparison:
             return found, names
         return [self.backend.upload(points) for points in found], names
 
-    @placed
-    def reference(self) -> Array:
-        """The quasi-identifiers of the reference sample."""
-        if self.reference_table is None:
-            raise MissingEvidence("needs a reference sample of the same population (--reference)")
-        return self._quasi_encoding.encode(self.reference_table)
-
-    @cached_property
+    @made_once
     def unmasked(self) -> Floats | None:
         """(n,) hit probability of each original when the whole table is released as it is, for a sample of it."""
         return None if self.hit_unmasked is None else self.hit_unmasked()
@@ -269,7 +263,7 @@ class Comparison:
         self._need_quasi()
         return row_bits(self.release, class_columns(self.release.names, self.schema), stored=True).view(np.int64)
 
-    @cached_property
+    @made_once
     def class_sizes(self) -> Array:
         """See `Source`."""
         return sizes_of(self.classes)
@@ -285,13 +279,13 @@ class Comparison:
             out[np.logical_and.reduce([null_mask(self.release.arrow(column)) for column in columns]), at] = -1
         return out
 
-    @cached_property
+    @made_once
     def class_sizes_by_column(self) -> Mapping[str, Array]:
         """See `Source`."""
         codes = self.column_classes + 1  # a null is a value here, as it is in a class
         return {name: sizes_of(codes[:, at : at + 1]) for at, name in enumerate(self.schema.quasi)}
 
-    @cached_property
+    @made_once
     def population(self) -> float:
         """See `Source`."""
         return float(self.release_weights.sum())
@@ -308,7 +302,7 @@ class Comparison:
             raise MissingEvidence("needs columns of role sensitive")
         return level_codes([self.points], self.schema.sensitive)[0]
 
-    @cached_property
+    @made_once
     def sensitive_ordered(self) -> list[bool]:
         """For each sensitive column whether its values have an order."""
         return [self.schema[name].kind != "categorical" for name in self.schema.sensitive]
@@ -328,7 +322,7 @@ class Comparison:
             return None
         return floats(self.original.arrow(name)), floats(self.points.arrow(name))
 
-    @cached_property
+    @made_once
     def categorical(self) -> list[bool]:
         """For each compared column whether its values are categories."""
         return [self.schema[name].kind == "categorical" for name in self.columns]
@@ -359,7 +353,12 @@ class Comparison:
         before[:, numeric], after[:, numeric] = binned(self.values[0][:, numeric], self.values[1][:, numeric])
         return before, after
 
-    @cached_property
+    @made_once
+    def two_way_tables(self) -> Counted:
+        """The two-way tables of `binned`: shared by measures of contingency tables."""
+        return list(tables(*self.binned, 2))
+
+    @made_once
     def _encoding(self) -> Encoding:
         return self._fit(self.columns, "indicator")
 
@@ -374,7 +373,7 @@ class Comparison:
         known = self.known_reference
         return None if known is None else self._encoding.encode(known)
 
-    @cached_property
+    @made_once
     def features(self) -> tuple[str, ...]:
         """The table column of each feature of `encoded`."""
         return tuple(feature.column for feature in self._encoding.features)
@@ -387,24 +386,31 @@ class Comparison:
         """See `Source`: one piece."""
         yield self.encoded[0 if side == "original" else 1]
 
-    @cached_property
+    @made_once
     def prediction(self) -> Prediction:
         """How well the release predicts each original record: shared by three measures."""
         return predict(*self.standardised)
 
-    @cached_property
+    @made_once
+    def _scale(self) -> tuple[Array, Array] | None:
+        """Mean and deviation of `quasi` in the original; None where it is standardised already."""
+        return scale_of(self.quasi[0])
+
+    @made_once
     def standardised(self) -> tuple[Array, Array]:
         """`quasi`, each feature with mean 0 and deviation 1 in the original; `quasi` itself where it is so already."""
-        before, after = standardised(*self.quasi)
-        return before, after
+        before, after = self.quasi
+        return (before, after) if self._scale is None else (scaled(before, self._scale), scaled(after, self._scale))
 
-    @cached_property
+    @made_once
     def standardised_reference(self) -> Array:
-        """`reference`, as `standardised`."""
-        return standardised(self.quasi[0], self.reference)[1]
+        """The quasi-identifiers of the reference sample, as `standardised`."""
+        if self.reference_table is None:
+            raise MissingEvidence("needs a reference sample of the same population (--reference)")
+        points = (self.backend or HOST).upload(self.host._quasi_encoding.encode(self.reference_table))
+        return points if self._scale is None else scaled(points, self._scale)
 
-    @cached_property
+    @made_once
     def hits(self) -> Hits:
         """The reidentification attack, by the search of `prediction` where both measure the same distances."""
-        same = self.standardised[0] is self.quasi[0]
-        return attacked(*self.quasi, self.link, prediction=self.prediction if same else None)
+        return attacked(*self.quasi, self.link, prediction=self.prediction if self._scale is None else None)

@@ -11,7 +11,7 @@ import pytest
 from gpuanon.arrays import progress
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.measures import MEASURES, by_name
-from gpuanon.assessing.shared_arrays import ALONE, ARRAYS, by_kind, kind_of
+from gpuanon.assessing.shared_arrays import ARRAYS, MADE_FROM, by_kind
 from gpuanon.errors import GpuanonError
 from gpuanon.recipe import Recipe
 from gpuanon.running.assess import compute
@@ -46,13 +46,12 @@ def test_a_measure_leaves_arrays_of_its_own_kind_only(comparison, name):
     with contextlib.suppress(GpuanonError):
         measure.measured(fresh.host if measure.host_only else fresh, {})
     made = {kind for kind, names in ARRAYS.items() for one in names if one in fresh.__dict__}
-    assert made <= {kind_of(name)}
+    assert made <= {measure.on, MADE_FROM.get(measure.on)}
 
 
 def test_every_measure_comes_once_whatever_the_order():
     found = [measure.name for _, those in by_kind(MEASURES) for measure in those]
     assert sorted(found) == sorted(by_name())
-    assert set(by_name()) >= ALONE
     assert len({kind for kind, _ in by_kind(MEASURES)}) == len(list(by_kind(MEASURES)))
 
 
@@ -65,7 +64,7 @@ def test_arrays_are_given_up_and_the_order_of_the_names_is_kept(comparison):
 
 
 def test_threads_change_no_figure(comparison, monkeypatch):
-    names = [measure.name for measure in MEASURES if measure.name not in ALONE]
+    names = [measure.name for measure in MEASURES if not measure.alone]
     monkeypatch.setenv("GPUANON_THREADS", "3")
     several = compute(replace(comparison), names)
     monkeypatch.setenv("GPUANON_THREADS", "1")

@@ -21,12 +21,19 @@ import numpy as np
 from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
 from gpuanon.assessing.risk.nearest_classes import counted, nearest_classes
+from gpuanon.assessing.risk.prediction import EXACT_ROWS
 from gpuanon.assessing.risk.residual import Attack
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.sampling import sample_rows
 
 TARGETS = 2000
 """People of either table who are attacked, at most: shares are right to ±2 per cent."""
+
+LEAST = 500
+"""Of these, so many or more for the risk of each column: right to ±4 per cent."""
+
+PAIRS = EXACT_ROWS**2
+"""Pairs of records that are looked at for the risks of all columns, at most, unless `LEAST` people need more."""
 
 Places = Sequence[int]
 """Features of the points."""
@@ -52,7 +59,8 @@ def linkability(
     named   : names of the columns of the split, for the reader
     targets : people who are attacked in either table, at most; of more, a repeatable random sample
 
-    Beside it: the shares linked in both tables, and by a record taken at random on either side.
+    Beside it: the shares linked in both tables, and by a record taken at random on either side.  Where the released
+    records are very many, the risks by column are of fewer people, as a note says.
 
     Cost : two searches of the targets among all released records, and two per column.
     """
@@ -65,17 +73,25 @@ def linkability(
     if attack.risk is None:
         raise InputError("linkability: not defined, every control record is linked")
     used = [*split[0], *split[1]]
-    risks = {
-        name: _attack(sides, release, (own, [at for at in used if at not in own])).risk
+    splits = {
+        name: (own, [at for at in used if at not in own])
         for name, own in (columns or {}).items()
         if 0 < len(own) < len(used)
     }
+    fewer = max(LEAST, PAIRS // (2 * len(release) * max(len(splits), 1)))
+    some = [side[like(sample_rows(len(side), fewer, "linkability"), side)] for side in sides]
+    risks = {name: _attack(some, release, one).risk for name, one in splits.items()}
+    note = None
+    if splits and len(some[0]) < len(sides[0]):
+        worst = 1.96 * float(np.sqrt(0.25 / len(some[0])))
+        note = f"by column {len(some[0])} people of either table were attacked: shares right to ±{worst:.4f} (95 %)"
     details: dict[str, Figure] = {"records": attack.targets, "control_records": attack.controls}
     if named is not None:
         details |= {"first": list(named[0]), "second": list(named[1])}
     return Measured(
         attack.risk,
         details,
+        note,
         parts=(By("column", risks),) if risks else (),
         interval=attack.interval(),
         beside=(

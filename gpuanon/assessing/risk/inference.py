@@ -66,10 +66,11 @@ def inferred(known: Sides, secrets: Sides, reach: Sequence[float], *, targets: i
     xp, own = namespace(Y), len(rows[0])
     asked = xp.concatenate([X[rows[0]], C[rows[1]]])
     right = _right(asked, Y, xp.concatenate([secrets[0][rows[0]], secrets[2][rows[1]]]), secrets[1], reach)
-    return [
-        Attack(*(float(to_host(part.mean())) for part in (near[:own], near[own:], chance[:own])), own, len(rows[1]))
-        for near, chance in right
-    ]
+    found = []
+    for near, chance in right:
+        success, control, naive = (float(to_host(part.mean())) for part in (near[:own], near[own:], chance[:own]))
+        found.append(Attack(success, control, naive, own, len(rows[1])))
+    return found
 
 
 def _right(X: Array, Y: Array, S: Array, R: Array, reach: Sequence[float]) -> list[tuple[Array, Array]]:

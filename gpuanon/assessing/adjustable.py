@@ -48,6 +48,8 @@ def tables(measure: Callable[..., Measured]) -> Adjustable:
     """A measure of contingency tables: of all compared columns, or as a recipe groups them."""
 
     def computed(c: Comparison, ways: Any = 2, **grouping: Any) -> Measured:
+        if ways == 2 and not grouping:
+            return measure(*c.binned, ways=ways, names=c.columns, counted=c.two_way_tables)
         before, after, names = grouped(c, **grouping)
         return measure(before, after, ways=ways, names=names)
 

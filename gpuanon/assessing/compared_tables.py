@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from gpuanon.assessing.released import (
     require_values,
     types_of,
 )
+from gpuanon.assessing.shared_arrays import made_once
 from gpuanon.assessing.source import MissingEvidence, Side
 from gpuanon.assessing.weighting import weights_of
 from gpuanon.tables.codes import level_codes
@@ -68,16 +68,16 @@ class ComparedTables:
         if self.known_link is not None:
             as_link(self.known_link, self.original.n_rows, self.release.n_rows)
 
-    @cached_property
+    @made_once
     def columns(self) -> tuple[str, ...]:
         """Every column that is compared: those of role quasi and sensitive, or all that can be when there are none."""
         return compared_columns(self.original.names, self.release.names, self.schema)
 
-    @cached_property
+    @made_once
     def _types(self) -> Types:
         return types_of(self.original)
 
-    @cached_property
+    @made_once
     def points(self) -> Table:
         """The release with intervals at their midpoints, and times in the original's types."""
         return aligned(points_of(self.release, self.schema), self._types)
@@ -91,7 +91,7 @@ class ComparedTables:
         require_levels(self.points, encoding)
         return encoding
 
-    @cached_property
+    @made_once
     def _quasi_encoding(self) -> Encoding:
         return self._fit(self._need_quasi(), "balanced")
 
@@ -100,12 +100,12 @@ class ComparedTables:
             raise MissingEvidence("needs columns of role quasi")
         return self.schema.quasi
 
-    @cached_property
+    @made_once
     def quasi_features(self) -> tuple[str, ...]:
         """The table column of each feature of `quasi`."""
         return tuple(feature.column for feature in self._quasi_encoding.features)
 
-    @cached_property
+    @made_once
     def reference_table(self) -> Table | None:
         """The reference sample, times in the original's types; None when there is none."""
         if self.known_reference is None:
@@ -113,7 +113,7 @@ class ComparedTables:
         require_columns(self.known_reference, self.columns)
         return aligned(self.known_reference, self._types)
 
-    @cached_property
+    @made_once
     def control_table(self) -> Table:
         """Records that are not in the table, times in the original's types: the control, else the reference."""
         known = self.known_reference if self.known_control is None else self.known_control
@@ -122,7 +122,7 @@ class ComparedTables:
         require_columns(known, self.columns)
         return aligned(known, self._types)
 
-    @cached_property
+    @made_once
     def unmasked(self) -> Floats | None:
         """(n,) hit probability of each original when the whole table is released as it is, for a sample of it."""
         return None if self.hit_unmasked is None else self.hit_unmasked()
@@ -133,7 +133,7 @@ class ComparedTables:
         before, after = level_codes([as_text(self.original, labels), as_text(self.points, labels)], columns)
         return before, after
 
-    @cached_property
+    @made_once
     def sensitive_ordered(self) -> list[bool]:
         """For each sensitive column whether its values have an order."""
         return [self.schema[name].kind != "categorical" for name in self.schema.sensitive]
@@ -146,16 +146,16 @@ class ComparedTables:
             return None
         return weights_of(self.original, name), weights_of(self.points, name)
 
-    @cached_property
+    @made_once
     def categorical(self) -> list[bool]:
         """For each compared column whether its values are categories."""
         return [self.schema[name].kind == "categorical" for name in self.columns]
 
-    @cached_property
+    @made_once
     def _encoding(self) -> Encoding:
         return self._fit(self.columns, "indicator")
 
-    @cached_property
+    @made_once
     def features(self) -> tuple[str, ...]:
         """The table column of each feature of `encoded`."""
         return tuple(feature.column for feature in self._encoding.features)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array
+from gpuanon.arrays.backend import HOST, Array
 from gpuanon.assessing.compared_tables import ComparedTables
 from gpuanon.assessing.released import (
     class_columns,
@@ -21,10 +20,11 @@ from gpuanon.assessing.released import (
     require_values,
 )
 from gpuanon.assessing.risk.k_anonymity import sizes_of
-from gpuanon.assessing.risk.prediction import Prediction, predict, standardised
+from gpuanon.assessing.risk.prediction import Prediction, predict, scale_of, scaled
 from gpuanon.assessing.risk.reidentification import Hits, attacked
+from gpuanon.assessing.shared_arrays import lock_of, made_once
 from gpuanon.assessing.source import MissingEvidence, Side, Source
-from gpuanon.assessing.utility.cells import binned
+from gpuanon.assessing.utility.cells import Counted, binned, tables
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.row_bits import row_bits
@@ -34,7 +34,7 @@ from gpuanon.tables.values import floats, null_mask
 T = TypeVar("T")
 
 
-def placed(make: Callable[[Comparison], T]) -> cached_property[T]:
+def placed(make: Callable[[Comparison], T]) -> made_once[T]:
     """A cached property whose arrays are made on the host once, and uploaded where the comparison has a device."""
     name = make.__name__
 
@@ -48,27 +48,28 @@ def placed(make: Callable[[Comparison], T]) -> cached_property[T]:
         return tuple(upload(array) for array in found) if isinstance(found, tuple) else upload(found)  # type: ignore[return-value]
 
     get.__doc__ = make.__doc__
-    return cached_property(get)
+    return made_once(get)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(ComparedTables):
     """Original and release as arrays, each made once, on the host or on a device."""
 
-    @cached_property
+    @made_once
     def host(self) -> Comparison:
         """The same with arrays on the host, for measures that are written for it."""
         on_host = self.backend is None or self.backend.name == "numpy"
         return self if on_host else replace(self, backend=None)
 
-    @cached_property
+    @made_once
     def _collected(self) -> dict[Any, Any]:
         return {}
 
     def collect(self, evidence: Callable[[Source], T]) -> T:
         """See `Source`."""
-        if evidence not in self._collected:
-            self._collected[evidence] = evidence(self)
+        with lock_of(self, f"evidence {id(evidence)}"):
+            if evidence not in self._collected:
+                self._collected[evidence] = evidence(self)
         found: T = self._collected[evidence]
         return found
 
@@ -99,13 +100,6 @@ class Comparison(ComparedTables):
         return [self.backend.upload(points) for points in found], names
 
     @placed
-    def reference(self) -> Array:
-        """The quasi-identifiers of the reference sample."""
-        if self.reference_table is None:
-            raise MissingEvidence("needs a reference sample of the same population (--reference)")
-        return self._quasi_encoding.encode(self.reference_table)
-
-    @placed
     def quasi_codes(self) -> tuple[Array, Array]:
         """Equal codes for equal values: the quasi-identifiers of original and release, intervals at midpoints."""
         at = [self.columns.index(name) for name in self._need_quasi()]
@@ -121,7 +115,7 @@ class Comparison(ComparedTables):
         self._need_quasi()
         return row_bits(self.release, class_columns(self.release.names, self.schema), stored=True).view(np.int64)
 
-    @cached_property
+    @made_once
     def class_sizes(self) -> Array:
         """See `Source`."""
         return sizes_of(self.classes)
@@ -137,13 +131,13 @@ class Comparison(ComparedTables):
             out[np.logical_and.reduce([null_mask(self.release.arrow(column)) for column in columns]), at] = -1
         return out
 
-    @cached_property
+    @made_once
     def class_sizes_by_column(self) -> Mapping[str, Array]:
         """See `Source`."""
         codes = self.column_classes + 1  # a null is a value here, as it is in a class
         return {name: sizes_of(codes[:, at : at + 1]) for at, name in enumerate(self.schema.quasi)}
 
-    @cached_property
+    @made_once
     def population(self) -> float:
         """See `Source`."""
         return float(self.release_weights.sum())
@@ -198,6 +192,11 @@ class Comparison(ComparedTables):
         before[:, numeric], after[:, numeric] = binned(self.values[0][:, numeric], self.values[1][:, numeric])
         return before, after
 
+    @made_once
+    def two_way_tables(self) -> Counted:
+        """The two-way tables of `binned`: shared by measures of contingency tables."""
+        return list(tables(*self.binned, 2))
+
     @placed
     def encoded(self) -> tuple[Array, Array]:
         """Every compared column, encoded and standardised alike."""
@@ -217,24 +216,31 @@ class Comparison(ComparedTables):
         """See `Source`."""
         return None if self.weights is None else iter([self.weights[0 if side == "original" else 1]])
 
-    @cached_property
+    @made_once
     def prediction(self) -> Prediction:
         """How well the release predicts each original record: shared by three measures."""
         return predict(*self.standardised)
 
-    @cached_property
+    @made_once
+    def _scale(self) -> tuple[Array, Array] | None:
+        """Mean and deviation of `quasi` in the original; None where it is standardised already."""
+        return scale_of(self.quasi[0])
+
+    @made_once
     def standardised(self) -> tuple[Array, Array]:
         """`quasi`, each feature with mean 0 and deviation 1 in the original; `quasi` itself where it is so already."""
-        before, after = standardised(*self.quasi)
-        return before, after
+        before, after = self.quasi
+        return (before, after) if self._scale is None else (scaled(before, self._scale), scaled(after, self._scale))
 
-    @cached_property
+    @made_once
     def standardised_reference(self) -> Array:
-        """`reference`, as `standardised`."""
-        return standardised(self.quasi[0], self.reference)[1]
+        """The quasi-identifiers of the reference sample, as `standardised`."""
+        if self.reference_table is None:
+            raise MissingEvidence("needs a reference sample of the same population (--reference)")
+        points = (self.backend or HOST).upload(self.host._quasi_encoding.encode(self.reference_table))
+        return points if self._scale is None else scaled(points, self._scale)
 
-    @cached_property
+    @made_once
     def hits(self) -> Hits:
         """The reidentification attack, by the search of `prediction` where both measure the same distances."""
-        same = self.standardised[0] is self.quasi[0]
-        return attacked(*self.quasi, self.link, prediction=self.prediction if same else None)
+        return attacked(*self.quasi, self.link, prediction=self.prediction if self._scale is None else None)

@@ -65,8 +65,11 @@ def copies(c: Comparison) -> Measured:
     """`exact_copies` of a comparison, on all quasi-identifiers and sensitive columns."""
     if c.reference_table is None:
         return exact_copies(*c.codes)
-    tables = level_codes([c.original, c.points, c.reference_table], c.columns)
-    return exact_copies(*map((c.backend or HOST).upload, tables))
+    tables = [c.original, c.points, c.reference_table]
+    alike = all(len({table.arrow(name).type for table in tables}) == 1 for name in c.columns)
+    # Bits of rows need no sort of any column; values of different types have equal codes only.
+    found = [row_bits(table, c.columns).view(np.int64) for table in tables] if alike else level_codes(tables, c.columns)
+    return exact_copies(*map((c.backend or HOST).upload, found))
 
 
 def reconstruction(c: Comparison) -> Measured:

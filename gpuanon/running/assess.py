@@ -25,7 +25,7 @@ from gpuanon.assessing.measures import MEASURES, Measure, Scaling, by_name
 from gpuanon.assessing.options import Options
 from gpuanon.assessing.pictures import LEAST
 from gpuanon.assessing.released import as_link
-from gpuanon.assessing.shared_arrays import ALONE, by_kind, give_up
+from gpuanon.assessing.shared_arrays import by_kind, give_up, take_up
 from gpuanon.assessing.streams import Pieces, Streamed
 from gpuanon.assessing.weighting import unweighted_note
 from gpuanon.errors import GpuanonError, InputError, ParameterError
@@ -221,9 +221,14 @@ def _computed(
         with progress.silent():
             return _one(measure, source_of, options.get(measure.name, {}))
 
+    kinds = list(by_kind(measures))
+    following = [kind for kind, _ in kinds[1:]] + [None]
     with progress.stage("assess"), one_blas_thread():
-        for kind, those in by_kind(measures):
-            together = [measure for measure in those if parallel and measure.name not in ALONE]
+        for (kind, those), after in zip(kinds, following, strict=True):
+            if whole is not None:
+                take_up(whole, kind)
+            beside = [measure for measure in those if parallel and not measure.alone]
+            together = sorted(beside, key=lambda measure: not measure.long)
             with progress.share(*_done(found, len(together), measures)):
                 found |= zip((measure.name for measure in together), each(one, together), strict=True)
             for measure in those:
@@ -231,7 +236,7 @@ def _computed(
                     with progress.share(*_done(found, 1, measures)):
                         found[measure.name] = _one(measure, source_of, options.get(measure.name, {}))
             if whole is not None:
-                give_up(whole, kind)
+                give_up(whole, kind, after)
     results = {measure.name: found[measure.name] for measure in measures}
     return Assessment(
         {name: one for name, one in results.items() if isinstance(one, Measured)},

@@ -23,9 +23,7 @@ def negate_half_squares(y: Floats, exponent: Floats) -> None:
 
 
 @compiled
-def weigh(
-    y: Floats, density: Floats, numerator: Floats, denominator: Floats, posterior: Floats, below: Floats
-) -> None:
+def weigh(y: Floats, density: Floats, numerator: Floats, denominator: Floats, posterior: Floats, below: Floats) -> None:
     """2 Φ(−y) times the posterior into `below`; then the posterior is multiplied by the density.
 
     numerator, denominator : (8,) and (9,) coefficients, lowest power first; written out, so that pairs are vectorised

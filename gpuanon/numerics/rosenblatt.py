@@ -20,6 +20,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.arrays.compiled import use_compiled
+from gpuanon.arrays.ranges import row_ranges
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 
@@ -29,11 +30,12 @@ Weigh: TypeAlias = Callable[[Floats, Floats, Floats, Floats, Floats], None]
 TILE = 1 << 15  # (sample, component) pairs of a tile: its few float64 arrays fit the second-level cache
 _PAIRS = 16  # pairs that count as one row of one pass when compiled functions are chosen
 _TILES = 32  # tiles of one task, processed one after the other in the same memory
+_GROUPS = 1 << 11  # matrices that one thread factorises at a time
 _VANISHED = 1e-200  # smaller sums of posterior weights have lost their precision to underflow
 
 # erfcx(t / √2) as a ratio of two polynomials in t (lowest power first).  It interpolates at 16 points, the Chebyshev
-# nodes of t / (t + 3.5), computed with 60 digits: relative error at most 2.3e-13 on 0 ≤ t ≤ 38, beyond which the density
-# underflows.  Only positive terms are added, so no order of addition loses precision.
+# nodes of t / (t + 3.5), computed with 60 digits: relative error at most 2.3e-13 on 0 ≤ t ≤ 38, beyond which the
+# density underflows.  Only positive terms are added, so no order of addition loses precision.
 _NUMERATOR = np.array(
     [
         0.99999999999992821044,
@@ -250,9 +252,24 @@ def whiten(covariances: Array, jitter: float = 0.0) -> tuple[Array, Array]:
         When a matrix is singular to working precision.
     """
     xp = namespace(covariances)
-    d = covariances.shape[1]
-    loaded = covariances + jitter * xp.eye(d, dtype=covariances.dtype)
-    L, W = xp.zeros_like(loaded), xp.zeros_like(loaded)
+    L, W = xp.zeros_like(covariances), xp.zeros_like(covariances)
+
+    def some(groups: slice) -> Array:
+        return _factorise(covariances[groups] + jitter * eye, L[groups], W[groups])
+
+    eye = xp.eye(covariances.shape[1], dtype=covariances.dtype)
+    regular = each(some, row_ranges(covariances, _GROUPS))
+    if not all(bool(one) for one in regular):
+        raise ParameterError(
+            "alpha: the covariance of a group is singular (its records share a value or lie on a line)",
+            hint="give alpha a value above 0; 1/3 is usual for standardised columns",
+        )
+    return L, W
+
+
+def _factorise(loaded: Array, L: Array, W: Array) -> Array:
+    """Fill L and W, which are zero, for some of the matrices; return () whether all of them are regular."""
+    xp, d = namespace(loaded), loaded.shape[1]
     # A pivot below this share of the largest variance is a rounding error.
     smallest = 64 * d * np.finfo(loaded.dtype).eps * xp.max(loaded.diagonal(axis1=1, axis2=2), axis=1)
     regular = xp.ones(len(loaded), dtype=bool)  # looked at once, after the loop: each look waits for the device
@@ -265,9 +282,4 @@ def whiten(covariances: Array, jitter: float = 0.0) -> tuple[Array, Array]:
             below = loaded[:, j + 1 :, j] - (L[:, j + 1 :, :j] * L[:, j : j + 1, :j]).sum(axis=2)
             L[:, j + 1 :, j] = below * W[:, j, j, None]
         W[:, j, :j] = -(L[:, j, :j, None] * W[:, :j, :j]).sum(axis=1) * W[:, j, j, None]
-    if not bool(regular.all()):
-        raise ParameterError(
-            "alpha: the covariance of a group is singular (its records share a value or lie on a line)",
-            hint="give alpha a value above 0; 1/3 is usual for standardised columns",
-        )
-    return L, W
+    return regular.all()

@@ -21,7 +21,8 @@ DENSE = 8192
 """Rows of a part up to which its affinities are stored while its eigenvectors are computed (256 MB in float32)."""
 
 _PAIRS = 256
-_EXTRA = 4
+_EXTRA = 7
+"""Vectors besides those that are wanted: with the default of ten clusters 16 in all, a multiple of BLAS's tiles."""
 
 
 def spectral_coordinates(Z: Array, q: int, sigma: float | None, start: Array) -> Array:

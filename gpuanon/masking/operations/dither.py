@@ -28,6 +28,7 @@ from gpuanon.arrays.backend import Array, namespace, on_device, to_host
 from gpuanon.arrays.device_memory import free_bytes, pieces_of_parts
 from gpuanon.arrays.partition import Partition, segment_sums
 from gpuanon.arrays.rng import Draws
+from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 from gpuanon.masking.claims import Claim
 from gpuanon.masking.constraints import Sensitive
@@ -174,7 +175,7 @@ def column_order(
         return list(range(d))
     if isinstance(order, str):
         xp = namespace(T)
-        distinct = [min(len(xp.unique(T[:, j])), bins or T.shape[0]) for j in range(d)]
+        distinct = each(lambda j: min(len(xp.unique(T[:, j])), bins or len(T)), range(d))
         if order == "fewest":
             return sorted(range(d), key=distinct.__getitem__)
         if sensitive is None:
@@ -196,10 +197,11 @@ def association(T: Array, sensitive: Sensitive) -> list[float]:
     """
     codes = bin_codes(T, Partition.whole(len(T), like=T), COARSE)
     columns = list(zip(sensitive.codes.T, sensitive.ordered, strict=True))
-    return [
-        round(max(_explained(codes[:, j], values, ordered) for values, ordered in columns), 9)
-        for j in range(T.shape[1])
-    ]
+
+    def told(j: int) -> float:
+        return round(max(_explained(codes[:, j], values, ordered) for values, ordered in columns), 9)
+
+    return each(told, range(T.shape[1]))
 
 
 def _explained(codes: Array, values: Array, ordered: bool) -> float:

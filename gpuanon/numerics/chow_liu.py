@@ -27,12 +27,17 @@ def quantile_classes(columns: Array, rows: Array, counts: Array) -> Array:
     """
     xp = namespace(columns)
     padding = xp.arange(columns.shape[2]) >= rows[:, None]
-    ordered = sort_rows(xp.where(padding[:, None], np.inf, columns))
+    return classes_of(columns, sort_rows(xp.where(padding[:, None], np.inf, columns)), rows, counts)
+
+
+def classes_of(columns: Array, ordered: Array, rows: Array, counts: Array) -> Array:
+    """`quantile_classes` of columns that were sorted before: `ordered` (b, c, length), padding last."""
+    xp = namespace(columns)
     classes = xp.zeros(columns.shape, dtype=np.int8)
     for k in range(1, int(counts.max())):
         place = xp.minimum(k * rows // counts, rows - 1)[:, None, None]
         border = xp.take_along_axis(ordered, place + xp.zeros((1, columns.shape[1], 1), dtype=place.dtype), axis=2)
-        classes += (columns >= border) & (k < counts)[:, None, None]
+        classes += (columns >= xp.where((k < counts)[:, None, None], border, np.inf)).view(np.int8)
     return classes
 
 

@@ -17,18 +17,23 @@ _FITTED = 50_000
 """Records on which a multinomial regression is fitted, at most: the first of a random order."""
 
 
-def draw_from_regression(target: Coded, predictors: Sequence[Coded], new: Sequence[Host], u: Host) -> Host:
+def draw_from_regression(
+    target: Coded, predictors: Sequence[Coded], new: Sequence[Host], u: Host, among: Sequence[Host] | None = None
+) -> Host:
     """(m,) codes of the target for new rows, drawn from a main-effects regression on the predictors.
 
     Ordered columns: normal scores of the ranks are regressed, a normal error is added, and the value at that quantile
     is taken; whether a value is missing is drawn before, from a logistic regression.  Others: a multinomial regression,
     null as a level.  Ordered predictors enter as normal scores with an indicator of nulls, others as indicators.
 
-    u : (m, 2) uniform numbers
+    u     : (m, 2) uniform numbers
+    among : per predictor the codes by whose ranks it is scored; None: those of the records.  Where these are a
+            bootstrap sample, ranks in it would be ranks with an error, which draws a regression towards 0
     """
     if not predictors:
         return np.asarray(target.codes[(u[:, 0] * len(target.codes)).astype(np.int64)])
-    both = [_design(column, codes) for column, codes in zip(predictors, new, strict=True)]
+    scored = [column.codes for column in predictors] if among is None else among
+    both = [_design(*one) for one in zip(predictors, new, scored, strict=True)]
     X, Y = (np.column_stack([np.ones(len(side[0])), *side]) for side in zip(*both, strict=True))
     if not target.ordered:
         return _draw_level(target.codes, X, Y, u[:, 0])
@@ -42,8 +47,8 @@ def draw_from_regression(target: Coded, predictors: Sequence[Coded], new: Sequen
     return found
 
 
-def _design(column: Coded, new: Host) -> tuple[Host, Host]:
-    """Features of a predictor in the records and in the new rows."""
+def _design(column: Coded, new: Host, among: Host) -> tuple[Host, Host]:
+    """Features of a predictor in the records and in the new rows, scored by the ranks `among` these."""
     if not column.ordered:
         levels = np.unique(column.codes)
         place = np.full(column.count + 1, 0)
@@ -51,7 +56,7 @@ def _design(column: Coded, new: Host) -> tuple[Host, Host]:
         records, rows = (np.eye(len(levels))[place[codes + 1]][:, 1:] for codes in (column.codes, new))
         return records, rows
     known = column.codes >= 0
-    parts = [_scores(codes, np.sort(column.codes[known]))[:, None] for codes in (column.codes, new)]
+    parts = [_scores(codes, np.sort(among[among >= 0]))[:, None] for codes in (column.codes, new)]
     if not known.all():
         parts = [np.column_stack([part, codes < 0]) for part, codes in zip(parts, (column.codes, new), strict=True)]
     return parts[0], parts[1]
@@ -73,8 +78,9 @@ def _draw_rank(codes: Host, X: Host, Y: Host, u: Host) -> Host:
     from scipy.special import ndtr, ndtri
 
     z = mid_scores(codes[:, None])[:, 0]
+    z /= max(float(np.sqrt(np.mean(z**2))), 1e-9)  # scores of n ranks, or of ties, spread less than the normal's
     beta = np.linalg.lstsq(X, z, rcond=None)[0]
-    error = float(np.sqrt(np.mean((z - X @ beta) ** 2)))
+    error = float(np.sqrt(((z - X @ beta) ** 2).sum() / max(1, len(z) - X.shape[1])))
     drawn = ndtr(Y @ beta + error * ndtri(u))
     ordered = np.sort(codes)
     return np.asarray(ordered[np.minimum((drawn * len(ordered)).astype(np.int64), len(ordered) - 1)])

@@ -66,7 +66,8 @@ def synthesise(
         beside = [column.codes[rows] for column in given]
         records = [column.take(source) for column in (*given, *columns)]
         models: tuple[Model, ...] = ("cart", "parametric") if model == "mixture" else (model,)
-        found = [_block(records, beside, own.child(each_model), each_model, leaf, even) for each_model in models]
+        among = [column.codes[rows] for column in (*given, *columns)]
+        found = [_block(records, beside, among, own.child(one), one, leaf, even) for one in models]
         if len(found) == 1:
             out[rows] = found[0]
         else:
@@ -77,8 +78,13 @@ def synthesise(
     return out
 
 
-def _block(records: list[Coded], beside: list[Host], draws: Draws, model: Model, leaf: int, even: bool) -> Host:
-    """(n, c) new rows of one block; the first columns of `records` are given as `beside` in the new rows."""
+def _block(
+    records: list[Coded], beside: list[Host], among: list[Host], draws: Draws, model: Model, leaf: int, even: bool
+) -> Host:
+    """(n, c) new rows of one block; the first columns of `records` are given as `beside` in the new rows.
+
+    among : (n,) of each column the codes of all records of the block, of which `records` may be a bootstrap sample
+    """
     new = list(beside)
     for j in range(len(beside), len(records)):
         own = draws.child(str(j))
@@ -87,5 +93,5 @@ def _block(records: list[Coded], beside: list[Host], draws: Draws, model: Model,
             seed = int(own.take(np.zeros(1, dtype=np.int64)).child("seed").words(1)[0, 0] >> 1)
             new.append(draw_from_tree(records[j], records[:j], new, u[:, 0], seed, leaf, even))
         else:
-            new.append(draw_from_regression(records[j], records[:j], new, u))
+            new.append(draw_from_regression(records[j], records[:j], new, u, among[:j]))
     return np.column_stack(new[len(beside) :]).astype(np.int64)

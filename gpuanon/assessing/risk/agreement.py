@@ -23,6 +23,7 @@ class Agreement:
     def __init__(self, before: Floats, after: Floats, categorical: Ints, tolerances: Sequence[float]) -> None:
         self.before, self.after, self.categorical = before, after, categorical
         self.tolerances = np.maximum(np.asarray(tolerances, dtype=np.float64), EQUAL)
+        self.columns = [np.ascontiguousarray(column) for column in after.T]
         self.sizes = [2 if flag else len(tolerances) + 1 for flag in categorical]
         there = ~np.isnan(before)
         count = np.maximum(there.sum(axis=0), 1)
@@ -59,35 +60,13 @@ class Agreement:
             out += np.where(apart <= EQUAL, weight[0], np.where(apart > self.tolerances[-1], weight[-1], found))
         return np.round(out, 9)  # sums in another order tie
 
-    def features(self, rows: Ints, index: Ints) -> Floats:
-        """(rows, c, p) disagreements of pairs: see `weighted`."""
-        return np.stack([one for j in range(len(self.sizes)) for one in self._features(rows, index, j)], axis=2)
-
-    def weighted(self, rows: Ints, index: Ints, weights: Floats) -> Floats:
-        """(rows, c) weighted sum of the disagreements of pairs.
-
-        Of a column of numbers the squared difference in standard deviations, then 1 where one side is null, if the
-        column has nulls; of a column of categories 1 where they differ.
-        """
-        out, at = np.zeros(index.shape), 0
-        for j in range(len(self.sizes)):
-            for one in self._features(rows, index, j):
-                out += weights[at] * one
-                at += 1
-        return out
-
-    def _features(self, rows: Ints, index: Ints, j: int) -> list[Floats]:
-        """The disagreements of a column, each (rows, c)."""
-        if self.categorical[j]:
-            return [(self._apart(rows, index, j) > 0).astype(np.float64)]
-        if not self.nulls[j]:
-            return [((self.before[rows, j][:, None] - self.after[index, j]) / self.scale[j]) ** 2]
-        apart = self._apart(rows, index, j)
-        one_null = np.isinf(apart)
-        return [np.where(one_null, 0.0, apart) ** 2, one_null.astype(np.float64)]
-
     def _apart(self, rows: Ints, index: Ints, j: int) -> Floats:
         """(rows, c) difference of each pair in standard deviations; a null and a value: infinite."""
-        x, y = self.before[rows, j][:, None], self.after[index, j]
+        x, y = self.before[rows, j][:, None], self.columns[j][index]
+        if not self.nulls[j]:
+            apart = x - y
+            np.abs(apart, out=apart)
+            apart /= self.scale[j]
+            return np.asarray(apart)
         neither, either = np.isnan(x) & np.isnan(y), np.isnan(x) | np.isnan(y)
         return np.where(neither, 0.0, np.where(either, np.inf, np.abs(x - y) / self.scale[j]))

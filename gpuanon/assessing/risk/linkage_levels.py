@@ -24,7 +24,7 @@ Floats = np.ndarray[Any, Any]
 Ints = np.ndarray[Any, Any]
 
 _ROUNDS = 100
-_SETTLED = 1e-5  # no probability moves more than this in a round
+_SETTLED = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +57,7 @@ def estimate(
     u: list[Floats] | None = None,
     monotone: bool = False,
     rounds: int = _ROUNDS,
+    settled: float = _SETTLED,
 ) -> Probabilities:
     """m- and u-probabilities by EM under conditional independence.
 
@@ -71,6 +72,7 @@ def estimate(
                agree more than others do
     u        : known u-probabilities; None: estimated too
     monotone : m / u does not rise with the level: a larger difference is no better sign of a pair
+    settled  : the rounds end when no probability moves more than this
 
     Cost : O(pairs · d) per round, at most `rounds`.
     """
@@ -95,7 +97,7 @@ def estimate(
         before = m, other
         m, other, share = maximise(flat, own, overall, len(inside))
         m = falling(m, other if known is None else known, starts) if monotone else m
-        if max(np.abs(m - before[0]).max(), np.abs(other - before[1]).max()) < _SETTLED:
+        if max(np.abs(m - before[0]).max(), np.abs(other - before[1]).max()) < settled:
             break
     u = np.split(other if known is None else known, starts[1:-1])
     return Probabilities(share, np.split(m, starts[1:-1]), u, likelihood)

@@ -81,9 +81,14 @@ class Blocks:
         self.scale = np.sqrt(np.ones(original.points.shape[1]) if weights is None else np.asarray(weights))
 
     @cached_property
+    def points(self) -> tuple[Floats, Floats]:
+        """The points of both tables, on the host."""
+        return to_host(self.original.points), to_host(self.release.points)
+
+    @cached_property
     def _points(self) -> tuple[Floats, Floats]:
         """The weighted points of both tables, on the host."""
-        return to_host(self.original.points) * self.scale, to_host(self.release.points) * self.scale
+        return self.points[0] * self.scale, self.points[1] * self.scale
 
     def nearest(self, rows: Ints, count: int) -> Pairs:
         """The `count` released rows nearest to each original; those of another block are not inside."""
@@ -123,3 +128,11 @@ class Blocks:
 def blocking_weights(features: Sequence[str], block: Sequence[str]) -> list[float] | None:
     """Weights of features with which candidates of the same block come first; None without columns of blocking."""
     return [_BLOCK if name in block else 1.0 for name in features] if block else None
+
+
+def posterior(weight: Floats, pairs: Pairs, share: float) -> tuple[Floats, Floats]:
+    """(r, c) probability that a pair belongs together, and (r,) log((1 − s) + s/N Σ m/u)."""
+    top = np.maximum(np.where(pairs.inside, weight, -np.inf).max(axis=1), 0.0)
+    odds = np.where(pairs.inside, np.exp(weight - top[:, None]), 0.0) * (share / np.maximum(pairs.choices, 1))[:, None]
+    mass = odds.sum(axis=1) + (1 - share) * np.exp(-top)
+    return odds / mass[:, None], np.log(mass) + top

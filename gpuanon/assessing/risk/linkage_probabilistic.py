@@ -1,18 +1,18 @@
 """Probabilistic record linkage: the attack of Fellegi and Sunter, its probabilities estimated by EM.
 
-A pair of an original and a released record is described column by column: equal or not for categories, the difference
-for numbers.  Its weight is the logarithm of how much likelier that is for a pair that belongs together (m) than for two
-records of the table (u, known from random pairs).  The attacker does not know which pairs belong together: EM finds m
-and the share of such pairs [2].  There are three models of m (`linkage_models`): by distance, by the size of the noise
-in each column, by levels of agreement.  Each original is linked with the candidate of the largest weight; among ties
-one is chosen at random.  The figure is the share that the best of the three links: an attacker who knows a few people
-of the release sees which of them works.  Beside it stands the share of the model that the likelihood of other records
-prefers, which an attacker who knows nobody would take; under much noise the likelihood hardly tells them apart.
+A pair of an original and a released record has a weight: the logarithm of how much likelier the two are as a pair that
+belongs together (m) than as two records of the table (u).  The attacker does not know which pairs belong together: EM
+finds m and the share of such pairs [2].  There are three models of m (`linkage_models`): by distance, by a normal
+regression of originals on releases, and by levels of agreement column by column (equal or not for categories, the
+difference for numbers).  Each original is linked with the candidate of the largest weight; among ties one is chosen at
+random.  The figure is the share that the best of the three links: an attacker who knows a few people of the release
+sees which of them works.  Beside it stands the share of the model that the likelihood of other records prefers, which
+an attacker who knows nobody would take; under much noise the likelihood hardly tells them apart.
 
 Blocking: the candidates of an original are the released records nearest to it, inside its block where columns of
 blocking are named; in a small table all of them.  At most one candidate is a record's own, which EM uses; it looks at
-the nearest 100 of some records, and at the 100 whose closest agreements are the most surprising: where some columns
-are much noisier than others these are other pairs.
+the nearest 50 of some records, and at the 50 whose closest agreements are the most surprising: where some columns are
+much noisier than others these are other pairs.
 
 References
 ----------
@@ -32,7 +32,7 @@ from gpuanon.arrays.backend import Array, to_host
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, Figure, Measured, join
 from gpuanon.assessing.risk.agreement import EQUAL, TOLERANCES, Agreement
-from gpuanon.assessing.risk.linkage_models import ByLevels, Chance, Judges, Model, chances, informed, likeliest, models
+from gpuanon.assessing.risk.linkage_models import ByLevels, Chance, Judges, Learned, Model, chances, likeliest
 from gpuanon.assessing.risk.linkage_pairs import Blocks, Pairs, Side
 from gpuanon.assessing.shares import share_interval
 from gpuanon.errors import ParameterError
@@ -42,12 +42,13 @@ Floats = np.ndarray[Any, Any]
 Ints = np.ndarray[Any, Any]
 
 CANDIDATES = 100
-LINKED = 10_000
+LINKED = 5_000
 """Originals that are linked, at most; of more, a repeatable random sample."""
 
 _ALL_PAIRS = 1_000_000  # up to so many every pair is looked at
-_PAIRS = 300_000  # pairs that EM sees; random pairs
-_FEATURES = 1_500_000  # figures of pairs that EM sees
+_POOL = 50  # candidates of a record that EM sees: so many of the nearest, and so many that agree most surprisingly
+_PAIRS = 150_000  # pairs that EM sees; random pairs
+_FEATURES = 3_000_000  # figures of pairs that EM sees
 _BATCH = 1 << 21  # levels of agreement that are held at once
 
 
@@ -94,7 +95,7 @@ def linkage_probabilistic(
     own = (link[pairs.index] == rows[:, None]) & pairs.inside
     chance = _chance(blocks, pairs, own, link)
     agree = Agreement(original.values, release.values, np.asarray(categorical), tolerances)
-    fits, knows, learned = _fits(agree, pairs, chance, link)
+    fits, knows, learned = _fits(agree, blocks.points, pairs, chance, link)
     weights = [_weights(fit, pairs) for fit in fits]
     judges = np.setdiff1d(np.arange(len(rows)), learned) if len(rows) > 1 else learned
     held = Judges(pairs.of(judges), own[judges], chance)
@@ -136,20 +137,22 @@ def _chance(blocks: Blocks, pairs: Pairs, own: Ints, link: Ints) -> Chance:
     return Chance(chance, beyond, pairs.distance[some][inside], share[inside])
 
 
-def _fits(agree: Agreement, pairs: Pairs, chance: Chance, link: Ints) -> tuple[list[Model], list[Model], Ints]:
-    """The models fitted without the link, and with it, and at which rows they were: at most half of them."""
-    width = min(2 * CANDIDATES, pairs.index.shape[1])
-    most = max(1, min(len(pairs.rows) // 2, _PAIRS // width, _FEATURES // (width * len(agree.sizes))))
+def _fits(
+    agree: Agreement, points: tuple[Floats, Floats], pairs: Pairs, chance: Chance, link: Ints
+) -> tuple[list[Model], list[Model], Ints]:
+    """The models fitted without the link, and with it, and at which rows they were: at most three of four."""
+    width, deep = min(2 * _POOL, pairs.index.shape[1]), max(len(agree.sizes), points[0].shape[1])
+    most = max(1, min(3 * len(pairs.rows) // 4, _PAIRS // width, _FEATURES // (width * deep)))
     some = np.unique(np.linspace(0, len(pairs.rows) - 1, most).astype(np.int64))
-    learned, firsts = _pool(agree, pairs.of(some), chance.pairs)
-    fits = models(agree, learned, chance, firsts)
-    known = (link[learned.index] == learned.rows[:, None]) & learned.inside
-    return fits, informed(agree, learned, chance.pairs, known), some
+    seen, firsts = _pool(agree, pairs.of(some), chance.pairs)
+    learned = Learned(agree, points, seen, chance, firsts)
+    known = (link[seen.index] == seen.rows[:, None]) & seen.inside
+    return learned.models(), learned.informed(known), some
 
 
 def _pool(agree: Agreement, pairs: Pairs, chance: Pairs) -> tuple[Pairs, list[Floats]]:
     """Candidates that EM looks at: the nearest, and the most surprising; and a first guess from either."""
-    near = min(CANDIDATES, pairs.index.shape[1])
+    near = min(_POOL, pairs.index.shape[1])
     tails = np.concatenate([np.cumsum(part) for part in chances(agree, chance)])
     surprise = np.zeros(pairs.index.shape)
     step = max(1, _BATCH // max(1, pairs.index.shape[1] * len(agree.sizes)))

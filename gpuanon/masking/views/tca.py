@@ -24,7 +24,7 @@ class Tca(LinearBasis):
 
     use: Literal["tca"] = "tca"
     iterations: int = Field(default=20, ge=1, description="of FastICA, whose components are the start")
-    sweeps: int = Field(default=4, ge=1, le=20, description="over all planes of two axes")
+    sweeps: int = Field(default=3, ge=1, le=20, description="over all planes of two axes")
 
     def coordinates(self, X: Array, parts: Partition) -> tuple[Array, Callable[[Array], Array]]:
         xp = namespace(X)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpuanon.assessing.risk.agreement import TOLERANCES, Agreement
 from gpuanon.assessing.risk.linkage_levels import estimate, falling
-from gpuanon.assessing.risk.linkage_models import ByScales, fitted
+from gpuanon.assessing.risk.linkage_normal import NormalPairs, by_moments
 from gpuanon.assessing.risk.linkage_pairs import Blocks, Pairs, Side, blocking_weights
 from gpuanon.assessing.risk.linkage_probabilistic import linkage_probabilistic
 from gpuanon.assessing.risk.prediction import standardised
@@ -57,7 +56,7 @@ def test_levels_link_with_the_largest_likelihood_of_all_pairs():
     order = rng.permutation(40)
     found = attack(X, Y[order], order, categorical=[False, True], tolerances=[0.1, 0.5, 1.0], names=["a", "b"])
     m, u = found.details["m_by_column"], found.details["u_by_column"]
-    floor, scale = 0.5 / 800, X[:, 0].std()  # levels were fitted to half of the records
+    floor, scale = 0.5 / 1200, X[:, 0].std()  # levels were fitted to three of four records
 
     def weight(x, y):
         def level(name, at):
@@ -114,7 +113,10 @@ def test_under_equal_noise_the_attack_is_not_below_the_distance_attack(noise, de
     rng = np.random.default_rng([22, int(10 * noise), int(10 * dependence)])
     X = rng.normal(size=(600, 6)) @ np.linalg.cholesky((1 - dependence) * np.eye(6) + dependence).T
     found = attack(X, X + rng.normal(size=X.shape) * noise, np.arange(600))
-    assert found.value >= beside(found, "nearest")
+    nearest = beside(found, "nearest")
+    assert found.value >= nearest
+    error = np.sqrt(nearest * (1 - nearest) / 600)
+    assert found.details["linked_by_model"]["normal"] >= nearest - error, "EM by itself"
     assert beside(found, "likely") >= beside(found, "nearest") - 0.05, "also without knowing anybody"
 
 
@@ -131,25 +133,46 @@ def test_values_that_were_swapped_in_half_of_the_cells_are_found_by_levels():
     assert found.value > 0.85 > 0.4 > beside(found, "nearest")
 
 
-def test_scales_are_those_of_normal_noise():
-    """m/u of normal differences: exp(−τ δ²) with τ = 1/(2 σ²) − 1/(2 s²), s² the variance between two records."""
+def test_the_normal_model_finds_the_noise_of_each_column_and_its_weights_are_those_of_scipy():
+    """x given y = x + e is normal with mean y / (1 + σ²) and variance σ² / (1 + σ²)."""
+    from scipy.stats import multivariate_normal as normal
+
     rng = np.random.default_rng(25)
-    X = rng.normal(size=(1000, 4))
-    sigma = np.array([0.02, 0.05, 0.1, 0.2])
+    X = rng.normal(size=(1000, 8))
+    sigma = np.linspace(0.15, 0.4, 8)
     Y = X + rng.normal(size=X.shape) * sigma
-    agree = Agreement(X, Y, np.zeros(4, dtype=bool), TOLERANCES)
-    blocks = Blocks(Side(X, X), Side(Y, Y), None, None)
-    pairs = blocks.nearest(np.arange(400), 1000)
-    chance, _ = blocks.random(pairs, 20_000, np.arange(1000))
-    first = np.zeros(pairs.index.shape)
-    first[:, 0] = 0.9
-    phi = agree.features(pairs.rows, pairs.index)
-    fit = fitted(phi, pairs, agree.features(chance.rows, chance.index)[:, 0], first)
-    expected = (1 / (2 * sigma**2) - 1 / (2 * (2 + sigma**2))) * X.var(axis=0)
-    np.testing.assert_allclose(fit.scale, expected, rtol=0.25)  # 400 pairs: a standard error of 0.07 at least
-    naive = -(((X[:5, None] - Y[None, :7]) / X.std(axis=0)) ** 2 @ fit.scale) - fit.constant
+    pairs = Blocks(Side(X, X), Side(Y, Y), None, None).nearest(np.arange(600), 100)
+    known = NormalPairs(X, Y, pairs, 0.1)
+    found = known.fit(known.first()).found
+    np.testing.assert_allclose(found.slope[:-1], np.diag(1 / (1 + sigma**2)), atol=0.1)
+    left = np.linalg.inv(found.metric @ found.metric.T)
+    # 400 records: a standard error of 0.07 of each variance
+    np.testing.assert_allclose(np.diag(left), sigma**2 / (1 + sigma**2), rtol=0.3)
+
     some = Pairs(np.arange(5), np.tile(np.arange(7), (5, 1)), np.zeros((5, 7)), np.ones((5, 7), bool), np.full(5, 7))
-    np.testing.assert_allclose(ByScales(agree, fit.scale, fit.constant).scores(some), naive, atol=1e-6)
+    alone = normal(X.mean(axis=0), np.cov(X.T, bias=True) + 1e-6 * np.eye(8)).logpdf(X[:5])
+    mean = Y[:7] @ found.slope[:-1] + found.slope[-1]
+    naive = [[normal(mean[j], left).logpdf(X[i]) - alone[i] for j in range(7)] for i in range(5)]
+    np.testing.assert_allclose(known.model(found).scores(some), naive, atol=1e-5)
+    np.testing.assert_allclose(known._weights(found)[:5, 0], known.model(found).scores(pairs)[:5, 0], atol=1e-5)
+
+
+def test_moments_of_both_tables_suggest_noise_that_was_added_and_groups_that_were_averaged():
+    rng = np.random.default_rng(26)
+    X = rng.normal(size=(20_000, 3)) @ np.linalg.cholesky(0.5 * np.eye(3) + 0.5).T
+    D = np.diag([0.25, 1.0, 4.0])
+    S = np.cov(X.T)
+    slope, left = by_moments(X, X + rng.normal(size=X.shape) @ np.sqrt(D), 1e-6)
+    expected = S @ np.linalg.inv(S + D)
+    np.testing.assert_allclose(slope[:-1].T, expected, atol=0.03)
+    np.testing.assert_allclose(left, S - expected @ S, atol=0.03)
+    order = np.argsort(X[:, 0] + X[:, 1])
+    means = X[order].reshape(-1, 4, 3).mean(axis=1)
+    Y = np.empty_like(X)
+    Y[order] = np.repeat(means, 4, axis=0)
+    slope, left = by_moments(X, Y, 1e-6)
+    np.testing.assert_allclose(slope[:-1], np.eye(3), atol=1e-6)
+    np.testing.assert_allclose(left, np.cov((X - Y).T, bias=True), atol=1e-4)
 
 
 def test_a_falling_ratio_is_the_isotonic_regression():

@@ -48,6 +48,7 @@ ColumnOrder: TypeAlias = Literal["auto", "fewest", "response", "given"] | tuple[
 
 Precision: TypeAlias = Literal["double", "single"]
 
+_HOST_BYTES = 1 << 28  # of the mixtures that are made at once on the host
 GROUPS_IN_BLOCK = 128
 COARSE_BINS = 10  # with strata of the response: bins of a column hold values of every stratum
 COARSE = 20  # a column of at most so many values leaves many records when it is conditioned on
@@ -118,19 +119,21 @@ class _Some:
 
 
 def _ranges_of_blocks(within: Partition, parts: Partition, T: Array) -> list[_Some]:
-    """Ranges of blocks whose mixtures fit the device; all blocks on the host, and where they fit.
+    """Ranges of blocks whose mixtures fit the device, or take `_HOST_BYTES` on the host.
 
     within : blocks of rows;  parts : the same blocks as parts of the groups
     """
     d, size, xp = T.shape[1], T.dtype.itemsize, namespace(T)
     # Per group: products, covariances, factors, inverses, what is compared to merge them, and copies of the latter.
     per_group, per_row = 12 * (d * d + d) * size, 9 * d * size + 64
-    whole = _Some(slice(0, parts.parts), slice(0, parts.n), slice(0, within.n), _in_order(xp, parts.starts, parts.n))
-    if not on_device(T) or within.n * per_row + parts.n * per_group < free_bytes() // 2:
-        return [whole]
     groups, rows = to_host(parts.starts), to_host(within.starts)
+    needs = per_row * rows + per_group * groups
+    if not on_device(T):
+        budget: int | None = max(_HOST_BYTES, int(np.diff(needs).max(initial=0)))
+    else:  # all at once where they fit
+        budget = int(needs[-1]) if needs[-1] < free_bytes() // 2 else None
     out = []
-    for some in pieces_of_parts(per_row * rows + per_group * groups, 1):
+    for some in pieces_of_parts(needs, 1, budget=budget):
         first, last = int(groups[some.start]), int(groups[some.stop])
         starts = parts.starts[some.start : some.stop + 1] - first
         place = slice(int(rows[some.start]), int(rows[some.stop]))

@@ -86,6 +86,15 @@ class TestGaussian:
         assert np.abs(np.corrcoef(u.T) - np.eye(3)).max() < 5 / np.sqrt(20_000)
         assert within.parts == {0: 1, None: 16, 200: 100}[block]
 
+    def test_blocks_a_few_at_a_time_give_the_same_numbers(self, monkeypatch):
+        X, draws = discrete_table(3000), KEY.draws(np.arange(3000))
+        groups, weights = near(X, 10), np.random.default_rng(5).integers(0, 4, 3000).astype(float)
+        whole, within = gaussian_dither(X, groups, draws, block=200, weights=weights)
+        monkeypatch.setattr("gpuanon.masking.operations.dither._HOST_BYTES", 1)
+        u, again = gaussian_dither(X, groups, draws, block=200, weights=weights)
+        np.testing.assert_array_equal(u, whole)
+        np.testing.assert_array_equal(again.order, within.order)
+
     def test_blocks_are_unions_of_groups(self):
         X = np.random.default_rng(2).normal(size=(1000, 3))
         groups = Partition.from_labels(np.random.default_rng(3).integers(0, 90, 1000))

@@ -228,7 +228,7 @@ MEASURES: tuple[Measure, ...] = (
     _risk("exact_copies", "lower", OURS, "share of released records that equal a unique original record",
           people.copies, "whole", on="values"),
     _risk("suppression_reconstruction", "lower", LASKO, "share of blanked cells whose value a minimal pattern tells",
-          people.reconstruction, "whole", HOST, on="values", long=True),
+          people.reconstruction, "whole", HOST, on="values"),
     _risk("household_risk", "lower", HUNDEPOOL, "expected share of households of which a member is reidentified",
           people.households, "whole", on="quasi", long=True),
     _risk("match_auc", "lower", LASKO, "how well an attacker tells right matches from wrong ones (0.5: not at all)",

@@ -232,12 +232,12 @@ def _computed(
                 take_up(whole.host if all(measure.host_only for measure in those) else whole, kind)
             together = [measure for measure in those if parallel and not (measure.alone or (many and measure.large))]
             together.sort(key=lambda measure: not measure.long)
-            with progress.share(*_done(found, len(together), measures)):
-                found |= zip((measure.name for measure in together), each(one, together), strict=True)
-            for measure in those:
+            for measure in those:  # first, before the others have made more arrays
                 if measure not in together:
                     with progress.share(*_done(found, 1, measures)):
                         found[measure.name] = _one(measure, source_of, options.get(measure.name, {}))
+            with progress.share(*_done(found, len(together), measures)):
+                found |= zip((measure.name for measure in together), each(one, together), strict=True)
             if whole is not None:
                 give_up(whole, kind, after)
     results = {measure.name: found[measure.name] for measure in measures}

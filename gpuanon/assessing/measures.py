@@ -105,6 +105,7 @@ class Measure:
     on        : the kind of arrays that it works on (`gpuanon.assessing.shared_arrays.ARRAYS`): they are made once for
                 all measures of the kind, and given up after the last of them; None: the tables themselves
     long      : takes long, so that it is started before shorter ones of its kind
+    large     : needs about as much memory again as its arrays: on tables of many rows it runs beside no other measure
     alone     : runs beside no other measure: it changes filters of warnings, which threads share, or OpenMP runs its
                 loops, whose threads wait for each other by spinning
     """
@@ -119,6 +120,7 @@ class Measure:
     host_only: bool = False
     on: Kind | None = None
     long: bool = False
+    large: bool = False
     alone: bool = False
 
     @property
@@ -239,7 +241,7 @@ MEASURES: tuple[Measure, ...] = (
     _risk("exact_copies", "lower", OURS, "share of released records that equal a unique original record",
           people.copies, "whole", on="values"),
     _risk("suppression_reconstruction", "lower", LASKO, "share of blanked cells whose value a minimal pattern tells",
-          people.reconstruction, "whole", HOST, on="values", long=True),
+          people.reconstruction, "whole", HOST, on="values", large=True),
     _risk("household_risk", "lower", HUNDEPOOL, "expected share of households of which a member is reidentified",
           people.households, "whole", on="quasi", long=True),
     _risk("match_auc", "lower", LASKO, "how well an attacker tells right matches from wrong ones (0.5: not at all)",
@@ -248,7 +250,7 @@ MEASURES: tuple[Measure, ...] = (
     _risk("match_auc_joint", "lower", LASKO, "the same, by the three prediction measures together, held-out records",
           attacks.joint, "queries", on="points", long=True),
     _risk("linkage_probabilistic", "lower", FELLEGI, "share of originals linked with their own release by likelihood",
-          attacks.LINKAGE, "queries", HOST, on="points", long=True),
+          attacks.LINKAGE, "queries", HOST, on="points", long=True, large=True),
     _risk("k_ambiguity", "higher", VINTERBO, "fewest different combinations of sensitive values in a class",
           lambda c: ambiguity.k_ambiguity(c.classes, c.sensitive_codes), "whole", on="classes"),
     _risk("ct_isolation", "lower", CHAWLA, "share of released records that single out an original: c times closer",

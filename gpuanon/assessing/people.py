@@ -17,6 +17,7 @@ from gpuanon.assessing.risk.household_risk import household_risk
 from gpuanon.assessing.risk.reidentification import hit_probabilities, place_in
 from gpuanon.assessing.risk.suppression_reconstruction import suppression_reconstruction
 from gpuanon.assessing.risk.synthetic_rows_auc import synthetic_rows_auc
+from gpuanon.assessing.shares import sample_note, share_error
 from gpuanon.assessing.source import MissingEvidence
 from gpuanon.numerics.sampling import sample_rows
 from gpuanon.tables.codes import level_codes
@@ -94,7 +95,9 @@ def households(c: Comparison) -> Measured:
     before, after = c.quasi
     hit = hit_probabilities(before[like(rows, before)], after, place_in(rows, to_host(c.link)))
     found = household_risk(to_host(hit), labels[rows])
-    return replace(found, note=join(f"a random sample of {int(chosen.sum())} of {count} households", found.note))
+    attacked = int(chosen.sum())
+    note = sample_note(attacked, count, "households was attacked", share_error(found.value, attacked, count))
+    return replace(found, note=join(note, found.note))
 
 
 def padding(c: Comparison) -> Measured:

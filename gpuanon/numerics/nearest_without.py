@@ -42,7 +42,7 @@ def nearest_without(X: Host, Y: Host, left_out: Sequence[Sequence[int]]) -> list
     if not all(0 < len(set(out)) < Y.shape[1] for out in left_out):
         raise ParameterError("left_out: some of the features, not all")
     centre, pieces = Y.mean(axis=0), ranges(len(Y), _PIECE)
-    radius = max(float(np.abs(Y[some] - centre).max(initial=0.0)) for some in pieces) * np.sqrt(Y.shape[1]) or 1.0
+    radius = max(float(((Y[some] - centre) ** 2).sum(axis=1).max(initial=0.0)) for some in pieces) ** 0.5 or 1.0
     asked = (X - centre) / radius
     reach = 1 + np.sqrt((asked**2).sum(axis=1))
     if not bool((reach < _LARGEST).all()):
@@ -60,7 +60,7 @@ def nearest_without(X: Host, Y: Host, left_out: Sequence[Sequence[int]]) -> list
         each(look, ranges(least.shape[1], 64))
     # Rounding of both products, of the sums, and of the inputs, as in `distance_tiles`; and what ties may differ by.
     error = (2 * (3 * Y.shape[1] + 16) * 2.0**-24 * reach**2).astype(np.float32)
-    return [_measured(X, Y, out, values, error) for out, values in zip(left_out, least, strict=True)]
+    return each(lambda number: _measured(X, Y, left_out[number], least[number], error), range(len(left_out)))
 
 
 def _smallest(rows: Host, asked: Host, left_out: Sequence[Sequence[int]], out: Host) -> None:

@@ -39,6 +39,9 @@ IN_MEMORY_ROWS = 5_000_000
 
 SAMPLE_ROWS = 200_000
 
+SIDE_BY_SIDE_ROWS = 500_000
+"""On tables of more rows a measure that needs much memory runs beside no other one."""
+
 DEPENDENT = (
     "a release is made from its original: the two are dependent samples, so distances between them are distances, "
     "and a p-value for two independent samples would not be valid"
@@ -216,6 +219,7 @@ def _computed(
     """
     found: dict[str, Measured | str] = {}
     parallel = whole is not None and whole.host is whole
+    many = whole is not None and max(whole.original.n_rows, whole.release.n_rows) > SIDE_BY_SIDE_ROWS
 
     def one(measure: Measure) -> Measured | str:
         with progress.silent():
@@ -226,15 +230,15 @@ def _computed(
     with progress.stage("assess"), one_blas_thread():
         for (kind, those), after in zip(kinds, following, strict=True):
             if whole is not None:
-                take_up(whole, kind)
-            beside = [measure for measure in those if parallel and not measure.alone]
-            together = sorted(beside, key=lambda measure: not measure.long)
-            with progress.share(*_done(found, len(together), measures)):
-                found |= zip((measure.name for measure in together), each(one, together), strict=True)
-            for measure in those:
+                take_up(whole.host if all(measure.host_only for measure in those) else whole, kind)
+            together = [measure for measure in those if parallel and not (measure.alone or (many and measure.large))]
+            together.sort(key=lambda measure: not measure.long)
+            for measure in those:  # first, before the others have made more arrays
                 if measure not in together:
                     with progress.share(*_done(found, 1, measures)):
                         found[measure.name] = _one(measure, source_of, options.get(measure.name, {}))
+            with progress.share(*_done(found, len(together), measures)):
+                found |= zip((measure.name for measure in together), each(one, together), strict=True)
             if whole is not None:
                 give_up(whole, kind, after)
     results = {measure.name: found[measure.name] for measure in measures}

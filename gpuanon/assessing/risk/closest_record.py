@@ -40,7 +40,10 @@ def closest_record(original: Array, release: Array, reference: Array, *, points:
     size = min(len(original), len(reference))
     points = max(1, min(points, PAIRS // (2 * size)))
     chosen = release[like(sample_rows(len(release), points, "closest released"), release)]
-    sides = [table[like(sample_rows(len(table), size, "closest"), table)] for table in (original, reference)]
+    sides = [
+        table if len(table) == size else table[like(sample_rows(len(table), size, "closest"), table)]
+        for table in (original, reference)
+    ]
     own, other = (np.sqrt(to_host(nearest(chosen, side)[0]) / release.shape[1]) for side in sides)
     value = float(np.where(own == other, 0.5, own < other).mean())
     details: dict[str, Figure] = {

@@ -98,10 +98,11 @@ def _ratios(tables: Sequence[Array], original: Array, t: int, points: int) -> li
     """
     xp = namespace(original)
     chosen = [table[like(sample_rows(len(table), points, "isolation"), table)] for table in tables]
-    near = np.asarray(to_host(k_nearest(xp.concatenate(chosen), original, t + 1)[0]), dtype=np.float64)
+    near = k_nearest(xp.concatenate(chosen), original, t + 1)[0]
     out = []
-    for number, squared in enumerate(np.split(near, np.cumsum([len(some) for some in chosen])[:-1])):
-        first, last = (squared[:, 1], squared[:, t]) if number == 1 else (squared[:, 0], squared[:, t - 1])
+    for number, squared in enumerate(xp.split(near, np.cumsum([len(some) for some in chosen])[:-1].tolist())):
+        skip = int(number == 1)
+        first, last = (np.asarray(to_host(squared[:, at]), dtype=np.float64) for at in (skip, skip + t - 1))
         zero = first <= _SAME
         ratio = np.where(zero, np.where(last <= _SAME, 1.0, np.inf), last / np.where(zero, 1.0, first))
         out.append(np.sqrt(ratio))

@@ -13,7 +13,7 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from gpuanon.arrays.sorting import lexicographic_order
 from gpuanon.assessing.figures import Beside, By, Figure, Measured, join
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, predict, standardised
 from gpuanon.assessing.risk.reidentification import place_in
+from gpuanon.assessing.shares import area_interval, sample_note
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.distance import nearest_with_ties, paired, tie_limit
 
@@ -93,10 +94,22 @@ def match_auc(
     """
     if standardise:
         original, release = standardised(original, release)
-    measured = auc_of([match(original, release, link, k=k, prediction=prediction, limit=limit)])
+    attack = match(original, release, link, k=k, prediction=prediction, limit=limit)
+    measured = auc_of([attack])
     if np.isnan(measured.value):
         raise InputError(f"match_auc: {measured.note} (share of right matches: {measured.details['rate']})")
-    return measured
+    return replace(measured, note=join(sampled(attack, measured.value), measured.note))
+
+
+def sampled(attack: Matches, area: float) -> str | None:
+    """Whether a sample of the originals was matched, and the error of the AUC that comes from it."""
+    rows, originals = len(attack.prediction.rows), attack.prediction.originals
+    if rows == originals:
+        return None
+    right = to_host(attack.right)
+    right = right[~np.isnan(right)]
+    found = area_interval(area, float(right.sum()), float((1 - right).sum()))
+    return sample_note(rows, originals, "original records was matched", max(found.high - area, area - found.low))
 
 
 def auc_of(attacks: list[Matches]) -> Measured:

@@ -267,7 +267,7 @@ def _one(
     except (ArithmeticError, ValueError) as error:  # its own text may quote a value
         return f"is not defined for these tables ({type(error).__name__})"
     if isfinite(figure.value):
-        unweighted = None if source.schema.weight is None else unweighted_note(measure.name, source)
+        unweighted = None if source.schema.weight is None else unweighted_note(measure.name, source.host)
         return replace(figure, note=join(source.note, figure.note, unweighted))
     return figure.note or "is not defined for this release"
 

@@ -47,7 +47,7 @@ _BATCH = 1 << 14  # groups of a batch on the host
 
 
 Effort: TypeAlias = Literal["fast", "normal", "best"]
-"""How long groups are refined: about half as long as usual; as usual; about a minute, or twenty times as long as usual."""
+"""How long groups are refined: about half as long as usual; as usual; about a minute, or twenty times the usual."""
 
 
 def refine(

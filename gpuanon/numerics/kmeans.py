@@ -24,14 +24,12 @@ def best_kmeans(Y: Array, starts: Iterable[Array]) -> Array:
     A few iterations are run from every start; only from the centres with the least sum of squares then, until no label
     changes.
     """
-    xp = namespace(Y)
-    best, least = None, xp.full(len(Y), np.inf)
-    for uniforms in starts:
-        centres = seeds(Y, uniforms)
-        _, loss = kmeans(Y, centres, _TRIAL)
-        best = centres if best is None else xp.where((loss < least)[:, None, None], centres, best)
-        least = xp.minimum(loss, least)
-    return kmeans(Y, best)[0]
+    xp, uniforms = namespace(Y), list(starts)
+    rows = xp.concatenate([Y] * len(uniforms))  # all starts in lock step
+    centres = seeds(rows, xp.concatenate(uniforms))
+    _, loss = kmeans(rows, centres, _TRIAL)
+    best = loss.reshape(len(uniforms), -1).argmin(axis=0)
+    return kmeans(Y, centres[best * len(Y) + xp.arange(len(Y))])[0]
 
 
 def kmeans(Y: Array, centres: Array, iterations: int = 50) -> tuple[Array, Array]:

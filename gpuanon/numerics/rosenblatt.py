@@ -164,7 +164,7 @@ def _tile(samples: Floats, forms: Floats, constants: Floats, u: Floats, memory: 
         for j, form in enumerate(forms):
             np.matmul(samples, form, out=y)
             np.matmul(posterior, constants[j], out=totals[:, j])
-            weigh(*pairs[:4], pairs[4:])
+            weigh(pairs[0], pairs[1], pairs[2], pairs[3], pairs[4:])
             np.matmul(below, constants[j], out=u[:, j])
         u /= 2 * totals
     lost: Floats = ~((totals > _VANISHED) & (totals < 1 / _VANISHED) & np.isfinite(u))

@@ -176,7 +176,7 @@ def _pool(agree: Agreement, pairs: Pairs, chance: Pairs) -> tuple[Pairs, list[Fl
 def _weights(model: Model, pairs: Pairs) -> Floats:
     """(rows, c) weight of each pair; −∞ outside the block."""
     out = np.empty(pairs.index.shape)
-    step = max(1, _BATCH // max(1, pairs.index.shape[1]))
+    step = max(1, _BATCH // max(1, 16 * pairs.index.shape[1]))  # a pair has a dozen figures
     for at in range(0, len(out), step):
         some = pairs.of(slice(at, at + step))
         out[at : at + step] = np.where(some.inside, model.scores(some), -np.inf)

@@ -24,9 +24,17 @@ def condense(T: Array, groups: Partition, draws: Draws) -> Array:
     xp = namespace(T)
     labels = groups.labels()
     means = segment_means(T, groups)
-    centred = T - means[labels]
-    deviations = xp.sqrt(segment_means(centred * centred, groups))
-    return means[labels] + (draws.uniform(T.shape[1]) * 2.0 - 1.0) * 3.0**0.5 * deviations[labels]
+    squares = T - means[labels]
+    squares *= squares
+    deviations = xp.sqrt(segment_means(squares, groups))
+    del squares
+    out = draws.uniform(T.shape[1])
+    out *= 2.0
+    out -= 1.0
+    out *= 3.0**0.5
+    out *= deviations[labels]
+    out += means[labels]
+    return out
 
 
 class Condense(Operation):

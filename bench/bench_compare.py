@@ -3,7 +3,9 @@
     python bench/bench_compare.py [ROWS]
 
 Prints one JSON object.  `ratio` is the elapsed time of the comparison over the sum of the recipes' own times divided by
-the number of cores; it is meaningful only on a machine that does nothing else.
+the number of cores.  Their own times are taken while other processes run beside them: `slower_beside_others` says how
+much longer four of them took than in one process with one thread, alone, and `ratio_alone` is the ratio with times that
+are shorter by that factor.  All of it is meaningful only on a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -28,20 +30,20 @@ RECIPE = """
 {columns}
 [[mask]]
 method = "microaggregation"
-k = [3, 5, 10, 20, 50, 100]
+k = {k}
 groups = ["mdav", "k-member"]
 metric = ["euclidean", "gower"]
 """
 
 
-def command(folder: Path, *more: str) -> list[str]:
+def command(folder: Path, *more: str, grid: str = "grid.toml") -> list[str]:
     program = [
         sys.executable,
         "-m",
         "gpuanon.faces.cli",
         "compare",
         str(folder / "table.parquet"),
-        str(folder / "grid.toml"),
+        str(folder / grid),
     ]
     return [
         *program,
@@ -66,11 +68,15 @@ def run(folder: Path, rows: int) -> dict[str, object]:
     X = rng.normal(size=(rows, 10)) @ rng.normal(size=(10, 10))
     pq.write_table(pa.table({f"x{j}": np.round(X[:, j], 3) for j in range(10)}), folder / "table.parquet")
     columns = "\n".join(f'x{j} = {{ role = "quasi" }}' for j in range(10))
-    (folder / "grid.toml").write_text(RECIPE.format(columns=columns))
+    (folder / "grid.toml").write_text(RECIPE.format(columns=columns, k=[3, 5, 10, 20, 50, 100]))
+    (folder / "four.toml").write_text(RECIPE.format(columns=columns, k=20))
     (folder / "key").write_text("a key for a benchmark, of sixteen bytes or more")
     began = time.monotonic()
     whole = json.loads(subprocess.run(command(folder), capture_output=True, check=True).stdout)
     elapsed = time.monotonic() - began
+    one_thread = {**os.environ, "GPUANON_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    four = command(folder, "--workers", "1", grid="four.toml")
+    alone = json.loads(subprocess.run(four, capture_output=True, check=True, env=one_thread).stdout)
     running = subprocess.Popen(command(folder), stdout=subprocess.DEVNULL)
     while finished(folder) < 12 and running.poll() is None:
         time.sleep(0.1)
@@ -79,13 +85,18 @@ def run(folder: Path, rows: int) -> dict[str, object]:
     kept = finished(folder)
     again = json.loads(subprocess.run(command(folder, "--resume"), capture_output=True, check=True).stdout)
     single = sum(trial["seconds"] for trial in whole["trials"])
+    beside = sum(trial["seconds"] for trial in whole["trials"] if trial["parameters"]["k"] == 20)
+    slower = beside / sum(trial["seconds"] for trial in alone["trials"])
+    ratio = elapsed / (single / thread_count())
     return {
         "rows": rows,
         "recipes": len(whole["trials"]),
         "seconds": round(elapsed, 1),
         "sum_of_single_seconds": round(single, 1),
         "cores": thread_count(),
-        "ratio": round(elapsed / (single / thread_count()), 2),
+        "ratio": round(ratio, 2),
+        "slower_beside_others": round(slower, 2),
+        "ratio_alone": round(ratio * slower, 2),
         "finished_when_killed": kept,
         "same_after_resume": _without_times(again) == _without_times(whole),
         "load": os.getloadavg()[0],

@@ -88,6 +88,16 @@ def table(rows: int) -> pa.Table:
     return pa.table(columns)
 
 
+def recipe(name: str, columns: list[str]) -> dict[str, Any]:
+    """The recipe of one of `MASKS`: what it does not mask is kept as it is."""
+    mask = MASKS[name]
+    masked = mask.get("columns", columns)
+    roles: dict[str, dict[str, Any]] = {column: {"role": "quasi", "keep": column not in masked} for column in columns}
+    if mask.get("method") == "recode":
+        roles = {column: values | HIERARCHIES.get(column, {}) for column, values in roles.items()}
+    return {"columns": roles, "mask": [mask]}
+
+
 def sd2011() -> None:
     """Sequential synthesis by trees of ten columns of the social diagnosis, as synthpop's example has them."""
     import csv
@@ -117,15 +127,9 @@ def main() -> None:
         return
     data = table(options.rows)
     for name in options.only:
-        mask = MASKS[name]
-        masked = mask.get("columns", data.column_names)
-        columns = {column: {"role": "quasi", "keep": column not in masked} for column in data.column_names}
-        if mask.get("method") == "recode":
-            columns = {column: values | HIERARCHIES.get(column, {}) for column, values in columns.items()}
-        recipe = {"columns": columns, "mask": [mask]}
         wall, cpu = time.perf_counter(), time.process_time()
         try:
-            gpuanon.protect(data, recipe, rng=KEY, backend="numpy")
+            gpuanon.protect(data, recipe(name, data.column_names), rng=KEY, backend="numpy")
         except GuaranteeError as error:
             print(f"{name:36} {options.rows:>9} rows refused: {error}", flush=True)
             continue

@@ -56,7 +56,7 @@ def array_paths() -> dict[str, Work]:
     """Groups, dither, spectral clusters, distances."""
     from gpuanon.arrays.partition import Partition
     from gpuanon.arrays.rng import Key
-    from gpuanon.masking.contract import Records
+    from gpuanon.masking.given import Records
     from gpuanon.masking.groups import KMember, Mdav, SpanningTree, Spectral
     from gpuanon.masking.groups.refine import refine
     from gpuanon.masking.operations.dither import Dither

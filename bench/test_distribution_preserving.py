@@ -10,7 +10,7 @@ from frame import Record, encoded_registry, sizes, ways
 
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.risk.reidentification import reidentification
-from gpuanon.masking.contract import Records
+from gpuanon.masking.given import Records
 from gpuanon.masking.groups import KMember
 from gpuanon.masking.operations.dither import Dither
 

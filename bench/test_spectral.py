@@ -9,7 +9,8 @@ import pytest
 from frame import Host, Record, mixed_columns, sizes, ways
 
 from gpuanon.arrays.rng import Key
-from gpuanon.masking.contract import Basis, Groups, Operation, Records
+from gpuanon.masking.contract import Basis, Groups, Operation
+from gpuanon.masking.given import Records
 from gpuanon.masking.groups import MedianCuts, Spectral, Whole
 from gpuanon.masking.operations import Centroid, Swap, TreeSwap
 from gpuanon.masking.views import Ica, Identity, Svd

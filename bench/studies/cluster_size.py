@@ -18,7 +18,7 @@ from gpuanon.arrays.rng import Key
 from gpuanon.assessing.risk.prediction import predict
 from gpuanon.assessing.risk.reference_standard import verdict
 from gpuanon.assessing.utility.kernel_pca import components_of, projected
-from gpuanon.masking.contract import Records
+from gpuanon.masking.given import Records
 from gpuanon.masking.groups import Spectral
 from gpuanon.masking.operations import Swap
 from gpuanon.masking.views import Ica

@@ -31,9 +31,11 @@ from gpuanon.assessing.risk.attribute_disclosure import attribute_disclosure
 from gpuanon.assessing.risk.reidentification import hit_probabilities
 from gpuanon.assessing.workloads import Market, assess_market, simulate_market
 from gpuanon.masking.constraints import Sensitive
-from gpuanon.masking.contract import Moved, Operation, Records
+from gpuanon.masking.contract import Operation
+from gpuanon.masking.given import Records
 from gpuanon.masking.groups import KMember
 from gpuanon.masking.operations import Centroid, Dither, Permute, Resample
+from gpuanon.masking.outcomes import Moved
 
 KEY = Key(b"the study repeats; a release never has a key that is written down")
 FIRST_SEED = 120  # 100 to 107: the first confirmation; 400 to 405: the choice of the order

@@ -12,9 +12,10 @@ import numpy as np
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.assessing.workloads import Market, simulate_market
-from gpuanon.masking.contract import Moved, Records
+from gpuanon.masking.given import Records
 from gpuanon.masking.groups import KMember
 from gpuanon.masking.operations import Centroid, Dither, Permute, Resample
+from gpuanon.masking.outcomes import Moved
 from gpuanon.tables.registry import make_registry
 
 COLUMNS = ("sex", "age", "education", "income")

@@ -22,7 +22,7 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.assessing.risk.attribute_disclosure import attribute_disclosure
 from gpuanon.assessing.risk.reidentification import hit_probabilities
 from gpuanon.assessing.workloads import aggregate_error, assess_market, cost_factor, predict_market
-from gpuanon.masking.contract import Records
+from gpuanon.masking.given import Records
 from gpuanon.masking.groups import KMember
 from gpuanon.masking.operations import Dither
 from gpuanon.masking.operations.dither import _blocks_of_groups

@@ -22,7 +22,8 @@ import numpy as np
 from gpuanon.arrays.rng import Draws, Key
 from gpuanon.assessing.risk.prediction import predict
 from gpuanon.assessing.risk.reference_standard import verdict
-from gpuanon.masking.contract import Basis, Groups, Operation, Records
+from gpuanon.masking.contract import Basis, Groups, Operation
+from gpuanon.masking.given import Records
 from gpuanon.masking.groups import Spectral, Whole
 from gpuanon.masking.operations import Swap
 from gpuanon.masking.views import Ica, Svd

@@ -12,7 +12,8 @@ from spectral_data import CATEGORIES, Samples, decode
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
 from gpuanon.assessing.risk.auto_target import Choice, auto_target
-from gpuanon.masking.contract import Basis, ClassInfo, Groups, Operation, Records
+from gpuanon.masking.contract import Basis, Groups, Operation
+from gpuanon.masking.given import ClassInfo, Records
 from gpuanon.masking.groups import Mdav, Whole
 from gpuanon.masking.groups.median_cuts import MedianCuts, all_cuts, small_share
 from gpuanon.masking.groups.spectral import Spectral

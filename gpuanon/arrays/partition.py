@@ -12,6 +12,7 @@ import numpy as np
 
 from gpuanon.arrays import segments
 from gpuanon.arrays.backend import Array, namespace
+from gpuanon.arrays.sorting import argsort_labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +36,7 @@ class Partition:
     def from_labels(cls, labels: Array) -> Partition:
         """Rows with equal labels share a part; parts ascend by label; labels without rows make no part."""
         xp = namespace(labels)
-        order = xp.argsort(labels, kind="stable").astype(np.int64, copy=False)
+        order = argsort_labels(labels)
         sorted_labels = labels[order]
         first = xp.flatnonzero(sorted_labels[1:] != sorted_labels[:-1]) + 1
         ends = xp.asarray([len(labels)] if len(labels) else [], dtype=np.int64)
@@ -112,9 +113,9 @@ def sort_within(values: Array, p: Partition) -> Array:
     by_value = xp.argsort(values[p.order], kind="stable")
     if p.parts <= 1:
         return p.order[by_value]
-    # A stable sort by part after the sort by value.  NumPy sorts small integer types by radix.
+    # A stable sort by part after the sort by value.
     part = p.part_of_sorted()[by_value].astype(np.uint16 if p.parts <= 1 << 16 else np.uint32, copy=False)
-    return p.order[by_value[xp.argsort(part, kind="stable")]]
+    return p.order[by_value[argsort_labels(part)]]
 
 
 def shuffle_within(keys: Array, p: Partition) -> Array:

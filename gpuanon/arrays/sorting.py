@@ -42,6 +42,26 @@ def argsort_words(words: Array) -> Array:
     return order
 
 
+def argsort_labels(labels: Array) -> Array:
+    """(n,) int64 stable order of whole numbers (n,).
+
+    NumPy sorts numbers of 16 bits by radix and wider ones by comparison.  So the host sorts by the lower and then by
+    the upper 16 bits of the numbers, where they have no more than 32: less than half the time.
+    """
+    if not on_device(labels) and len(labels) and labels.dtype.kind in "iu":
+        if bool((labels[1:] >= labels[:-1]).all()):
+            return np.arange(len(labels), dtype=np.int64)
+        low = labels.min()
+        wide = int(labels.max()) - int(low)
+        if wide < 1 << 32:
+            digits = (labels.astype(np.int64, copy=False) - low.astype(np.int64)).astype(np.uint32)
+            order = np.argsort(digits.astype(np.uint16), kind="stable")
+            if wide >= 1 << 16:
+                order = order[np.argsort((digits >> np.uint32(16)).astype(np.uint16)[order], kind="stable")]
+            return order
+    return namespace(labels).argsort(labels, kind="stable").astype(np.int64, copy=False)
+
+
 def argsort_rows(values: Array) -> Array:
     """(..., length) stable order of each row of `values`, along the last axis."""
     xp = namespace(values)

@@ -8,11 +8,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
-from gpuanon.assessing.comparison import Comparison, MissingEvidence
+from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import Measured
 from gpuanon.assessing.formulas import Analysis
 from gpuanon.assessing.groupings import OPTIONS, grouped, grouping_sensitivity
 from gpuanon.assessing.options import LEVEL, PERMUTATIONS, WHOLE
+from gpuanon.assessing.source import MissingEvidence
 from gpuanon.assessing.utility import (
     analysis,
     cdf,
@@ -47,6 +48,8 @@ def tables(measure: Callable[..., Measured]) -> Adjustable:
     """A measure of contingency tables: of all compared columns, or as a recipe groups them."""
 
     def computed(c: Comparison, ways: Any = 2, **grouping: Any) -> Measured:
+        if ways == 2 and not grouping:
+            return measure(*c.binned, ways=ways, names=c.columns, counted=c.two_way_tables)
         before, after, names = grouped(c, **grouping)
         return measure(before, after, ways=ways, names=names)
 
@@ -77,7 +80,15 @@ def _ks(c: Comparison, permutations: int | None = None) -> Measured:
     if rounds and link is None:
         raise MissingEvidence("permutations need the private link (--link), and released rows that have an original")
     before, after = c.encoded
-    return ks.ks(before, after, reference=c.encoded_reference, link=link, permutations=rounds, names=c.features)
+    return ks.ks(
+        before,
+        after,
+        reference=c.encoded_reference,
+        link=link,
+        permutations=rounds,
+        names=c.features,
+        weights=c.weights,
+    )
 
 
 def _paired_means(c: Comparison, **options: Any) -> Measured:
@@ -153,7 +164,8 @@ def _cdf_points(c: Comparison, **options: Any) -> Measured:
     """Of the columns of numbers and dates."""
     chosen = [at for at, name in enumerate(c.columns) if c.schema[name].kind in ("numeric", "date")]
     before, after = (side[:, chosen] for side in c.values)
-    return cdf.cdf_points(before, after, names=[c.columns[at] for at in chosen], **options)
+    names = [c.columns[at] for at in chosen]
+    return cdf.cdf_points(before, after, names=names, weights=c.weights_or_none, **options)
 
 
 def _model_efficacy(c: Comparison, target: str | None = None) -> Measured:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from gpuanon.arrays.backend import to_host
 from gpuanon.assessing.adjustable import Adjustable
-from gpuanon.assessing.comparison import Comparison, MissingEvidence
+from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import Measured
 from gpuanon.assessing.named import only
 from gpuanon.assessing.options import WHOLE
@@ -20,6 +20,7 @@ from gpuanon.assessing.risk.linkage_pairs import Side, blocking_weights
 from gpuanon.assessing.risk.linkage_probabilistic import linkage_probabilistic
 from gpuanon.assessing.risk.match_auc_joint import match_auc_joint
 from gpuanon.assessing.risk.prediction import prediction_uncertainty
+from gpuanon.assessing.source import MissingEvidence
 from gpuanon.errors import ParameterError
 
 Host = np.ndarray[Any, Any]
@@ -33,9 +34,9 @@ def _quasi_values(c: Comparison) -> tuple[Host, Host, list[bool]]:
     """The quasi-identifiers of original and release: numbers as they are, codes else; and which are codes."""
     if not c.schema.quasi:
         raise MissingEvidence("needs columns of role quasi")
-    chosen = only(c, c.schema.quasi)
     codes = [c.schema[name].kind not in ("numeric", "date") for name in c.schema.quasi]
-    before, after = (np.array(to_host(side), dtype=np.float64) for side in chosen.values)
+    # Of a comparison that nobody else has: its arrays may be written to.
+    before, after = (np.asarray(to_host(side), dtype=np.float64) for side in only(c, c.schema.quasi).values)
     for side in (before, after):
         side[:, codes] = np.where(side[:, codes] < 0, np.nan, side[:, codes])
     return before, after, codes

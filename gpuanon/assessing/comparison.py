@@ -7,89 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, Backend
+from gpuanon.arrays.backend import HOST, Array
+from gpuanon.assessing.compared_tables import ComparedTables
 from gpuanon.assessing.released import (
-    Types,
-    aligned,
-    as_link,
-    as_text,
     class_columns,
     class_columns_by_name,
-    compared_columns,
-    points_of,
-    recoded,
-    require_columns,
     require_finite,
-    require_levels,
     require_values,
-    types_of,
 )
 from gpuanon.assessing.risk.k_anonymity import sizes_of
-from gpuanon.assessing.risk.prediction import Prediction, predict, standardised
+from gpuanon.assessing.risk.prediction import Prediction, predict, scale_of, scaled
 from gpuanon.assessing.risk.reidentification import Hits, attacked
-from gpuanon.assessing.utility.cells import binned
-from gpuanon.errors import InputError
+from gpuanon.assessing.shared_arrays import lock_of, made_once
+from gpuanon.assessing.source import MissingEvidence, Side, Source
+from gpuanon.assessing.utility.cells import Counted, binned, tables
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.tables.codes import level_codes
-from gpuanon.tables.encoding import Encoding
-from gpuanon.tables.encoding.features import Categories
-from gpuanon.tables.interval_columns import with_ends
 from gpuanon.tables.row_bits import row_bits
-from gpuanon.tables.schema import Schema
-from gpuanon.tables.summaries import Summary
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import floats, null_mask
 
-__all__ = ["Comparison", "MissingEvidence", "Side", "Source", "points_of"]
-
-Floats = np.ndarray[Any, Any]
-Side = Literal["original", "release"]
 T = TypeVar("T")
 
 
-class MissingEvidence(InputError):
-    """A measure needs something that was not given."""
-
-
-class Source(Protocol):
-    """What evidence that merges over pieces is collected from: a `Comparison`, or tables larger than memory."""
-
-    @property
-    def schema(self) -> Schema:
-        """What the columns of the original are."""
-
-    @property
-    def class_sizes(self) -> Array:
-        """(classes,) released records of each class that is equal on the quasi-identifiers."""
-
-    @property
-    def class_sizes_by_column(self) -> Mapping[str, Array]:
-        """For each quasi-identifier (classes,) released records of each of its values."""
-
-    @property
-    def population(self) -> float:
-        """People that the released records stand for, by the sample weights."""
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """The table column of each feature of the encoded pieces."""
-
-    def encoded_pieces(self, side: Side) -> Iterator[Array]:
-        """All rows, encoded as `Comparison.encoded`, a piece at a time."""
-
-    def table_pieces(self, side: Side) -> Iterator[Table]:
-        """All rows as they are, a piece at a time."""
-
-    def collect(self, evidence: Callable[[Source], T]) -> T:
-        """`evidence` of this source, collected once however many measures ask for it."""
-
-
-def placed(make: Callable[[Comparison], T]) -> cached_property[T]:
+def placed(make: Callable[[Comparison], T]) -> made_once[T]:
     """A cached property whose arrays are made on the host once, and uploaded where the comparison has a device."""
     name = make.__name__
 
@@ -103,55 +48,28 @@ def placed(make: Callable[[Comparison], T]) -> cached_property[T]:
         return tuple(upload(array) for array in found) if isinstance(found, tuple) else upload(found)  # type: ignore[return-value]
 
     get.__doc__ = make.__doc__
-    return cached_property(get)
+    return made_once(get)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
-    """Original and release, with what is known beside them.
+class Comparison(ComparedTables):
+    """Original and release as arrays, each made once, on the host or on a device."""
 
-    known_link      : for each released row the row of its original, −1 for an added row; None when it is not known
-    known_reference : a second, non-overlapping sample of the same population, or None
-    known_control   : records of the same population that are not in the table, for attacks; None: the reference
-    backend         : where the arrays live; None for the host
-    summary         : of the whole original, when `original` is a sample of its rows
-    hit_unmasked    : gives the hit probability of each original when the whole table is released as it is, when
-                      `original` is a sample of its rows
-    note            : what must be said of every figure (a sample was taken), or None
-    """
-
-    original: Table
-    release: Table
-    schema: Schema
-    known_link: Floats | None = None
-    known_reference: Table | None = None
-    backend: Backend | None = None
-    summary: Summary | None = None
-    hit_unmasked: Callable[[], Floats] | None = None
-    note: str | None = None
-    known_control: Table | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse tables that cannot be compared; see interval columns as their two ends."""
-        object.__setattr__(self, "release", with_ends(self.release))
-        compared_columns(self.original.names, self.release.names, self.schema)
-        if self.known_link is not None:
-            as_link(self.known_link, self.original.n_rows, self.release.n_rows)
-
-    @cached_property
+    @made_once
     def host(self) -> Comparison:
         """The same with arrays on the host, for measures that are written for it."""
         on_host = self.backend is None or self.backend.name == "numpy"
         return self if on_host else replace(self, backend=None)
 
-    @cached_property
+    @made_once
     def _collected(self) -> dict[Any, Any]:
         return {}
 
     def collect(self, evidence: Callable[[Source], T]) -> T:
         """See `Source`."""
-        if evidence not in self._collected:
-            self._collected[evidence] = evidence(self)
+        with lock_of(self, f"evidence {id(evidence)}"):
+            if evidence not in self._collected:
+                self._collected[evidence] = evidence(self)
         found: T = self._collected[evidence]
         return found
 
@@ -167,64 +85,10 @@ class Comparison:
         """The link where it is known."""
         return None if self.known_link is None else self.link
 
-    @cached_property
-    def columns(self) -> tuple[str, ...]:
-        """Every column that is compared: those of role quasi and sensitive, or all that can be when there are none."""
-        return compared_columns(self.original.names, self.release.names, self.schema)
-
-    @cached_property
-    def _types(self) -> Types:
-        return types_of(self.original)
-
-    @cached_property
-    def points(self) -> Table:
-        """The release with intervals at their midpoints, and times in the original's types."""
-        return aligned(points_of(self.release, self.schema), self._types)
-
-    def _fit(self, columns: tuple[str, ...], categories: Categories) -> Encoding:
-        """The encoding of the original, whose values the release must have."""
-        require_values(self.points, self._types, columns)
-        whole = self.summary or Summary.of(self.original, self.schema, columns)
-        part = Summary(whole.rows, {name: whole.columns[name] for name in columns})
-        encoding = Encoding.from_summary(part, self.schema, "indicator", categories)
-        require_levels(self.points, encoding)
-        return encoding
-
-    @cached_property
-    def _quasi_encoding(self) -> Encoding:
-        return self._fit(self._need_quasi(), "balanced")
-
-    def _need_quasi(self) -> tuple[str, ...]:
-        if not self.schema.quasi:
-            raise MissingEvidence("needs columns of role quasi")
-        return self.schema.quasi
-
     @placed
     def quasi(self) -> tuple[Array, Array]:
         """The quasi-identifiers of original and release, encoded and standardised alike."""
         return self._quasi_encoding.encode(self.original), self._quasi_encoding.encode(self.points)
-
-    @cached_property
-    def quasi_features(self) -> tuple[str, ...]:
-        """The table column of each feature of `quasi`."""
-        return tuple(feature.column for feature in self._quasi_encoding.features)
-
-    @cached_property
-    def reference_table(self) -> Table | None:
-        """The reference sample, times in the original's types; None when there is none."""
-        if self.known_reference is None:
-            return None
-        require_columns(self.known_reference, self.columns)
-        return aligned(self.known_reference, self._types)
-
-    @cached_property
-    def control_table(self) -> Table:
-        """Records that are not in the table, times in the original's types: the control, else the reference."""
-        known = self.known_reference if self.known_control is None else self.known_control
-        if known is None:
-            raise MissingEvidence("needs records of the population that are not in the table (--control, --reference)")
-        require_columns(known, self.columns)
-        return aligned(known, self._types)
 
     def points_alike(self, columns: tuple[str, ...], *tables: Table) -> tuple[list[Array], tuple[str, ...]]:
         """These columns of the tables as points, encoded as the quasi-identifiers are; and each feature's column."""
@@ -234,24 +98,6 @@ class Comparison:
         if self.backend is None or self.backend.name == "numpy":
             return found, names
         return [self.backend.upload(points) for points in found], names
-
-    @placed
-    def reference(self) -> Array:
-        """The quasi-identifiers of the reference sample."""
-        if self.reference_table is None:
-            raise MissingEvidence("needs a reference sample of the same population (--reference)")
-        return self._quasi_encoding.encode(self.reference_table)
-
-    @cached_property
-    def unmasked(self) -> Floats | None:
-        """(n,) hit probability of each original when the whole table is released as it is, for a sample of it."""
-        return None if self.hit_unmasked is None else self.hit_unmasked()
-
-    def _codes(self, columns: tuple[str, ...]) -> tuple[Array, Array]:
-        """Equal codes for equal values; a column whose released labels are of another type is compared as text."""
-        labels = recoded(self.points, self._types, columns)
-        before, after = level_codes([as_text(self.original, labels), as_text(self.points, labels)], columns)
-        return before, after
 
     @placed
     def quasi_codes(self) -> tuple[Array, Array]:
@@ -269,7 +115,7 @@ class Comparison:
         self._need_quasi()
         return row_bits(self.release, class_columns(self.release.names, self.schema), stored=True).view(np.int64)
 
-    @cached_property
+    @made_once
     def class_sizes(self) -> Array:
         """See `Source`."""
         return sizes_of(self.classes)
@@ -285,13 +131,13 @@ class Comparison:
             out[np.logical_and.reduce([null_mask(self.release.arrow(column)) for column in columns]), at] = -1
         return out
 
-    @cached_property
+    @made_once
     def class_sizes_by_column(self) -> Mapping[str, Array]:
         """See `Source`."""
         codes = self.column_classes + 1  # a null is a value here, as it is in a class
         return {name: sizes_of(codes[:, at : at + 1]) for at, name in enumerate(self.schema.quasi)}
 
-    @cached_property
+    @made_once
     def population(self) -> float:
         """See `Source`."""
         return float(self.release_weights.sum())
@@ -308,11 +154,6 @@ class Comparison:
             raise MissingEvidence("needs columns of role sensitive")
         return level_codes([self.points], self.schema.sensitive)[0]
 
-    @cached_property
-    def sensitive_ordered(self) -> list[bool]:
-        """For each sensitive column whether its values have an order."""
-        return [self.schema[name].kind != "categorical" for name in self.schema.sensitive]
-
     @placed
     def release_weights(self) -> Array:
         """People that each released record stands for."""
@@ -320,18 +161,10 @@ class Comparison:
             raise MissingEvidence("needs a column of role weight")
         return floats(self.release.arrow(self.schema.weight))
 
-    @property
-    def weights_or_none(self) -> tuple[Floats, Floats] | None:
+    @placed
+    def weights(self) -> tuple[Array, Array] | None:
         """People that each record of original and release stands for; None unless both have the column."""
-        name = self.schema.weight
-        if name is None or name not in self.release.names or name not in self.original.names:
-            return None
-        return floats(self.original.arrow(name)), floats(self.points.arrow(name))
-
-    @cached_property
-    def categorical(self) -> list[bool]:
-        """For each compared column whether its values are categories."""
-        return [self.schema[name].kind == "categorical" for name in self.columns]
+        return self.weights_or_none
 
     @placed
     def values(self) -> tuple[Array, Array]:
@@ -359,9 +192,10 @@ class Comparison:
         before[:, numeric], after[:, numeric] = binned(self.values[0][:, numeric], self.values[1][:, numeric])
         return before, after
 
-    @cached_property
-    def _encoding(self) -> Encoding:
-        return self._fit(self.columns, "indicator")
+    @made_once
+    def two_way_tables(self) -> Counted:
+        """The two-way tables of `binned`: shared by measures of contingency tables."""
+        return list(tables(*self.binned, 2))
 
     @placed
     def encoded(self) -> tuple[Array, Array]:
@@ -374,37 +208,39 @@ class Comparison:
         known = self.known_reference
         return None if known is None else self._encoding.encode(known)
 
-    @cached_property
-    def features(self) -> tuple[str, ...]:
-        """The table column of each feature of `encoded`."""
-        return tuple(feature.column for feature in self._encoding.features)
-
-    def table_pieces(self, side: Side) -> Iterator[Table]:
-        """See `Source`."""
-        yield self.original if side == "original" else self.release
-
     def encoded_pieces(self, side: Side) -> Iterator[Array]:
         """See `Source`: one piece."""
         yield self.encoded[0 if side == "original" else 1]
 
-    @cached_property
+    def weight_pieces(self, side: Side) -> Iterator[Array] | None:
+        """See `Source`."""
+        return None if self.weights is None else iter([self.weights[0 if side == "original" else 1]])
+
+    @made_once
     def prediction(self) -> Prediction:
         """How well the release predicts each original record: shared by three measures."""
         return predict(*self.standardised)
 
-    @cached_property
+    @made_once
+    def _scale(self) -> tuple[Array, Array] | None:
+        """Mean and deviation of `quasi` in the original; None where it is standardised already."""
+        return scale_of(self.quasi[0])
+
+    @made_once
     def standardised(self) -> tuple[Array, Array]:
         """`quasi`, each feature with mean 0 and deviation 1 in the original; `quasi` itself where it is so already."""
-        before, after = standardised(*self.quasi)
-        return before, after
+        before, after = self.quasi
+        return (before, after) if self._scale is None else (scaled(before, self._scale), scaled(after, self._scale))
 
-    @cached_property
+    @made_once
     def standardised_reference(self) -> Array:
-        """`reference`, as `standardised`."""
-        return standardised(self.quasi[0], self.reference)[1]
+        """The quasi-identifiers of the reference sample, as `standardised`."""
+        if self.reference_table is None:
+            raise MissingEvidence("needs a reference sample of the same population (--reference)")
+        points = (self.backend or HOST).upload(self.host._quasi_encoding.encode(self.reference_table))
+        return points if self._scale is None else scaled(points, self._scale)
 
-    @cached_property
+    @made_once
     def hits(self) -> Hits:
         """The reidentification attack, by the search of `prediction` where both measure the same distances."""
-        same = self.standardised[0] is self.quasi[0]
-        return attacked(*self.quasi, self.link, prediction=self.prediction if same else None)
+        return attacked(*self.quasi, self.link, prediction=self.prediction if self._scale is None else None)

@@ -10,15 +10,17 @@ from pydantic import Field
 
 from gpuanon.arrays.backend import Array
 from gpuanon.assessing.adjustable import Adjustable
-from gpuanon.assessing.comparison import Comparison, MissingEvidence
+from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import Measured
 from gpuanon.assessing.options import WHOLE
 from gpuanon.assessing.released import require_finite, require_values, types_of
 from gpuanon.assessing.risk import inference as by_inference
-from gpuanon.assessing.risk.linkability import linkability
-from gpuanon.assessing.risk.membership import membership
+from gpuanon.assessing.risk import membership as by_membership
+from gpuanon.assessing.risk.linkability import TARGETS, linkability
 from gpuanon.assessing.risk.singling_out import singling_out
+from gpuanon.assessing.source import MissingEvidence
 from gpuanon.errors import ParameterError
+from gpuanon.numerics.sampling import sample_rows
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.table import Table
@@ -33,6 +35,18 @@ SHARE = Annotated[float, Field(ge=0, le=1)]
 def _tables(c: Comparison) -> tuple[Table, Table, Table]:
     """Original, release and control: of original and control one record per person, where persons are known."""
     return _one_each(c, c.original), c.points, _one_each(c, c.control_table)
+
+
+def _targets(
+    tables: tuple[Table, Table, Table], count: int, name: str
+) -> tuple[tuple[Table, Table, Table], Host, Host]:
+    """The tables with those people only who are attacked, of original and control, and their rows.
+
+    The same as the attack would draw from all of them; so few are encoded.
+    """
+    original, release, control = tables
+    own, others = (sample_rows(table.n_rows, count, name) for table in (original, control))
+    return (original.take(own), release, control.take(others)), own, others
 
 
 def _one_each(c: Comparison, table: Table) -> Table:
@@ -94,7 +108,7 @@ def _linkability(c: Comparison, first: NAMES | None = None, second: NAMES | None
     names = _compared(c, [*first, *second], "first, second", 2)
     if set(first) & set(second):
         raise ParameterError("first, second: a column may stand on one side only")
-    (before, after, control), features = c.points_alike(names, *_tables(c))
+    (before, after, control), features = c.points_alike(names, *_targets(_tables(c), TARGETS, "linkability")[0])
     places = _places(features)
     left, right = ([at for name in side for at in places[name]] for side in (first, second))
     return linkability(before, after, control, (left, right), columns=places, named=(first, second))
@@ -118,8 +132,10 @@ def _inference(
             raise MissingEvidence("needs a column that is known besides the secret one")
         values, coded = _values(c, hidden, tables)
         reach = [0.0 if flag else by_inference.reach_of(values[0][:, j], tolerance) for j, flag in enumerate(coded)]
-        points, _ = c.points_alike(seen, *tables)
-        attacks += by_inference.inferred((points[0], points[1], points[2]), _placed(c, values), reach)
+        some, own, others = _targets(tables, by_inference.TARGETS, "inference")
+        points, _ = c.points_alike(seen, *some)
+        secret = _placed(c, [values[0][own], values[1], values[2][others]])
+        attacks += by_inference.inferred((points[0], points[1], points[2]), secret, reach)
     return by_inference.inference_of(attacks, chosen)
 
 
@@ -132,8 +148,9 @@ def _placed(c: Comparison, values: Sequence[Host]) -> tuple[Array, Array, Array]
 
 def _membership(c: Comparison, columns: NAMES | None = None) -> Measured:
     """`membership` by all compared columns, or by named ones."""
-    points, features = c.points_alike(_compared(c, columns, "columns"), *_tables(c))
-    return membership(*points, columns=_places(features))
+    some = _targets(_tables(c), by_membership.TARGETS, "membership")[0]
+    points, features = c.points_alike(_compared(c, columns, "columns"), *some)
+    return by_membership.membership(*points, columns=_places(features))
 
 
 SINGLING_OUT = Adjustable(_singling_out, {"columns": NAMES, "size": WHOLE, "attacks": WHOLE})

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.assessing.comparison import MissingEvidence, Source
 from gpuanon.assessing.figures import By, ByPair, Measured, strict
 from gpuanon.assessing.moments import Moments
+from gpuanon.assessing.source import MissingEvidence, Source
 from gpuanon.errors import InputError
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.interval_statistics import Boxes, Range, regression

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from gpuanon.assessing import adjustable as with_options
-from gpuanon.assessing import attacks, controlled, intervals, named, people
+from gpuanon.assessing import attacks, controlled, intervals, named, people, weighting
 from gpuanon.assessing.adjustable import Adjustable, tables
-from gpuanon.assessing.comparison import Comparison, Source
+from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import Measured, strict
 from gpuanon.assessing.moments import Moments
 from gpuanon.assessing.on_the_host import REASONS
@@ -21,7 +21,9 @@ from gpuanon.assessing.risk import diversity, individual_risk, k_anonymity, matc
 from gpuanon.assessing.risk import k_ambiguity as ambiguity
 from gpuanon.assessing.risk import reference_standard as standard
 from gpuanon.assessing.risk import reidentification as attack
+from gpuanon.assessing.shared_arrays import Kind
 from gpuanon.assessing.singled_out import POPULATION_UNIQUENESS, SUDA2
+from gpuanon.assessing.source import Source
 from gpuanon.assessing.utility import (
     bias,
     cells,
@@ -100,6 +102,12 @@ class Measure:
     compute   : from a `Comparison` to the figure; with `scaling` merged from any `Source`
     scaling   : see `Scaling`
     host_only : written for host arrays, which it then receives whatever the backend
+    on        : the kind of arrays that it works on (`gpuanon.assessing.shared_arrays.ARRAYS`): they are made once for
+                all measures of the kind, and given up after the last of them; None: the tables themselves
+    long      : takes long, so that it is started before shorter ones of its kind
+    large     : needs about as much memory again as its arrays: on tables of many rows it runs beside no other measure
+    alone     : runs beside no other measure: it changes filters of warnings, which threads share, or OpenMP runs its
+                loops, whose threads wait for each other by spinning
     """
 
     name: str
@@ -110,6 +118,10 @@ class Measure:
     compute: Compute
     scaling: Scaling
     host_only: bool = False
+    on: Kind | None = None
+    long: bool = False
+    large: bool = False
+    alone: bool = False
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -142,7 +154,9 @@ def uniqueness_evidence(source: Source) -> tuple[Any, Mapping[str, Any]]:
 
 def moment_evidence(source: Source) -> tuple[Moments, Moments, tuple[str, ...]]:
     """Moments of original and release, and the table column of each feature."""
-    before, after = (Moments.over(source.encoded_pieces(side)) for side in ("original", "release"))
+    before, after = (
+        Moments.over(source.encoded_pieces(side), source.weight_pieces(side)) for side in ("original", "release")
+    )
     return before, after, source.features
 
 
@@ -150,25 +164,32 @@ def _from_moments(figure: Callable[[Moments, Moments, tuple[str, ...]], Measured
     return Merged(moment_evidence, lambda evidence: figure(*evidence))
 
 
-def _risk(
-    name: str, better: Better, source: str, summary: str, compute: Compute, scaling: Scaling, host_only: bool = False
-) -> Measure:
-    return Measure(name, "risk", better, summary, source, compute, scaling, host_only)
+def _risk(name: str, better: Better, source: str, summary: str, compute: Compute, *run: Any, **more: Any) -> Measure:
+    """A measure of risk; `run` and `more`: the fields of `Measure` from `scaling` on."""
+    return Measure(name, "risk", better, summary, source, compute, *run, **more)
 
 
-def _loss(name: str, source: str, summary: str, compute: Compute, scaling: Scaling, host_only: bool = False) -> Measure:
-    """A measure of utility that is better when it is lower."""
-    return Measure(name, "utility", "lower", summary, source, compute, scaling, host_only)
+def _loss(name: str, source: str, summary: str, compute: Compute, *run: Any, **more: Any) -> Measure:
+    """A measure of utility that is better when it is lower; `run` and `more` as above."""
+    return Measure(name, "utility", "lower", summary, source, compute, *run, **more)
 
 
-def _gain(name: str, source: str, summary: str, compute: Compute, scaling: Scaling, host_only: bool = False) -> Measure:
-    """A measure of utility that is better when it is higher."""
-    return Measure(name, "utility", "higher", summary, source, compute, scaling, host_only)
+def _gain(name: str, source: str, summary: str, compute: Compute, *run: Any, **more: Any) -> Measure:
+    """A measure of utility that is better when it is higher; `run` and `more` as above."""
+    return Measure(name, "utility", "higher", summary, source, compute, *run, **more)
 
 
 def _linked(measure: Callable[..., Measured]) -> Compute:
     """A measure of the quasi-identifiers of a released record and its original."""
     return lambda c: measure(*c.quasi, link=c.link, names=c.quasi_features)
+
+
+def _intersection(c: Comparison) -> Measured:
+    """Of the quasi-identifiers, with the sample weights."""
+    before, after = c.weights_or_none or (None, None)
+    return histogram_intersection.histogram_intersection(
+        *c.quasi_codes, weights=before, release_weights=after, names=c.schema.quasi
+    )
 
 
 def _encoded(measure: Callable[..., Measured]) -> Compute:
@@ -186,146 +207,152 @@ HOST = True  # as the last argument below: written for host arrays
 # fmt: off
 MEASURES: tuple[Measure, ...] = (
     _risk("k_anonymity", "higher", SAMARATI, "records in the smallest class that is equal on the quasi-identifiers",
-          Merged(class_evidence, k_anonymity.smallest_of), "merged"),
+          Merged(class_evidence, k_anonymity.smallest_of), "merged", on="classes"),
     _risk("uniqueness", "lower", SAMARATI, "share of records alone in their class, and by column in their value",
-          Merged(uniqueness_evidence, lambda evidence: k_anonymity.alone_of(*evidence)), "merged"),
+          Merged(uniqueness_evidence, lambda evidence: k_anonymity.alone_of(*evidence)), "merged", on="classes"),
     _risk("suda2", "lower", MANNING, "share of records that a few quasi-identifiers are enough to single out",
-          SUDA2, "whole"),
+          SUDA2, "whole", on="classes", long=True),
     _risk("population_uniqueness", "lower", DANKAR, "estimated share of the population alone on the quasi-identifiers",
-          POPULATION_UNIQUENESS, "merged"),
+          POPULATION_UNIQUENESS, "merged", on="classes"),
     _risk("l_diversity", "higher", MACHANAVAJJHALA, "fewest different sensitive values in a class",
-          lambda c: diversity.l_diversity(c.classes, c.sensitive_codes, names=c.schema.sensitive), "whole"),
+          lambda c: diversity.l_diversity(c.classes, c.sensitive_codes, names=c.schema.sensitive), "whole",
+          on="classes"),
     _risk("t_closeness", "lower", LI, "largest distance of a class's sensitive values from the table's",
           lambda c: diversity.t_closeness(c.classes, c.sensitive_codes, ordered=c.sensitive_ordered,
-                                          names=c.schema.sensitive), "whole"),
+                                          names=c.schema.sensitive), "whole", on="classes"),
     _risk("individual_risk", "lower", BENEDETTI, "expected share of records reidentified in the population (weights)",
-          lambda c: individual_risk.individual_risk(c.classes, c.release_weights), "whole"),
+          lambda c: individual_risk.individual_risk(c.classes, c.release_weights), "whole", on="classes"),
     _risk("reidentification", "lower", WEI, "expected share of originals whose nearest released record is their own",
-          lambda c: attack.reidentification(*c.quasi, c.link, unmasked=c.unmasked, hits=c.hits), "queries"),
+          lambda c: attack.reidentification(*c.quasi, c.link, unmasked=c.unmasked, hits=c.hits), "queries",
+          on="quasi", long=True),
     _risk("reidentification_by_class", "lower", WEI, "the same, each class of equal originals counting once",
-          lambda c: attack.reidentification_by_class(*c.quasi, c.link, hits=c.hits), "whole"),
+          lambda c: attack.reidentification_by_class(*c.quasi, c.link, hits=c.hits), "whole", on="quasi", long=True),
     _risk("prediction_distance", "higher", LASKO, "median distance from an original to the nearest released record",
-          _predicted(prediction.prediction_distance), "queries"),
+          _predicted(prediction.prediction_distance), "queries", on="points", long=True),
     _risk("prediction_ambiguity", "higher", LASKO, "median of nearest over k-th nearest distance",
-          _predicted(prediction.prediction_ambiguity), "queries"),
+          _predicted(prediction.prediction_ambiguity), "queries", on="points", long=True),
     _risk("prediction_uncertainty", "higher", LASKO, "median variance among the k nearest released records",
-          attacks.UNCERTAINTY, "queries"),
+          attacks.UNCERTAINTY, "queries", on="points", long=True),
     _risk("reference_standard", "higher", LASKO, "p: does it predict its subjects no better than a sample does?",
           lambda c: standard.reference_standard(*c.standardised, c.standardised_reference, link=c.link_or_none,
-                                                standardise=False), "queries"),
+                                                standardise=False), "queries", on="points", long=True),
     _risk("attribute_disclosure", "lower", GIOMI, "share of sensitive values predicted beyond what other people's tell",
-          people.disclosure, "whole", HOST),
+          people.disclosure, "whole", HOST, on="points", long=True),
     _risk("exact_copies", "lower", OURS, "share of released records that equal a unique original record",
-          people.copies, "whole"),
+          people.copies, "whole", on="values"),
     _risk("suppression_reconstruction", "lower", LASKO, "share of blanked cells whose value a minimal pattern tells",
-          people.reconstruction, "whole", HOST),
+          people.reconstruction, "whole", HOST, on="values", large=True),
     _risk("household_risk", "lower", HUNDEPOOL, "expected share of households of which a member is reidentified",
-          people.households, "whole"),
+          people.households, "whole", on="quasi", long=True),
     _risk("match_auc", "lower", LASKO, "how well an attacker tells right matches from wrong ones (0.5: not at all)",
-          lambda c: match_auc.match_auc(*c.standardised, c.link, prediction=c.prediction), "queries"),
+          lambda c: match_auc.match_auc(*c.standardised, c.link, prediction=c.prediction), "queries",
+          on="points", long=True),
     _risk("match_auc_joint", "lower", LASKO, "the same, by the three prediction measures together, held-out records",
-          attacks.joint, "queries"),
+          attacks.joint, "queries", on="points", long=True),
     _risk("linkage_probabilistic", "lower", FELLEGI, "share of originals linked with their own release by likelihood",
-          attacks.LINKAGE, "queries", HOST),
+          attacks.LINKAGE, "queries", HOST, on="points", long=True, large=True),
     _risk("k_ambiguity", "higher", VINTERBO, "fewest different combinations of sensitive values in a class",
-          lambda c: ambiguity.k_ambiguity(c.classes, c.sensitive_codes), "whole"),
+          lambda c: ambiguity.k_ambiguity(c.classes, c.sensitive_codes), "whole", on="classes"),
     _risk("ct_isolation", "lower", CHAWLA, "share of released records that single out an original: c times closer",
-          attacks.ISOLATION, "whole"),
+          attacks.ISOLATION, "whole", on="points", long=True),
     _risk("interval_disclosure", "lower", MATEO, "mean share of originals in a narrow interval around their release",
-          attacks.INTERVALS, "pairs", HOST),
+          attacks.INTERVALS, "pairs", HOST, long=True),
     _risk("closest_record", "lower", PLATZER, "share of released records closer to originals than to a reference",
-          attacks.closest, "whole"),
+          attacks.closest, "whole", on="points", long=True),
     _risk("singling_out", "lower", GIOMI, "share of predicates that single out people, beyond people not in the table",
-          controlled.SINGLING_OUT, "whole", HOST),
+          controlled.SINGLING_OUT, "whole", HOST, long=True),
     _risk("linkability", "lower", GIOMI, "share of people whose columns it links, beyond people not in the table",
-          controlled.LINKABILITY, "whole"),
+          controlled.LINKABILITY, "whole", long=True),
     _risk("inference", "lower", GIOMI, "share of attributes that it tells, beyond those of people not in the table",
-          controlled.INFERENCE, "whole"),
+          controlled.INFERENCE, "whole", long=True),
     _risk("membership", "lower", BREUGEL, "how well people in the table are told from people who are not (0.5: not)",
-          controlled.MEMBERSHIP, "whole"),
+          controlled.MEMBERSHIP, "whole", long=True),
     _risk("synthetic_rows_auc", "lower", FRIED, "how well added rows are told from records of their class (0.5: not)",
-          people.padding, "whole", HOST),
+          people.padding, "whole", HOST, on="classes", alone=True),
     _risk("noise_stripping", "lower", LASKO, "share of records matched after noise is stripped by principal components",
-          lambda c: noise_stripping.noise_stripping(*c.standardised, c.link, prediction=c.prediction), "queries"),
+          lambda c: noise_stripping.noise_stripping(*c.standardised, c.link, prediction=c.prediction), "queries",
+          on="points", long=True),
     _loss("records_changed", KULIK, "mean share of records whose value changed, by column",
-          lambda c: information_loss.records_changed(*c.codes, link=c.link, names=c.columns), "pairs"),
+          lambda c: information_loss.records_changed(*c.codes, link=c.link, names=c.columns), "pairs", on="values"),
     _loss("means", LASKO, "median shift of a mean, in standard deviations",
-          MedianBeside(_from_moments(differences.means_of)), "merged"),
+          MedianBeside(_from_moments(differences.means_of)), "merged", on="encoded"),
     _loss("variances", LASKO, "median relative change of a variance",
-          MedianBeside(_from_moments(differences.variances_of)), "merged"),
+          MedianBeside(_from_moments(differences.variances_of)), "merged", on="encoded"),
     _loss("correlations", LASKO, "median change of a correlation",
-          MedianBeside(_from_moments(differences.correlations_of)), "merged"),
+          MedianBeside(_from_moments(differences.correlations_of)), "merged", on="encoded"),
     _loss("covariances", KULIK, "median change of a covariance, in the original's standard deviations",
-          MedianBeside(_from_moments(differences.covariances_of)), "merged"),
+          MedianBeside(_from_moments(differences.covariances_of)), "merged", on="encoded"),
     _loss("rank_correlations", LASKO, "median change of a rank correlation",
-          MedianBeside(_encoded(differences.rank_correlations)), "sample"),
+          MedianBeside(lambda c: differences.rank_correlations(*c.encoded, names=c.features, weights=c.weights)),
+          "sample", on="encoded", long=True),
     _loss("mean_bias", FRIED, "mean absolute shift of a mean, standardised columns",
-          named.adjusted(named.mean_bias, _from_moments(bias.mean_bias_of), {"columns": list[str]}), "merged"),
+          named.adjusted(named.mean_bias, _from_moments(bias.mean_bias_of), {"columns": list[str]}), "merged",
+          on="encoded"),
     _loss("correlation_bias", FRIED, "mean absolute change of a correlation",
           named.adjusted(named.correlation_bias, _from_moments(bias.correlation_bias_of), {"pair": list[str]}),
-          "merged"),
+          "merged", on="encoded"),
     _loss("mse", KULIK, "mean squared change of a cell, standardised quasi-identifiers",
-          _linked(information_loss.mse), "pairs"),
+          _linked(information_loss.mse), "pairs", on="quasi"),
     _gain("r2", KULIK, "median share of a quasi-identifier's variance that its released values explain",
-          _linked(information_loss.r2), "pairs"),
+          _linked(information_loss.r2), "pairs", on="quasi"),
     _loss("il1s", MATEO, "sum of absolute changes over √2 standard deviations, quasi-identifiers",
-          _linked(information_loss.il1s), "whole"),
+          _linked(information_loss.il1s), "whole", on="quasi"),
     _loss("information_loss", TORRA, "100 · SSE / SST over the quasi-identifiers",
-          _linked(information_loss.information_loss), "pairs"),
-    _loss("ks", KULIK, "largest Kolmogorov–Smirnov distance of a column", with_options.KS, "sample"),
-    _loss("kl", KULIK, "mean Kullback–Leibler divergence of two-way tables", tables(cells.kl), "sample"),
-    _loss("jsd", KULIK, "mean Jensen–Shannon divergence of two-way tables", tables(cells.jsd), "sample"),
-    _loss("vw", KULIK, "mean Σ (td − ta)² / ta of two-way tables", tables(cells.vw), "whole"),
+          _linked(information_loss.information_loss), "pairs", on="quasi"),
+    _loss("ks", KULIK, "largest Kolmogorov–Smirnov distance of a column", with_options.KS, "sample",
+          on="encoded", long=True),
+    _loss("kl", KULIK, "mean Kullback–Leibler divergence of two-way tables", tables(cells.kl), "sample", on="values"),
+    _loss("jsd", KULIK, "mean Jensen–Shannon divergence of two-way tables", tables(cells.jsd), "sample", on="values"),
+    _loss("vw", KULIK, "mean Σ (td − ta)² / ta of two-way tables", tables(cells.vw), "whole", on="values"),
     _loss("ft", SNOKE, "mean Freeman–Tukey statistic of two-way tables over its degrees of freedom",
-          tables(cells.ft), "whole"),
+          tables(cells.ft), "whole", on="values"),
     _loss("g", SNOKE, "mean likelihood ratio statistic of two-way tables over its degrees of freedom",
-          tables(cells.g), "whole"),
+          tables(cells.g), "whole", on="values"),
     _loss("mutual_information", COVER, "mean change of the mutual information of two columns",
-          lambda c: mutual_information.mutual_information(*c.binned, names=c.columns), "sample"),
+          lambda c: mutual_information.mutual_information(*c.binned, names=c.columns), "sample", on="values"),
     _loss("cdf_points", KULIK, "largest change of the share of values up to a point",
-          with_options.CDF_POINTS, "sample", HOST),
+          with_options.CDF_POINTS, "sample", HOST, on="values"),
     _loss("mmd", GRETTON, "distance of all columns together, Gaussian kernel",
-          with_options.MMD, "sample", HOST),
+          with_options.MMD, "sample", HOST, on="encoded", long=True),
     _loss("model_efficacy", ESTEBAN, "how much worse a model of the release predicts held-out originals",
-          with_options.MODEL_EFFICACY, "whole", HOST),
+          with_options.MODEL_EFFICACY, "whole", HOST, on="values", alone=True),
     _gain("paired_means", KULIK, "p of the largest change of a mean, by flipping the signs of differences",
-          with_options.PAIRED_MEANS, "pairs"),
+          with_options.PAIRED_MEANS, "pairs", on="encoded"),
     _loss("distribution_fit", KULIK, "largest change of a column's distance from a named distribution",
-          with_options.DISTRIBUTION_FIT, "sample", HOST),
+          with_options.DISTRIBUTION_FIT, "sample", HOST, on="values"),
     _loss("grouping_sensitivity", KULIK, "how far a divergence of tables depends on the number of bins",
-          with_options.GROUPING_SENSITIVITY, "sample"),
+          with_options.GROUPING_SENSITIVITY, "sample", on="values", long=True),
     _loss("analysis", KARR, "one less the overlap of the intervals of coefficients of the recipe's models",
-          with_options.ANALYSIS, "whole", HOST),
+          with_options.ANALYSIS, "whole", HOST, on="values", alone=True),
     _loss("workload", WEI, "largest change of the relative bias of the recipe's predictions, in points of per cent",
-          WORKLOAD, "whole", HOST),
+          WORKLOAD, "whole", HOST, on="values", alone=True),
     _loss("cell_ks", KULIK, "mean of the largest difference of a cell's share, two-way tables",
-          tables(cells.cell_ks), "sample"),
+          tables(cells.cell_ks), "sample", on="values"),
     _gain("histogram_intersection", WEI, "probability that the quasi-identifiers' distributions have in common",
-          lambda c: histogram_intersection.histogram_intersection(*c.quasi_codes, names=c.schema.quasi),
-          "sample", HOST),
+          _intersection, "sample", HOST, on="values"),
     _gain("confidence_overlap", KULIK, "mean overlap of the confidence intervals of a mean",
-          with_options.CONFIDENCE_OVERLAP, "whole", HOST),
+          with_options.CONFIDENCE_OVERLAP, "whole", HOST, on="encoded"),
     _loss("estimator_mse", KULIK, "median ratio of an estimator's error from the release to that from the original",
-          _encoded(confidence.estimator_mse), "whole", HOST),
+          _encoded(confidence.estimator_mse), "whole", HOST, on="encoded", long=True),
     _loss("pmse_logit", SNOKE, "mean squared propensity score error, main-effects logit",
-          with_options.PMSE_LOGIT, "sample", HOST),
+          with_options.PMSE_LOGIT, "sample", HOST, on="values"),
     _loss("pmse_cart", SNOKE, "mean squared propensity score error, classification tree",
-          with_options.PMSE_CART, "sample", HOST),
+          with_options.PMSE_CART, "sample", HOST, on="values", long=True),
     _loss("pmse_forest", SNOKE, "mean squared propensity score error, random forest, on held-out records",
-          with_options.PMSE_FOREST, "sample"),
+          with_options.PMSE_FOREST, "sample", on="values", long=True),
     _loss("propensity_ks", KULIK, "Kolmogorov–Smirnov distance of the propensity scores",
-          with_options.PROPENSITY_KS, "sample", HOST),
+          with_options.PROPENSITY_KS, "sample", HOST, on="values"),
     _loss("propensity_wilcoxon", KULIK, "distance of the propensity scores' rank sums",
-          with_options.PROPENSITY_WILCOXON, "sample", HOST),
+          with_options.PROPENSITY_WILCOXON, "sample", HOST, on="values"),
     _loss("cluster_balance", WOO, "mean squared deviation of a cluster's share of original records",
-          lambda c: clusters.cluster_balance(*c.encoded), "sample"),
+          lambda c: clusters.cluster_balance(*c.encoded), "sample", on="encoded", long=True),
     _loss("kernel_pca", LASKO, "mean Kolmogorov–Smirnov distance along kernel principal components",
-          with_options.KERNEL_PCA, "sample"),
+          with_options.KERNEL_PCA, "sample", on="encoded", long=True),
     _loss("regression_drift", FRIED, "mean shift of the coefficients that explain the last column by the others",
           named.adjusted(named.regression_drift, _encoded(bias.regression_drift),
-                         {"response": str, "predictors": list[str]}), "whole", HOST),
+                         {"response": str, "predictors": list[str]}), "whole", HOST, on="encoded"),
     _loss("interval_statistics", XIANG, "mean width of the guaranteed range of a covariance, in standard deviations",
-          Merged(intervals.evidence, intervals.interval_statistics), "merged", HOST),
+          Merged(intervals.evidence, intervals.interval_statistics), "merged", HOST, long=True),
 )
 # fmt: on
 
@@ -342,6 +369,7 @@ def catalogue() -> list[dict[str, Any]]:
         {
             **{field: getattr(measure, field) for field in fields},
             **({"host_reason": REASONS[measure.name]} if measure.host_only else {}),
+            **({"weights": told} if (told := weighting.declared_weighting(measure.name)) else {}),
             "range": strict(measure.range),
             "parameters": described(measure.options),
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -19,31 +20,37 @@ Floats = np.ndarray[Any, Any]
 class Moments:
     """Of encoded rows, on the host.
 
-    rows      : their number
+    rows      : their number, or the sum of their weights
     mean      : (d,)
     products  : (d, d) sums of products about the means
     low, high : (d,) extremes
     """
 
-    rows: int
+    rows: float
     mean: Floats
     products: Floats
     low: Floats
     high: Floats
 
     @classmethod
-    def of(cls, X: Array) -> Moments:
-        """Of the rows of `X` (n, d), about their own means, so that a large mean costs no digits of the variance."""
+    def of(cls, X: Array, weights: Array | None = None) -> Moments:
+        """Of the rows of `X` (n, d), about their own means, so that a large mean costs no digits of the variance.
+
+        weights : (n,) people that each row stands for; None for 1 each
+        """
         if X.ndim != 2 or len(X) == 0:
             raise ParameterError("rows: original and release need at least one each")
-        mean = X.mean(axis=0)
+        rows = len(X) if weights is None else float(weights.sum())
+        mean = X.mean(axis=0) if weights is None else weights @ X / rows
         centred = X - mean
-        return cls(len(X), *(to_host(a) for a in (mean, centred.T @ centred, X.min(axis=0), X.max(axis=0))))
+        products = (centred if weights is None else centred * weights[:, None]).T @ centred
+        return cls(rows, *(to_host(a) for a in (mean, products, X.min(axis=0), X.max(axis=0))))
 
     @classmethod
-    def over(cls, pieces: Iterable[Array]) -> Moments:
-        """Of all pieces together, one in memory at a time."""
-        return reduce(cls.merge, (cls.of(piece) for piece in pieces if len(piece)))
+    def over(cls, pieces: Iterable[Array], weights: Iterable[Array] | None = None) -> Moments:
+        """Of all pieces together, one in memory at a time, with the weights of each."""
+        weighted = zip(pieces, repeat(None) if weights is None else weights, strict=weights is not None)
+        return reduce(cls.merge, (cls.of(piece, own) for piece, own in weighted if len(piece)))
 
     def merge(self, other: Moments) -> Moments:
         """Of the rows of both (Chan, Golub and LeVeque 1983)."""

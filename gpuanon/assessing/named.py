@@ -16,6 +16,7 @@ from gpuanon.arrays.backend import to_host
 from gpuanon.assessing.adjustable import Adjustable
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import By, Measured
+from gpuanon.assessing.moments import Moments
 from gpuanon.assessing.utility import bias
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.tables.table import Table
@@ -55,12 +56,21 @@ def _numbers(source: Any, names: Sequence[str]) -> tuple[Floats, Floats]:
     return found[0], found[1]
 
 
+def _means(values: Floats, weights: Floats | None) -> Floats:
+    """(d,) mean of the known values of each column, with the weights of their rows."""
+    if weights is None:
+        return np.asarray(np.nanmean(values, axis=0))
+    known = ~np.isnan(values)
+    return np.asarray((weights @ np.where(known, values, 0.0)) / (weights @ known))
+
+
 def mean_bias(source: Any, whole: Whole, columns: list[str] | None = None) -> Measured:
     """Mean absolute change of the means of the named columns, in their own units; of all columns without names."""
     if columns is None:
         return whole(source)
     before, after = _numbers(source, columns)
-    change = np.nanmean(after, axis=0) - np.nanmean(before, axis=0)
+    own = source.weights_or_none or (None, None)
+    change = _means(after, own[1]) - _means(before, own[0])
     signed = {name: float(value) for name, value in zip(columns, change, strict=True)}
     sizes = {name: abs(value) for name, value in signed.items()}
     return Measured(float(np.abs(change).mean()), {"change_by_column": dict(signed)}, parts=(By("column", sizes),))
@@ -73,11 +83,12 @@ def correlation_bias(source: Any, whole: Whole, pair: list[str] | None = None) -
     if len(pair) != 2:
         raise ParameterError(f"pair: two columns are needed, got {len(pair)}")
     found = []
-    for values in _numbers(source, pair):
-        complete = values[~np.isnan(values).any(axis=1)]
+    for values, own in zip(_numbers(source, pair), source.weights_or_none or (None, None), strict=True):
+        known = ~np.isnan(values).any(axis=1)
+        complete = values[known]
         if len(complete) < 2 or not (complete.std(axis=0) > 0).all():
             raise InputError("correlation_bias: not defined, a column of the pair is constant")
-        found.append(float(np.corrcoef(complete, rowvar=False)[0, 1]))
+        found.append(float(Moments.of(complete, None if own is None else own[known]).correlation[0, 1]))
     details = {"original": found[0], "release": found[1], "change": found[1] - found[0]}
     return Measured(abs(found[1] - found[0]), {**details, "pair": list(pair)})
 

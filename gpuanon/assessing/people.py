@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.backend import HOST, like, to_host
-from gpuanon.assessing.comparison import Comparison, MissingEvidence
+from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import Measured, join
 from gpuanon.assessing.released import require_values, types_of
 from gpuanon.assessing.risk.attribute_disclosure import attribute_disclosure
@@ -17,6 +17,8 @@ from gpuanon.assessing.risk.household_risk import household_risk
 from gpuanon.assessing.risk.reidentification import hit_probabilities, place_in
 from gpuanon.assessing.risk.suppression_reconstruction import suppression_reconstruction
 from gpuanon.assessing.risk.synthetic_rows_auc import synthetic_rows_auc
+from gpuanon.assessing.shares import sample_note, share_error
+from gpuanon.assessing.source import MissingEvidence
 from gpuanon.numerics.sampling import sample_rows
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.row_bits import row_bits
@@ -64,8 +66,11 @@ def copies(c: Comparison) -> Measured:
     """`exact_copies` of a comparison, on all quasi-identifiers and sensitive columns."""
     if c.reference_table is None:
         return exact_copies(*c.codes)
-    tables = level_codes([c.original, c.points, c.reference_table], c.columns)
-    return exact_copies(*map((c.backend or HOST).upload, tables))
+    tables = [c.original, c.points, c.reference_table]
+    alike = all(len({table.arrow(name).type for table in tables}) == 1 for name in c.columns)
+    # Bits of rows need no sort of any column; values of different types have equal codes only.
+    found = [row_bits(table, c.columns).view(np.int64) for table in tables] if alike else level_codes(tables, c.columns)
+    return exact_copies(*map((c.backend or HOST).upload, found))
 
 
 def reconstruction(c: Comparison) -> Measured:
@@ -90,7 +95,9 @@ def households(c: Comparison) -> Measured:
     before, after = c.quasi
     hit = hit_probabilities(before[like(rows, before)], after, place_in(rows, to_host(c.link)))
     found = household_risk(to_host(hit), labels[rows])
-    return replace(found, note=join(f"a random sample of {int(chosen.sum())} of {count} households", found.note))
+    attacked = int(chosen.sum())
+    note = sample_note(attacked, count, "households was attacked", share_error(found.value, attacked, count))
+    return replace(found, note=join(note, found.note))
 
 
 def padding(c: Comparison) -> Measured:

@@ -10,12 +10,14 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from gpuanon.assessing.adjustable import Adjustable, frames_of
-from gpuanon.assessing.comparison import Comparison, MissingEvidence
+from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.declared_workloads import Conditions, Range, Workload
 from gpuanon.assessing.figures import By, Compared, Figure, Measured, join
+from gpuanon.assessing.source import MissingEvidence
 from gpuanon.assessing.utility import analysis
 from gpuanon.assessing.utility.analysis import FEWEST
 from gpuanon.errors import InputError, ParameterError
+from gpuanon.numerics.weighted_quantile import quantiles
 from gpuanon.tables.table import Table
 
 Floats = np.ndarray[Any, Any]
@@ -150,7 +152,7 @@ def _sides(c: Comparison, one: Workload) -> tuple[list[_Side], list[Floats], tup
         j = c.columns.index(name)
         numbers = c.schema[name].kind in ("numeric", "date")
         sides = c.values if numbers else c.codes
-        cuts = _cuts(c.values[0][:, j], one.bins) if numbers else None
+        cuts = _cuts(c.values[0][:, j], one.bins, c.weights_or_none) if numbers else None
         for out, values in zip(cells, (side[:, j] for side in sides), strict=True):
             out[:, place] = _level(values, cuts)
     levels = tuple(int(max(side[:, j].max() for side in cells)) + 1 for j in range(len(one.predictors)))
@@ -170,13 +172,14 @@ def _sides(c: Comparison, one: Workload) -> tuple[list[_Side], list[Floats], tup
     return both, kept, levels
 
 
-def _cuts(values: Floats, bins: int) -> Floats:
+def _cuts(values: Floats, bins: int, weights: tuple[Floats, Floats] | None) -> Floats:
     """Where the bins of a column begin: between neighbours of at most `bins` distinct values, else at quantiles."""
-    known = values[~np.isnan(values)]
+    there = ~np.isnan(values)
+    known = values[there]
     distinct = np.unique(known)
     if len(distinct) <= bins:
         return np.asarray((distinct[1:] + distinct[:-1]) / 2)
-    return np.unique(np.quantile(known, np.arange(1, bins) / bins))
+    return np.unique(quantiles(known, np.arange(1, bins) / bins, None if weights is None else weights[0][there]))
 
 
 def _level(values: Floats, cuts: Floats | None) -> Floats:

@@ -1,86 +1,104 @@
-"""Which arrays of a comparison each measure works on, so that they are made once and given up after the last of them.
+"""Arrays of a comparison that several measures work on: made once, and given up after the last of these measures.
 
 The arrays of a table of a million rows and twenty columns are about a gigabyte of each kind; all kinds together would
-not fit where one does.  A measure that is in no list works on the tables themselves.
+not fit where one does.  Each measure declares its kind (`gpuanon.assessing.measures.Measure.on`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
 from itertools import groupby
-from typing import Any, Protocol, TypeVar
+from threading import Lock, RLock
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, overload
+from weakref import WeakKeyDictionary
 
+from gpuanon.errors import GpuanonError
 
-class Named(Protocol):
-    """Something with the name of a measure."""
+T = TypeVar("T")
+Kind: TypeAlias = Literal["classes", "quasi", "points", "values", "encoded"]
 
-    @property
-    def name(self) -> str:
-        """Of the measure."""
-
-
-N = TypeVar("N", bound=Named)
-
-ARRAYS: Mapping[str, tuple[str, ...]] = {
+ARRAYS: Mapping[Kind, tuple[str, ...]] = {
     "classes": ("classes", "column_classes", "sensitive_codes"),
-    "points": ("quasi", "standardised", "reference", "standardised_reference"),
-    "values": ("codes", "values", "binned", "quasi_codes"),
+    "quasi": ("quasi",),
+    "points": ("standardised", "standardised_reference"),
+    "values": ("codes", "values", "binned", "quasi_codes", "two_way_tables"),
     "encoded": ("encoded", "encoded_reference"),
 }
-"""Properties of `Comparison`, by kind."""
+"""Properties of `Comparison`, by kind; measures of one kind run after those of the kind before."""
 
-_ON: Mapping[str, tuple[str, ...]] = {
-    "classes": (
-        *("k_anonymity", "uniqueness", "suda2", "population_uniqueness", "individual_risk", "synthetic_rows_auc"),
-        *("l_diversity", "t_closeness", "k_ambiguity"),
-    ),
-    "points": (
-        *("reidentification", "reidentification_by_class", "household_risk", "linkage_probabilistic"),
-        *("prediction_distance", "prediction_ambiguity", "prediction_uncertainty", "noise_stripping"),
-        *("match_auc", "match_auc_joint", "reference_standard", "attribute_disclosure", "closest_record"),
-        *("ct_isolation", "mse", "r2", "il1s", "information_loss"),
-    ),
-    "values": (
-        *("suppression_reconstruction", "histogram_intersection", "records_changed", "exact_copies"),
-        *("kl", "jsd", "vw", "ft", "g", "cell_ks", "mutual_information", "grouping_sensitivity", "cdf_points"),
-        *("model_efficacy", "distribution_fit", "analysis", "workload"),
-        *("pmse_logit", "pmse_cart", "pmse_forest", "propensity_ks", "propensity_wilcoxon"),
-    ),
-    "encoded": (
-        *("means", "variances", "correlations", "covariances", "rank_correlations", "mean_bias", "correlation_bias"),
-        *("mmd", "paired_means", "confidence_overlap", "estimator_mse", "cluster_balance", "regression_drift"),
-        *("ks", "kernel_pca"),
-    ),
-}
-ALONE = frozenset(
-    (
-        *("reidentification", "reidentification_by_class", "household_risk", "linkage_probabilistic"),
-        *("prediction_distance", "prediction_ambiguity", "prediction_uncertainty", "noise_stripping"),
-        *("match_auc", "match_auc_joint", "reference_standard", "attribute_disclosure", "closest_record"),
-        *("ct_isolation", "singling_out", "linkability", "inference", "membership", "model_efficacy"),
-        *("mmd", "estimator_mse", "cluster_balance", "kernel_pca", "pmse_forest", "interval_statistics"),
-        *("analysis", "workload"),  # they change the filters of warnings, which threads share
-    )
-)
-"""Measures that use all cores by themselves, and much memory: they do not run beside others."""
+MADE_FROM: Mapping[Kind, Kind] = {"points": "quasi"}
+"""Kinds whose first arrays are made from those of the kind before, which are given up then."""
 
-_KIND = {name: kind for kind, names in _ON.items() for name in names}
-_ORDER = [*ARRAYS, ""]
+_FAILS = (GpuanonError, MemoryError, ArithmeticError, ValueError)  # each measure says why, for itself
+_locks: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+_locking = Lock()
 
 
-def kind_of(measure: str) -> str:
-    """The kind of arrays that a measure works on; empty for the tables themselves."""
-    return _KIND.get(measure, "")
+class made_once(cached_property[T]):
+    """A cached property that is made once, whichever thread asks first; another one waits for it."""
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> T: ...
+    def __get__(self, instance: object | None, owner: type[Any] | None = None) -> Any:
+        if instance is None:
+            return self
+        name = str(self.attrname)
+        if name not in instance.__dict__:
+            with lock_of(instance, name):
+                if name not in instance.__dict__:
+                    instance.__dict__[name] = self.func(instance)
+        return instance.__dict__[name]
 
 
-def by_kind(measures: Sequence[N]) -> Iterable[tuple[str, list[N]]]:
+def lock_of(instance: Any, name: str) -> Any:
+    """The lock of something that is made for `instance`."""
+    with _locking:
+        return _locks.setdefault(instance, {}).setdefault(name, RLock())
+
+
+class Works(Protocol):
+    """Something that works on arrays of a kind."""
+
+    @property
+    def on(self) -> Kind | None:
+        """The kind; None: on the tables themselves."""
+
+
+N = TypeVar("N", bound=Works)
+
+
+def by_kind(measures: Sequence[N]) -> Iterable[tuple[Kind | None, list[N]]]:
     """The measures by the kind of arrays that they work on, one kind after the other."""
-    ordered = sorted(measures, key=lambda measure: _ORDER.index(kind_of(measure.name)))
-    return [(kind, list(those)) for kind, those in groupby(ordered, key=lambda measure: kind_of(measure.name))]
+    order: list[Kind | None] = [*ARRAYS, None]
+    ordered = sorted(measures, key=lambda measure: order.index(measure.on))
+    return [(kind, list(those)) for kind, those in groupby(ordered, key=lambda measure: measure.on)]
 
 
-def give_up(comparison: Any, kind: str) -> None:
-    """Give up the arrays of a kind; whoever asks for them again gets them made again."""
+def take_up(comparison: Any, kind: Kind | None) -> None:
+    """Make what is made from arrays of another kind, and give those up."""
+    if kind is not None and kind in MADE_FROM:
+        with suppress(*_FAILS):
+            getattr(comparison, ARRAYS[kind][0])
+        _drop(comparison, ARRAYS[MADE_FROM[kind]])
+
+
+def give_up(comparison: Any, kind: Kind | None, following: Kind | None = None) -> None:
+    """Give up the arrays of a kind; whoever asks for them again gets them made again.
+
+    following : the kind that comes next; what it is made from is kept until then
+    """
+    if kind is None or (following is not None and MADE_FROM.get(following) == kind):
+        return
+    related = [kind, *(other for pair in MADE_FROM.items() if kind in pair for other in pair)]
+    _drop(comparison, [name for one in related for name in ARRAYS[one]])
+
+
+def _drop(comparison: Any, names: Iterable[str]) -> None:
+    """Forget these properties of a comparison, on host and device."""
     for side in (comparison, comparison.__dict__.get("host", comparison)):
-        for name in ARRAYS.get(kind, ()):
+        for name in names:
             side.__dict__.pop(name, None)

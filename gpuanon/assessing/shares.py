@@ -19,6 +19,20 @@ def share_interval(share: float, records: int, level: float = 0.95) -> Interval:
     return Interval(max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)), level)
 
 
+def share_error(share: float, records: int, of: int) -> float:
+    """95 % error of a share that was counted on `records` of `of` records, drawn at random without replacement.
+
+    1.96 · sqrt(s (1 − s) / r · (1 − r / n)); 0 where all were counted.
+    """
+    left = max(0.0, 1 - records / of)
+    return 1.96 * math.sqrt(max(share * (1 - share), 0.0) / records * left)
+
+
+def sample_note(records: int, of: int, done: str, error: float) -> str:
+    """That a sample was taken, what was done with it, and the 95 % error of the value that comes from it."""
+    return f"a random sample of {records} of {of} {done}: right to ±{error:.4f} (95 %)"
+
+
 def area_interval(area: float, first: float, second: float, level: float = 0.95) -> Interval:
     """Interval of an AUC (Hanley and McNeil 1982) between `first` and `second` records."""
     q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)

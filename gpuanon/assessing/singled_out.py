@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from gpuanon.assessing.adjustable import Adjustable
-from gpuanon.assessing.comparison import Comparison, MissingEvidence, Source
+from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import Measured
 from gpuanon.assessing.options import FRACTION, SET_SIZE
 from gpuanon.assessing.risk import population_uniqueness, suda2
+from gpuanon.assessing.source import MissingEvidence, Source
 
 
 def _fraction(source: Source) -> float | None:

@@ -12,7 +12,7 @@ import numpy as np
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Array, Backend
 from gpuanon.arrays.rng import Key
-from gpuanon.assessing.comparison import Comparison, MissingEvidence, Side, Source
+from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.released import (
     Types,
     aligned,
@@ -25,6 +25,8 @@ from gpuanon.assessing.released import (
     require_values,
     types_of,
 )
+from gpuanon.assessing.source import MissingEvidence, Side, Source
+from gpuanon.assessing.weighting import weights_of
 from gpuanon.errors import InputError
 from gpuanon.tables.class_counts import class_sizes, sizes_by_set
 from gpuanon.tables.encoding import Encoding
@@ -195,6 +197,14 @@ class Streamed:
                 require_levels(piece, self._encoding)
             matrix = self._encoding.encode(piece)
             yield matrix if self.backend is None else self.backend.upload(matrix)
+
+    def weight_pieces(self, side: Side) -> Iterator[Array] | None:
+        """See `Source`."""
+        name, pieces = self.schema.weight, self.original if side == "original" else self.release
+        if name is None or not all(name in table.first.names for table in (self.original, self.release)):
+            return None
+        found = (weights_of(piece, name) for piece in pieces.give())
+        return found if self.backend is None else map(self.backend.upload, found)
 
     @cached_property
     def sample(self) -> Comparison:

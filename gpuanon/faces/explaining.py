@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from gpuanon.assessing.measures import MEASURES, Measure
 from gpuanon.assessing.on_the_host import REASONS
+from gpuanon.assessing.weighting import declared_weighting
 from gpuanon.errors import ParameterError
 from gpuanon.masking.contract import Basis, Groups, Operation, Part
 from gpuanon.masking.groups import AnyGroups
@@ -178,6 +179,8 @@ def _of_measure(measure: Measure) -> Explanation:
         "as a limit": f"[limits] {measure.name} = the {'largest' if measure.better == 'lower' else 'smallest'} allowed",
         "source": measure.source,
     }
+    if told := declared_weighting(measure.name):
+        facts["sample weights"] = told
     texts = [
         text for function in functions_of(measure) for text in (inspect.getdoc(function), _module_doc(function)) if text
     ]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device, to_host
-from gpuanon.masking.contract import Changed, Moved, NewColumn, Outcome
+from gpuanon.masking.outcomes import Changed, Moved, NewColumn, Outcome
 
 Host = np.ndarray[Any, Any]
 

@@ -16,7 +16,8 @@ import numpy as np
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend
 from gpuanon.arrays.rng import Key
-from gpuanon.masking.contract import AddedRows, ColumnValues, Operation, Sampled, Samples
+from gpuanon.masking.contract import Operation
+from gpuanon.masking.outcomes import AddedRows, ColumnValues, Sampled, Samples
 from gpuanon.tables.modelled import ModelledColumns
 from gpuanon.tables.native import gather
 from gpuanon.tables.rows import Rows

@@ -23,21 +23,12 @@ from gpuanon.errors import BackendError
 from gpuanon.masking.claims import Claim, RowsAccounted
 from gpuanon.masking.constraint_claims import SpreadBoxes, constraint_claims
 from gpuanon.masking.constraints import Sensitive
-from gpuanon.masking.contract import (
-    Changed,
-    Facts,
-    Groups,
-    Moved,
-    Outcome,
-    Placement,
-    Recoded,
-    Summary,
-    added_facts,
-)
+from gpuanon.masking.contract import Groups, Placement
 from gpuanon.masking.copies import stacked
 from gpuanon.masking.download import codes_on_host, download
 from gpuanon.masking.evidence import Trace
 from gpuanon.masking.filling import Fill, FillSample
+from gpuanon.masking.given import Facts, Summary, added_facts
 from gpuanon.masking.mask_columns import (
     constrained_columns,
     heeded_columns,
@@ -46,6 +37,7 @@ from gpuanon.masking.mask_columns import (
     released_schema,
 )
 from gpuanon.masking.methods.combination import Combination
+from gpuanon.masking.outcomes import Changed, Moved, Outcome, Recoded
 from gpuanon.masking.people import People, persons_per_part
 from gpuanon.masking.view import View, view_of, wanted
 from gpuanon.tables import released

@@ -12,7 +12,8 @@ from gpuanon.arrays.backend import Array, Backend, namespace
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.constraints import Sensitive
-from gpuanon.masking.contract import ClassInfo, Given, Groups, Records, Sight, Summary
+from gpuanon.masking.contract import Groups, Sight
+from gpuanon.masking.given import ClassInfo, Given, Records, Summary
 from gpuanon.masking.methods.combination import Combination
 from gpuanon.masking.people import People
 from gpuanon.masking.strata import form_inside, strata_of

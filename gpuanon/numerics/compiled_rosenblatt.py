@@ -16,23 +16,26 @@ Floats = np.ndarray[Any, Any]
 
 
 @compiled
-def raise_to_powers(y: Floats, powers: Floats, exponent: Floats) -> None:
-    """|y|, |y|², … |y|⁸ into the rows 1 to 8 of `powers`, and −y²/2 into `exponent`."""
+def negate_half_squares(y: Floats, exponent: Floats) -> None:
+    """−y²/2 into `exponent`."""
     for i in range(len(y)):
-        t = abs(y[i])
-        t2 = t * t
-        t3, t4 = t * t2, t2 * t2
-        powers[1, i], powers[2, i], powers[3, i], powers[4, i] = t, t2, t3, t4
-        powers[5, i], powers[6, i], powers[7, i], powers[8, i] = t2 * t3, t3 * t3, t3 * t4, t4 * t4
-        exponent[i] = t2 * -0.5
+        exponent[i] = y[i] * y[i] * -0.5
 
 
 @compiled
-def weigh(y: Floats, density: Floats, ratio: Floats, posterior: Floats) -> None:
-    """2 Φ(−y) times the posterior into ``ratio[0]``; then the posterior is multiplied by the density."""
+def weigh(y: Floats, density: Floats, numerator: Floats, denominator: Floats, posterior: Floats, below: Floats) -> None:
+    """2 Φ(−y) times the posterior into `below`; then the posterior is multiplied by the density.
+
+    numerator, denominator : (8,) and (9,) coefficients, lowest power first; written out, so that pairs are vectorised
+    """
+    p0, p1, p2, p3, p4, p5, p6, p7 = numerator
+    q0, q1, q2, q3, q4, q5, q6, q7, q8 = denominator
     for i in range(len(y)):
-        below = ratio[0, i] / ratio[1, i] * density[i]
+        t = abs(y[i])
+        p = ((((((p7 * t + p6) * t + p5) * t + p4) * t + p3) * t + p2) * t + p1) * t + p0
+        q = (((((((q8 * t + q7) * t + q6) * t + q5) * t + q4) * t + q3) * t + q2) * t + q1) * t + q0
+        outside = p / q * density[i]
         if math.copysign(1.0, y[i]) < 0:
-            below = 2.0 - below
-        ratio[0, i] = below * posterior[i]
+            outside = 2.0 - outside
+        below[i] = outside * posterior[i]
         posterior[i] *= density[i]

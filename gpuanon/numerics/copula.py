@@ -56,10 +56,7 @@ class ScoreSums:
         cuts = _special(Z).ndtri(xp.arange(n + 1) / n)
         density = xp.exp(-0.5 * cuts * cuts) / np.sqrt(2 * np.pi)
         slices = density[:-1] - density[1:]
-        if on_device(Z):  # column after column: one radix sort each, and no copy of all rows
-            latent = xp.stack([(xp.sort(Z[:, j]) * slices).sum() for j in range(c)])
-        else:
-            latent = (np.sort(Z, axis=0) * slices[:, None]).sum(axis=0)
+        latent = xp.stack([(xp.sort(Z[:, j]) * slices).sum() for j in range(c)])  # no sorted copy of all rows
         return cls(n, n * mean, n * (covariance + np.outer(mean, mean)), n * to_host(latent))
 
     def merge(self, other: ScoreSums) -> ScoreSums:

@@ -109,8 +109,8 @@ class Distinct:
 
     @classmethod
     def of(cls, X: Host) -> Distinct:
-        """Rows are compared as numbers: −0 and 0 are the same."""
-        rows = np.ascontiguousarray(X, dtype=np.float64) + 0.0
+        """Rows are compared as numbers: −0 and 0 are the same.  A table without equal rows is not copied."""
+        rows = np.ascontiguousarray(X, dtype=np.float64)
         n = len(rows)
         order, first = equal_rows_adjacent(rows)
         if first.all():

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from gpuanon.arrays.backend import Array, namespace
 
-STEPS = 4
+STEPS = 5
 """Products per Krylov space."""
 
 
@@ -57,7 +57,7 @@ def _krylov(apply: Callable[[Array], Array], block: Array) -> tuple[Array, Array
         for _ in range(2):  # twice, against rounding errors
             for piece in pieces:
                 fresh = fresh - piece @ (piece.transpose(0, 2, 1) @ fresh)
-            fresh = orthonormal(fresh)
+            fresh = _turned(fresh)
         pieces.append(fresh)
         images.append(apply(fresh))
     return xp.concatenate(pieces, axis=2), xp.concatenate(images, axis=2)
@@ -65,11 +65,14 @@ def _krylov(apply: Callable[[Array], Array], block: Array) -> tuple[Array, Array
 
 def orthonormal(V: Array) -> Array:
     """(b, m, w) orthonormal columns that span those of `V`; missing directions are zero."""
+    return _turned(_turned(V))
+
+
+def _turned(V: Array) -> Array:
+    """(b, m, w) columns that span those of `V`, orthonormal up to the rounding errors of their products."""
     xp = namespace(V)
     norm = xp.sqrt((V * V).sum(axis=1, keepdims=True))
     V = V / xp.where(norm > 0, norm, 1.0)
-    for _ in range(2):
-        values, vectors = xp.linalg.eigh(V.transpose(0, 2, 1) @ V)
-        kept = values > 1e-13 * values[:, -1:]
-        V = V @ (vectors * xp.where(kept, 1.0 / xp.sqrt(xp.where(kept, values, 1.0)), 0.0)[:, None])
-    return V
+    values, vectors = xp.linalg.eigh(V.transpose(0, 2, 1) @ V)
+    kept = values > 1e-13 * values[:, -1:]
+    return V @ (vectors * xp.where(kept, 1.0 / xp.sqrt(xp.where(kept, values, 1.0)), 0.0)[:, None])

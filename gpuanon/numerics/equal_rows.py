@@ -6,9 +6,11 @@ import math
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array, namespace, on_device, to_host
+from gpuanon.arrays.ranges import ranges, row_ranges
 
 _BITS = 63
+_IN_CACHE = 1 << 15  # words of a table that stay in a core's cache
 
 
 def equal_rows(X: Array, within: Array | None = None) -> Array:
@@ -34,19 +36,19 @@ def equal_rows_adjacent(X: Array, within: Array | None = None) -> tuple[Array, A
 
     Rows are compared as in `equal_rows`.
 
-    Cost : one sort of n hashes (two sorts with `within`).  Adjacent rows are compared; if two different rows have the
-        same hash, all columns are sorted instead.
+    Cost : one sort of n hashes (two sorts with `within`).  Adjacent rows of the same hash are compared; if two of them
+        differ, all columns are sorted instead.
     """
-    words = _words(X)
-    hashes = _hashes(words)
     xp = namespace(X)
+    hashes = _hashes(X)
     order = xp.argsort(hashes, kind="stable")
     if within is not None:
         order = order[xp.argsort(within[order], kind="stable")]
-    first, collision = _boundaries(words, hashes, within, order)
-    if bool(collision):
+    first, collision = _boundaries(X, hashes, within, order)
+    if collision:
+        words = _words(X)
         order = _sorted_by_columns(words, within)
-        first, _ = _boundaries(words, hashes, within, order)
+        first = _differ_from_last(words, within, order)
     return order, first
 
 
@@ -84,31 +86,51 @@ def _words(X: Array) -> Array:
     return xp.ascontiguousarray(X.astype(np.int64)).view(np.uint64)
 
 
-def _hashes(words: Array) -> Array:
-    """(n,) one uint64 per row; equal rows have equal hashes."""
-    n, d = words.shape
+def _hashes(X: Array) -> Array:
+    """(n,) one uint64 per row; equal rows have equal hashes.
+
+    The words of some rows at a time: all columns of them are in a core's cache, and there is no copy of the table.
+    """
+    n, d = X.shape
     # A fixed odd multiplier per column, so that bits of every column reach the top of the sum.
     odd = np.random.default_rng(1952).integers(0, 2**63, max(d, 1), dtype=np.uint64) * 2 + 1
-    hashes = namespace(words).zeros(n, dtype=np.uint64)
-    for j in range(d):
-        hashes += (words[:, j] ^ (words[:, j] >> np.uint64(32))) * odd[j]
+    hashes = namespace(X).zeros(n, dtype=np.uint64)
+    for rows in row_ranges(X, max(1, _IN_CACHE // max(d, 1))):
+        words = _words(X[rows])
+        for j in range(d):
+            hashes[rows] += (words[:, j] ^ (words[:, j] >> np.uint64(32))) * odd[j]
     return hashes
 
 
-def _boundaries(words: Array, hashes: Array, within: Array | None, order: Array) -> tuple[Array, Array]:
-    """(n,) whether a row of `order` differs from the one before it, and whether different rows share a hash."""
-    xp = namespace(words)
-    apart = xp.zeros(max(len(order) - 1, 0), dtype=bool)
-    for j in range(words.shape[1]):
-        column = words[order, j]
-        apart |= column[1:] != column[:-1]
-    collision = apart & (hashes[order[1:]] == hashes[order[:-1]])
-    if within is not None:
-        elsewhere = within[order[1:]] != within[order[:-1]]
-        apart, collision = apart | elsewhere, collision & ~elsewhere
+def _boundaries(X: Array, hashes: Array, within: Array | None, order: Array) -> tuple[Array, bool]:
+    """(n,) whether a row of `order` differs from the one before it, and whether different rows share a hash.
+
+    Only rows with the hash of the one before them are compared: the others differ from it.
+    """
+    xp = namespace(X)
     first = xp.ones(len(order), dtype=bool)
+    ordered = hashes[order]
+    apart = ordered[1:] != ordered[:-1]
+    if within is not None:
+        apart |= within[order[1:]] != within[order[:-1]]
     first[1:] = apart
-    return first, collision.any()
+    alike = xp.flatnonzero(~apart) + 1
+    step = len(alike) if on_device(X) else _IN_CACHE // max(X.shape[1], 1)
+    for some in ranges(len(alike), max(1, step)):
+        at = alike[some]
+        if bool((_words(X[order[at]]) != _words(X[order[at - 1]])).any()):
+            return first, True
+    return first, False
+
+
+def _differ_from_last(words: Array, within: Array | None, order: Array) -> Array:
+    """(n,) whether a row of `order` differs from the one before it, all columns compared."""
+    xp = namespace(words)
+    first = xp.ones(len(order), dtype=bool)
+    first[1:] = (words[order[1:]] != words[order[:-1]]).any(axis=1)
+    if within is not None:
+        first[1:] |= within[order[1:]] != within[order[:-1]]
+    return first
 
 
 def _sorted_by_columns(words: Array, within: Array | None) -> Array:

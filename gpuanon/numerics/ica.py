@@ -37,17 +37,19 @@ def fastica(
     count = rows.astype(Z.dtype)[:, None, None]
     start = xp.broadcast_to(eye, both.shape) if W is None else W
     W = _orthogonalise(xp.where(both, start, 0.0) + dropped)
-    active = xp.ones(len(Z), dtype=bool)
+    active = xp.arange(len(Z))  # parts whose axes still change
+    V = W.copy()  # their axes
     for _ in range(iterations):
-        g = xp.tanh(Z @ W.transpose(0, 2, 1))
+        g = xp.tanh(Z @ V.transpose(0, 2, 1))
         slope = 1.0 - (g * g).sum(axis=1)[:, :, None] / count  # padding adds nothing: tanh(0) = 0
-        step = (g.transpose(0, 2, 1) @ Z) / count - slope * W  # eq. 8.43
+        step = (g.transpose(0, 2, 1) @ Z) / count - slope * V  # eq. 8.43
         new = _orthogonalise(xp.where(both, step, 0.0) + dropped)
-        change = xp.abs(xp.abs((new * W).sum(axis=2)) - 1.0).max(axis=1)
-        W = xp.where(active[:, None, None], new, W)
-        active &= change >= tolerance
-        if not bool(active.any()):
-            break
+        going = xp.abs(xp.abs((new * V).sum(axis=2)) - 1.0).max(axis=1) >= tolerance
+        W[active], V = new, new
+        if not bool(going.all()):
+            active, V, Z, count, both, dropped = (part[going] for part in (active, V, Z, count, both, dropped))
+            if not len(active):
+                break
     return W
 
 

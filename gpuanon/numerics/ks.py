@@ -22,23 +22,25 @@ def ks_excess(x: Array, y: Array) -> float:
     return _excess(x, y)
 
 
-def ks_distance(x: Array, y: Array) -> float:
-    """Two-sided distance ``sup_v |F_x(v) − F_y(v)|`` of two samples, (n,) and (m,)."""
+def ks_distance(x: Array, y: Array, weights: tuple[Array, Array] | None = None) -> float:
+    """Two-sided distance ``sup_v |F_x(v) − F_y(v)|`` of two samples, (n,) and (m,), and the weights of their values."""
+    if weights is not None:
+        return _weighted_distance(x, y, *weights)
     x, y = _sorted(x, y)
     return max(_excess(x, y), _excess(y, x))
 
 
-def ks_distances(X: Array, Y: Array) -> np.ndarray[Any, Any]:
-    """(d,) two-sided distance of each column of `X` (n, d) from the same column of `Y` (m, d)."""
+def ks_distances(X: Array, Y: Array, weights: tuple[Array, Array] | None = None) -> np.ndarray[Any, Any]:
+    """(d,) two-sided distance of each column of `X` (n, d) from the same column of `Y` (m, d); with weights of rows."""
     if X.shape[1] != Y.shape[1]:
         raise ParameterError(f"columns: both samples need the same number, got {X.shape[1]} and {Y.shape[1]}")
     columns = range(X.shape[1])
     if on_device(X):
-        return np.array([ks_distance(X[:, j], Y[:, j]) for j in columns], dtype=np.float64)
-    return np.array(each(lambda j: ks_distance(X[:, j], Y[:, j]), columns), dtype=np.float64)
+        return np.array([ks_distance(X[:, j], Y[:, j], weights) for j in columns], dtype=np.float64)
+    return np.array(each(lambda j: ks_distance(X[:, j], Y[:, j], weights), columns), dtype=np.float64)
 
 
-def ks_critical(n: int, m: int, alpha: float = 0.05) -> float:
+def ks_critical(n: float, m: float, alpha: float = 0.05) -> float:
     """The distance that two *independent* samples of `n` and `m` rows exceed with probability `alpha` (asymptotic)."""
     if not 0 < alpha < 1:
         raise ParameterError(f"alpha: a number between 0 and 1 is allowed, got {alpha}")
@@ -63,3 +65,15 @@ def _excess(x: Array, y: Array) -> float:
     share_x = xp.arange(1, len(x) + 1) / len(x)
     share_y = xp.searchsorted(y, x, side="right") / len(y)
     return max(0.0, float((share_x - share_y).max()))
+
+
+def _weighted_distance(x: Array, y: Array, weight_x: Array, weight_y: Array) -> float:
+    """``sup |F_x − F_y|`` of samples whose values have weights: the difference is read after the last of equal ones."""
+    _sorted(x[:1], y[:1])  # at least one row each
+    xp = namespace(x)
+    both = xp.concatenate([x, y])
+    order = xp.argsort(both, kind="stable")
+    steps = xp.concatenate([weight_x / weight_x.sum(), -(weight_y / weight_y.sum())])[order]
+    ordered = both[order]
+    last = xp.concatenate([ordered[1:] != ordered[:-1], xp.ones(1, dtype=bool)])
+    return float(xp.abs(xp.cumsum(steps)[last]).max())

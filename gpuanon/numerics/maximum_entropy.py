@@ -215,7 +215,7 @@ class MaximumEntropy:
             own = draws.child(str(step))
             new, base = self.proposal.draw(own, like_)
             outside = ((new < low - _SLACK) | (new > high + _SLACK)).any(axis=1)
-            reached = xp.where(outside, -np.inf, self.moments.functions(new) @ weights + base)
+            reached = xp.where(outside, -np.inf, self._exponents(new, weights) + base)
             with np.errstate(invalid="ignore"):
                 better = xp.log(own.child("accept").uniform(1)[:, 0]) < reached - height
             moves = ~outside & (better | xp.isneginf(height))
@@ -223,7 +223,14 @@ class MaximumEntropy:
             height = xp.where(moves, reached, height)
         return xp.clip(rows, low, high)
 
+    def _exponents(self, rows: Array, weights: Array) -> Array:
+        """(n,) λ · f(x) of each row; the functions of all rows at once would be most of the memory."""
+        stretches = range(0, len(rows), _STRETCH)
+        found = [self.moments.functions(rows[at : at + _STRETCH]) @ weights for at in stretches]
+        return namespace(rows).concatenate(found) if found else rows[:, 0]
 
+
+_STRETCH = 1 << 16  # rows
 _SLACK = 1e-9
 _CLOSE = 0.05
 _SPREAD = 0.5  # of the largest variance; a uniform column has a third of it

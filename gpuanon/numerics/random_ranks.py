@@ -65,8 +65,8 @@ def mid_scores(codes: Array) -> Array:
         ordered = codes[order, j]
         first = xp.searchsorted(ordered, ordered, side="left")
         last = xp.searchsorted(ordered, ordered, side="right") - 1
-        out[order, j] = 0.5 * (first + last)
-    return normal_quantiles((out + 0.5) / len(codes))
+        out[order, j] = normal_quantiles((0.5 * (first + last) + 0.5) / len(codes))
+    return out
 
 
 def normal_quantiles(u: Array) -> Array:

@@ -20,6 +20,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.arrays.compiled import use_compiled
+from gpuanon.arrays.ranges import row_ranges
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 
@@ -29,38 +30,37 @@ Weigh: TypeAlias = Callable[[Floats, Floats, Floats, Floats, Floats], None]
 TILE = 1 << 15  # (sample, component) pairs of a tile: its few float64 arrays fit the second-level cache
 _PAIRS = 16  # pairs that count as one row of one pass when compiled functions are chosen
 _TILES = 32  # tiles of one task, processed one after the other in the same memory
+_GROUPS = 1 << 11  # matrices that one thread factorises at a time
 _VANISHED = 1e-200  # smaller sums of posterior weights have lost their precision to underflow
 
-# erfcx(t / √2) as a ratio of two polynomials in t (one per row, lowest power first).  It interpolates at 16 points, the
-# Chebyshev nodes of t / (t + 3.5), computed with 60 digits: relative error at most 2.3e-13 on 0 ≤ t ≤ 38, beyond which
-# the density underflows.  Only positive terms are added, so no order of addition loses precision.
-_RATIO = np.array(
+# erfcx(t / √2) as a ratio of two polynomials in t (lowest power first).  It interpolates at 16 points, the Chebyshev
+# nodes of t / (t + 3.5), computed with 60 digits: relative error at most 2.3e-13 on 0 ≤ t ≤ 38, beyond which the
+# density underflows.  Only positive terms are added, so no order of addition loses precision.
+_NUMERATOR = np.array(
     [
-        [
-            0.99999999999992821044,
-            1.31845142834894888212,
-            0.8537188628711709372,
-            0.34159759721839750896,
-            0.090325941775248824166,
-            0.0157725381456341607728,
-            0.0016965166330803173854,
-            0.000088444392929108326762,
-            0.0,
-        ],
-        [
-            1.0,
-            2.1163359891405164219,
-            2.0423106743581283181,
-            1.178919275691305166,
-            0.44767604322931102862,
-            0.11533302153177044294,
-            0.019878794309878453384,
-            0.0021262682708124268491,
-            0.00011084860808521393773,
-        ],
+        0.99999999999992821044,
+        1.31845142834894888212,
+        0.8537188628711709372,
+        0.34159759721839750896,
+        0.090325941775248824166,
+        0.0157725381456341607728,
+        0.0016965166330803173854,
+        0.000088444392929108326762,
     ]
 )
-_POWERS = _RATIO.shape[1]
+_DENOMINATOR = np.array(
+    [
+        1.0,
+        2.1163359891405164219,
+        2.0423106743581283181,
+        1.178919275691305166,
+        0.44767604322931102862,
+        0.11533302153177044294,
+        0.019878794309878453384,
+        0.0021262682708124268491,
+        0.00011084860808521393773,
+    ]
+)
 _SIGN, _BIT = np.uint64(1 << 63), np.uint64(1)
 
 
@@ -138,7 +138,7 @@ def _transform_range(x: Floats, means: Floats, whitening: Floats, log_weights: F
     log_scales = np.log(whitening.diagonal(axis1=1, axis2=2))
     constants = np.exp(log_weights + np.cumsum(log_scales, axis=1).T - log_scales.T - log_weights.max())
     rows = min(len(x), _rows_of_tile(len(means)))
-    memory = np.ones((5 + _POWERS, rows * len(means)))
+    memory = np.empty((6, rows * len(means)))
     u, lost = np.empty(x.shape), np.zeros(len(x), dtype=bool)
     for at in range(0, len(x), rows):
         tile = slice(at, at + rows)
@@ -164,7 +164,7 @@ def _tile(samples: Floats, forms: Floats, constants: Floats, u: Floats, memory: 
         for j, form in enumerate(forms):
             np.matmul(samples, form, out=y)
             np.matmul(posterior, constants[j], out=totals[:, j])
-            weigh(pairs[0], pairs[1], pairs[2], pairs[3:5], pairs[5:])
+            weigh(pairs[0], pairs[1], pairs[2], pairs[3], pairs[4:])
             np.matmul(below, constants[j], out=u[:, j])
         u /= 2 * totals
     lost: Floats = ~((totals > _VANISHED) & (totals < 1 / _VANISHED) & np.isfinite(u))
@@ -177,22 +177,26 @@ def _linear_forms(means: Floats, whitening: Floats) -> Floats:
     return np.ascontiguousarray(np.concatenate([-whitening, shifts[:, :, None]], axis=2).transpose(1, 2, 0))
 
 
-def _weigh_numpy(posterior: Floats, y: Floats, density: Floats, ratio: Floats, powers: Floats) -> None:
-    """2 Φ(−y) times the posterior into ``ratio[0]``; then the posterior is multiplied by exp(−y²/2).
+def _weigh_numpy(posterior: Floats, y: Floats, density: Floats, below: Floats, scratch: Floats) -> None:
+    """2 Φ(−y) times the posterior into `below`; then the posterior is multiplied by exp(−y²/2).
 
     2 Φ(−t) = exp(−t²/2) erfcx(t/√2) for t ≥ 0, where erfcx is smooth: it is approximated by a ratio of two polynomials,
-    both computed by one matrix product with the powers of t.  Nothing cancels, so the relative error is below 5e-13
-    wherever Φ is a normal number.
+    both by Horner's rule.  Nothing cancels, so the relative error is below 5e-13 wherever Φ is a normal number.
 
-    posterior, y, density : (pairs,), the last overwritten
-    ratio : (2, pairs), overwritten;  powers : (9, pairs), the first row ones, the others overwritten
+    posterior, y, density, below : (pairs,), the last two overwritten
+    scratch : (2, pairs), overwritten
     """
-    np.abs(y, out=powers[1])
-    for i in range(2, _POWERS):
-        np.multiply(powers[i // 2], powers[i - i // 2], out=powers[i])
-    np.multiply(powers[2], -0.5, out=density)
+    t, work = scratch
+    np.abs(y, out=t)
+    np.multiply(t, t, out=density)
+    density *= -0.5
     np.exp(density, out=density)
-    below, work = np.matmul(_RATIO, powers, out=ratio)
+    for polynomial, value in ((_NUMERATOR, below), (_DENOMINATOR, work)):
+        np.multiply(t, polynomial[-1], out=value)
+        for coefficient in polynomial[-2:0:-1]:
+            value += coefficient
+            value *= t
+        value += polynomial[0]
     below /= work
     below *= density
     # 2 minus that where y < 0, by integer operations on the sign bit, at a quarter of the cost of np.where: the bits of
@@ -206,14 +210,13 @@ def _weigh_numpy(posterior: Floats, y: Floats, density: Floats, ratio: Floats, p
     posterior *= density
 
 
-def _weigh_compiled(posterior: Floats, y: Floats, density: Floats, ratio: Floats, powers: Floats) -> None:
-    """The same numbers, with all elementwise operations in two loops."""
-    from gpuanon.numerics.compiled_rosenblatt import raise_to_powers, weigh
+def _weigh_compiled(posterior: Floats, y: Floats, density: Floats, below: Floats, _: Floats) -> None:
+    """The same numbers, with all elementwise operations but the exponential in two loops."""
+    from gpuanon.numerics.compiled_rosenblatt import negate_half_squares, weigh
 
-    raise_to_powers(y, powers, density)
+    negate_half_squares(y, density)
     np.exp(density, out=density)
-    np.matmul(_RATIO, powers, out=ratio)
-    weigh(y, density, ratio, posterior)
+    weigh(y, density, _NUMERATOR, _DENOMINATOR, posterior, below)
 
 
 def warm_compiled() -> None:
@@ -249,9 +252,24 @@ def whiten(covariances: Array, jitter: float = 0.0) -> tuple[Array, Array]:
         When a matrix is singular to working precision.
     """
     xp = namespace(covariances)
-    d = covariances.shape[1]
-    loaded = covariances + jitter * xp.eye(d, dtype=covariances.dtype)
-    L, W = xp.zeros_like(loaded), xp.zeros_like(loaded)
+    L, W = xp.zeros_like(covariances), xp.zeros_like(covariances)
+
+    def some(groups: slice) -> Array:
+        return _factorise(covariances[groups] + jitter * eye, L[groups], W[groups])
+
+    eye = xp.eye(covariances.shape[1], dtype=covariances.dtype)
+    regular = each(some, row_ranges(covariances, _GROUPS))
+    if not all(bool(one) for one in regular):
+        raise ParameterError(
+            "alpha: the covariance of a group is singular (its records share a value or lie on a line)",
+            hint="give alpha a value above 0; 1/3 is usual for standardised columns",
+        )
+    return L, W
+
+
+def _factorise(loaded: Array, L: Array, W: Array) -> Array:
+    """Fill L and W, which are zero, for some of the matrices; return () whether all of them are regular."""
+    xp, d = namespace(loaded), loaded.shape[1]
     # A pivot below this share of the largest variance is a rounding error.
     smallest = 64 * d * np.finfo(loaded.dtype).eps * xp.max(loaded.diagonal(axis1=1, axis2=2), axis=1)
     regular = xp.ones(len(loaded), dtype=bool)  # looked at once, after the loop: each look waits for the device
@@ -264,9 +282,4 @@ def whiten(covariances: Array, jitter: float = 0.0) -> tuple[Array, Array]:
             below = loaded[:, j + 1 :, j] - (L[:, j + 1 :, :j] * L[:, j : j + 1, :j]).sum(axis=2)
             L[:, j + 1 :, j] = below * W[:, j, j, None]
         W[:, j, :j] = -(L[:, j, :j, None] * W[:, :j, :j]).sum(axis=1) * W[:, j, j, None]
-    if not bool(regular.all()):
-        raise ParameterError(
-            "alpha: the covariance of a group is singular (its records share a value or lie on a line)",
-            hint="give alpha a value above 0; 1/3 is usual for standardised columns",
-        )
-    return L, W
+    return regular.all()

@@ -37,12 +37,17 @@ class WhiteNoise:
             return _redrawn(noise, draws, self.least) if self.least > 0 and c else noise
         xp, apart = namespace(noise), (1.0 - self.sigma**2) ** 0.5
         words = draws.child("component").words(c if self.shape == "coloured-mixture" else 2)
+        noise *= self.sigma  # in place, as below: a copy of all rows would be most of a mask's memory
         if self.shape == "coloured-mixture":
-            return self.sigma * noise + xp.where(words < 1 << 31, -apart, apart)
+            noise += xp.where(words < 1 << 31, -apart, apart)
+            return noise
         axes = _random_axes(draws, c)
         chosen = (words[:, 0].astype(np.float64) * (c / 2.0**32)).astype(np.int64)
         signs = xp.where(words[:, 1] < 1 << 31, -1.0, 1.0)
-        return self.sigma * noise + axes[chosen] * (signs * apart * c**0.5)[:, None]
+        centres = axes[chosen]
+        centres *= (signs * apart * c**0.5)[:, None]
+        noise += centres
+        return noise
 
 
 normal_noise = WhiteNoise()

@@ -25,8 +25,9 @@ from gpuanon.assessing.measures import MEASURES, Measure, Scaling, by_name
 from gpuanon.assessing.options import Options
 from gpuanon.assessing.pictures import LEAST
 from gpuanon.assessing.released import as_link
-from gpuanon.assessing.shared_arrays import ALONE, by_kind, give_up
+from gpuanon.assessing.shared_arrays import by_kind, give_up, take_up
 from gpuanon.assessing.streams import Pieces, Streamed
+from gpuanon.assessing.weighting import unweighted_note
 from gpuanon.errors import GpuanonError, InputError, ParameterError
 from gpuanon.recipe import Recipe
 from gpuanon.running.series import prepared
@@ -37,6 +38,9 @@ IN_MEMORY_ROWS = 5_000_000
 """Tables of more rows are assessed piece by piece."""
 
 SAMPLE_ROWS = 200_000
+
+SIDE_BY_SIDE_ROWS = 500_000
+"""On tables of more rows a measure that needs much memory runs beside no other one."""
 
 DEPENDENT = (
     "a release is made from its original: the two are dependent samples, so distances between them are distances, "
@@ -215,22 +219,28 @@ def _computed(
     """
     found: dict[str, Measured | str] = {}
     parallel = whole is not None and whole.host is whole
+    many = whole is not None and max(whole.original.n_rows, whole.release.n_rows) > SIDE_BY_SIDE_ROWS
 
     def one(measure: Measure) -> Measured | str:
         with progress.silent():
             return _one(measure, source_of, options.get(measure.name, {}))
 
+    kinds = list(by_kind(measures))
+    following = [kind for kind, _ in kinds[1:]] + [None]
     with progress.stage("assess"), one_blas_thread():
-        for kind, those in by_kind(measures):
-            together = [measure for measure in those if parallel and measure.name not in ALONE]
-            with progress.share(*_done(found, len(together), measures)):
-                found |= zip((measure.name for measure in together), each(one, together), strict=True)
-            for measure in those:
+        for (kind, those), after in zip(kinds, following, strict=True):
+            if whole is not None:
+                take_up(whole.host if all(measure.host_only for measure in those) else whole, kind)
+            together = [measure for measure in those if parallel and not (measure.alone or (many and measure.large))]
+            together.sort(key=lambda measure: not measure.long)
+            for measure in those:  # first, before the others have made more arrays
                 if measure not in together:
                     with progress.share(*_done(found, 1, measures)):
                         found[measure.name] = _one(measure, source_of, options.get(measure.name, {}))
+            with progress.share(*_done(found, len(together), measures)):
+                found |= zip((measure.name for measure in together), each(one, together), strict=True)
             if whole is not None:
-                give_up(whole, kind)
+                give_up(whole, kind, after)
     results = {measure.name: found[measure.name] for measure in measures}
     return Assessment(
         {name: one for name, one in results.items() if isinstance(one, Measured)},
@@ -257,7 +267,8 @@ def _one(
     except (ArithmeticError, ValueError) as error:  # its own text may quote a value
         return f"is not defined for these tables ({type(error).__name__})"
     if isfinite(figure.value):
-        return replace(figure, note=join(source.note, figure.note))
+        unweighted = None if source.schema.weight is None else unweighted_note(measure.name, source.host)
+        return replace(figure, note=join(source.note, figure.note, unweighted))
     return figure.note or "is not defined for this release"
 
 

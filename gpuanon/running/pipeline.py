@@ -17,7 +17,7 @@ from typing import Any
 from gpuanon import __version__
 from gpuanon.errors import GuaranteeError, InputError, RecipeError
 from gpuanon.masking.claims import Counted
-from gpuanon.masking.contract import Summary
+from gpuanon.masking.given import Summary
 from gpuanon.masking.mask import Mask, check_backend
 from gpuanon.masking.mask_columns import (
     constrained_columns,

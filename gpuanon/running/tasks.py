@@ -28,8 +28,8 @@ from gpuanon.arrays.hashing import mix_bits
 from gpuanon.arrays.rng import Key
 from gpuanon.arrays.sorting import argsort_words
 from gpuanon.masking.claims import Counted
-from gpuanon.masking.contract import Facts, Summary, added_facts
 from gpuanon.masking.evidence import Evidence
+from gpuanon.masking.given import Facts, Summary, added_facts
 from gpuanon.masking.mask import Mask
 from gpuanon.running.cells import Cell, Placing
 from gpuanon.running.routes import Route

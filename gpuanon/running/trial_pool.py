@@ -112,6 +112,8 @@ def _stop(pool: ProcessPoolExecutor) -> None:
 
 
 _setting: Setting | None = None
+_THREADS = ("GPUANON_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+"""Variables by which this package and the libraries below it are told how many threads to use."""
 
 
 def _begin(setting: Setting, threads: int, parent: int) -> None:
@@ -120,7 +122,8 @@ def _begin(setting: Setting, threads: int, parent: int) -> None:
     from threadpoolctl import threadpool_limits
 
     _setting = setting
-    os.environ["GPUANON_THREADS"] = str(threads)
+    # Libraries that are loaded obey the limit; those that are loaded later (SciPy's own BLAS, OpenMP) the environment.
+    os.environ |= dict.fromkeys(_THREADS, str(threads))
     threadpool_limits(threads)
     threading.Thread(target=_end_with, args=(parent, os._exit), daemon=True).start()
 

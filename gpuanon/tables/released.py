@@ -27,7 +27,7 @@ Series = dict[str, nw.Series[Any]]
 
 
 class CodedColumn(Protocol):
-    """See `gpuanon.masking.contract.NewColumn`."""
+    """See `gpuanon.masking.outcomes.NewColumn`."""
 
     @property
     def column(self) -> int: ...

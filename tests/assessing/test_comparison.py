@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 import gpuanon
-from gpuanon.assessing.comparison import Comparison, points_of
+from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.measures import MEASURES, by_name
+from gpuanon.assessing.released import points_of
 from gpuanon.assessing.streams import Pieces
 from gpuanon.errors import InputError
 from gpuanon.running.assess import assess, measure

@@ -95,13 +95,14 @@ WORSE_AFTER_SHUFFLING = {name for name in NAMES if declared(name).sees in ("toge
 KEPT_BY_SHUFFLING = {name for name in NAMES if declared(name).sees == "columns"}
 
 
-def weighted(table):
-    table = table.append_column("w", pa.array(np.linspace(1.0, 20.0, table.num_rows)))
+def weighted(table, least=1.0):
+    """The table with weights from `least` to as far above their mean."""
+    table = table.append_column("w", pa.array(np.linspace(least, 21.0 - least, table.num_rows)))
     return table.append_column("family", pa.array(np.arange(table.num_rows) // 3))
 
 
-def comparison(release=None, **known):
-    original = Table.of(weighted(registry(ROWS)))
+def comparison(release=None, least=1.0, **known):
+    original = Table.of(weighted(registry(ROWS), least))
     released = Table.of(release) if release is not None else original
     schema = Schema.resolve(original, Recipe.load(recipe("permute", columns=WEIGHTED)).columns)
     return Comparison(original, released, schema, **known)
@@ -115,11 +116,14 @@ def copy():
 
 @pytest.fixture(scope="module")
 def shuffled():
-    """Every column in a random order of its own: the margins are kept, everything between columns is lost."""
+    """Every column in a random order of its own: the margins are kept, everything between columns is lost.
+
+    Weights are equal: a margin of a population is one of a column and the weights together.
+    """
     rng = np.random.default_rng(3)
-    table = weighted(registry(ROWS))
+    table = weighted(registry(ROWS), least=10.5)
     columns = {name: table[name].take(pa.array(rng.permutation(ROWS))) for name in table.column_names}
-    return compute(comparison(pa.table(columns), known_link=np.arange(ROWS)), tuple(NAMES), OPTIONS)
+    return compute(comparison(pa.table(columns), 10.5, known_link=np.arange(ROWS)), tuple(NAMES), OPTIONS)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("match_auc", "match_auc_joint")])

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import gpuanon
 from gpuanon.arrays import progress
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.measures import MEASURES, by_name
-from gpuanon.assessing.shared_arrays import ALONE, ARRAYS, by_kind, kind_of
+from gpuanon.assessing.shared_arrays import ARRAYS, MADE_FROM, by_kind, give_up, made_once, take_up
 from gpuanon.errors import GpuanonError
 from gpuanon.recipe import Recipe
 from gpuanon.running.assess import compute
@@ -46,13 +51,12 @@ def test_a_measure_leaves_arrays_of_its_own_kind_only(comparison, name):
     with contextlib.suppress(GpuanonError):
         measure.measured(fresh.host if measure.host_only else fresh, {})
     made = {kind for kind, names in ARRAYS.items() for one in names if one in fresh.__dict__}
-    assert made <= {kind_of(name)}
+    assert made <= {measure.on, MADE_FROM.get(measure.on)}
 
 
 def test_every_measure_comes_once_whatever_the_order():
     found = [measure.name for _, those in by_kind(MEASURES) for measure in those]
     assert sorted(found) == sorted(by_name())
-    assert set(by_name()) >= ALONE
     assert len({kind for kind, _ in by_kind(MEASURES)}) == len(list(by_kind(MEASURES)))
 
 
@@ -65,7 +69,7 @@ def test_arrays_are_given_up_and_the_order_of_the_names_is_kept(comparison):
 
 
 def test_threads_change_no_figure(comparison, monkeypatch):
-    names = [measure.name for measure in MEASURES if measure.name not in ALONE]
+    names = [measure.name for measure in MEASURES if not measure.alone]
     monkeypatch.setenv("GPUANON_THREADS", "3")
     several = compute(replace(comparison), names)
     monkeypatch.setenv("GPUANON_THREADS", "1")
@@ -81,3 +85,42 @@ def test_the_bar_moves_with_each_measure_and_never_back(comparison):
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
     assert len(set(shares)) > 8
+
+
+ENGINE = ("shared_arrays", "comparison", "streams", "columns", "moments", "options", "released", "shares")
+
+
+@pytest.mark.parametrize("path", [*(f"assessing/{name}.py" for name in ENGINE), "running/assess.py"])
+def test_no_engine_file_lists_names_of_measures(path):
+    text = (Path(gpuanon.__file__).parent / path).read_text()
+    constants = {node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)}
+    assert not constants & set(by_name())
+
+
+def test_a_property_is_made_once_whichever_thread_asks():
+    class Counted:
+        made = 0
+
+        @made_once
+        def array(self):
+            time.sleep(0.02)
+            self.made += 1
+            return self.made
+
+    one, other = Counted(), Counted()
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(lambda _: one.array, range(8))) == {1}
+    assert other.array == 1
+    give_up_by_hand = one.__dict__.pop("array")
+    assert (give_up_by_hand, one.array) == (1, 2)
+
+
+def test_points_replace_the_quasi_identifiers_that_they_are_made_from(comparison):
+    fresh = replace(comparison)
+    before = fresh.quasi[0]
+    take_up(fresh, "points")
+    assert "quasi" not in fresh.__dict__
+    assert np.allclose(fresh.standardised[0].mean(axis=0), 0, atol=1e-9)
+    assert fresh.standardised[0].shape == before.shape
+    give_up(fresh, "points")
+    assert not {"quasi", "standardised"} & set(fresh.__dict__)

@@ -9,7 +9,8 @@ import pytest
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
-from gpuanon.masking.contract import ClassInfo, Operation, Records
+from gpuanon.masking.contract import Operation
+from gpuanon.masking.given import ClassInfo, Records
 from gpuanon.masking.groups.classes import classes
 from gpuanon.masking.operations.interval import Interval
 from gpuanon.masking.operations.pad import Pad

@@ -15,7 +15,7 @@ import pytest
 import gpuanon
 from gpuanon.arrays.backend import choose
 from gpuanon.errors import BackendError
-from gpuanon.masking.claims import _Drawn
+from gpuanon.masking.drawn_claims import _Drawn
 from gpuanon.running import tasks
 from gpuanon.running.cells import usual_cell_rows
 from tests.cuda.fixtures import real_device

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpuanon.faces import cli
+from gpuanon.faces.commands import releasing
 from gpuanon.running.outputs import work_path
 from tests.support.every import registry
 
@@ -95,7 +96,7 @@ def test_an_error_after_the_release_is_in_place_says_so(tmp_path, monkeypatch, c
     def fail(result):
         raise error
 
-    monkeypatch.setattr(cli, "print_release", fail)
+    monkeypatch.setattr(releasing, "print_release", fail)
     code, message = main(
         monkeypatch, capsys, "protect", "registry.parquet", "recipe.toml", "-o", "release.parquet", "--quiet"
     )

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -368,6 +369,12 @@ def start(folder, *arguments):
     )
 
 
+def handles(process, number):
+    """Whether the process has set up its own answer to a signal: it has come as far as its commands."""
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{process.pid}/status").read_text().splitlines())
+    return bool(int(status["SigCgt"], 16) >> (number - 1) & 1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_run_that_is_stopped_leaves_no_release(folder, number):
@@ -375,7 +382,9 @@ def test_a_run_that_is_stopped_leaves_no_release(folder, number):
     whole_table = RECIPE + 'groups = "k-member"\nblock = 0\n'  # quadratic: it takes longer than is waited
     (folder / "recipe.toml").write_text(whole_table)
     process = start(folder, *protect_arguments())
-    time.sleep(2.0)
+    while process.poll() is None and not handles(process, signal.SIGTERM):
+        time.sleep(0.05)
+    time.sleep(1.0)
     process.send_signal(number)
     process.communicate(timeout=60)
     codes = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -signal.SIGKILL}

@@ -10,8 +10,9 @@ import pytest
 
 import gpuanon
 from gpuanon.errors import GuaranteeError
-from gpuanon.masking.claims import DrawnFromGroup, EqualRecords, Evidence, RowsAccounted, Trace
-from gpuanon.masking.contract import Changed, Moved
+from gpuanon.masking.claims import Evidence, RowsAccounted, Trace
+from gpuanon.masking.class_claims import EqualRecords
+from gpuanon.masking.drawn_claims import DrawnFromGroup
 from gpuanon.masking.methods.catalogue import DistributionPreserving
 from gpuanon.masking.methods.microaggregation import Microaggregation
 from gpuanon.masking.operations.centroid import Centroid
@@ -23,6 +24,7 @@ from gpuanon.masking.operations.recode import Recode
 from gpuanon.masking.operations.resample import Resample
 from gpuanon.masking.operations.sample import Sample
 from gpuanon.masking.operations.suppress import Suppress
+from gpuanon.masking.outcomes import Changed, Moved
 from gpuanon.tables.rows import ADDED, Rows
 from gpuanon.tables.table import Table
 from tests.support.every import MASKS, recipe, registry

@@ -8,7 +8,7 @@ import pytest
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.risk.reidentification import hit_probabilities, permuted_probabilities
 from gpuanon.assessing.utility.histogram_intersection import independent_sample, intersection
-from gpuanon.masking.contract import Records
+from gpuanon.masking.given import Records
 from gpuanon.masking.groups import KMember
 from gpuanon.masking.operations import Dither, Permute, Resample
 from gpuanon.masking.operations.centroid import centroid

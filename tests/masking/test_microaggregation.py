@@ -13,7 +13,8 @@ from rich.console import Console
 
 import gpuanon
 from gpuanon.errors import GpuanonError, GuaranteeError, RecipeError
-from gpuanon.faces import cli, printing
+from gpuanon.faces import printing
+from gpuanon.faces.commands import telling
 from gpuanon.masking.groups.univariate import optimal_univariate
 from gpuanon.masking.methods.microaggregation import MICRO_GROUPS, Microaggregation
 from gpuanon.recipe import Recipe
@@ -54,7 +55,7 @@ def test_every_grouping_is_named_and_said_in_a_line():
 
 def test_the_command_line_says_what_each_grouping_is(capsys, monkeypatch):
     monkeypatch.setattr(printing, "out", Console(width=200))
-    cli.methods(json_=False)
+    telling.methods(json_=False)
     text = capsys.readouterr().out
     for name, model in MICRO_GROUPS.items():
         assert re.search(rf"^ {name} +{re.escape((model.__doc__ or '').splitlines()[0])}", text, re.MULTILINE), name

@@ -11,7 +11,8 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.risk.prediction import predict
 from gpuanon.assessing.risk.reference_standard import verdict
-from gpuanon.masking.contract import Basis, Groups, Operation, Records
+from gpuanon.masking.contract import Basis, Groups, Operation
+from gpuanon.masking.given import Records
 from gpuanon.masking.groups import Spectral, Whole
 from gpuanon.masking.operations import Swap, TreeSwap
 from gpuanon.masking.views import Ica, Svd

@@ -13,7 +13,7 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import RecipeError
 from gpuanon.masking.constraints import Sensitive
-from gpuanon.masking.contract import Records
+from gpuanon.masking.given import Records
 from gpuanon.masking.groups import KMember
 from gpuanon.masking.operations import Dither
 from gpuanon.masking.strata import form_inside, strata_of

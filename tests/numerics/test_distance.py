@@ -226,7 +226,7 @@ def test_distinct_rows_are_found_in_spite_of_hash_collisions(monkeypatch):
         assert np.array_equal(found.rows[found.inverse()], rows)
 
     check()
-    monkeypatch.setattr(equal_rows, "_hashes", lambda words: words[:, 0] % np.uint64(2))
+    monkeypatch.setattr(equal_rows, "_hashes", lambda X: (X[:, 0] % 2).astype(np.uint64))
     check()
 
 

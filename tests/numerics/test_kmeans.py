@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
-from gpuanon.numerics.kmeans import kmeans, seeds
+from gpuanon.numerics.kmeans import best_kmeans, kmeans, seeds
 
 
 def lloyd(Y, centres, iterations=50):
@@ -30,7 +30,7 @@ def test_every_part_is_clustered_by_itself(q):
     Y[1] *= 5  # parts converge at different iterations
     Y[2] = np.repeat(Y[2, :9], 10, axis=0)
     first = seeds(Y, u)
-    labels, loss = kmeans(Y, u)
+    labels, loss = kmeans(Y, first.copy())
     for part in range(4):
         expected, its_loss = lloyd(Y[part], first[part].copy())
         np.testing.assert_allclose(loss[part], its_loss, rtol=1e-9, atol=1e-9)
@@ -42,7 +42,22 @@ def test_every_part_is_clustered_by_itself(q):
 def test_the_loss_is_that_of_scikit_learn_from_the_same_centres():
     rng = np.random.default_rng(0)
     Y, u = rng.normal(size=(3, 200, 4)), rng.random((3, 200, 6))
-    first, (_, loss) = seeds(Y, u), kmeans(Y, u, iterations=300)
+    first = seeds(Y, u)
+    _, loss = kmeans(Y, first.copy(), iterations=300)
     for part in range(3):
         model = KMeans(6, init=first[part], n_init=1, max_iter=300, tol=0, algorithm="lloyd").fit(Y[part])
         np.testing.assert_allclose(loss[part], model.inertia_, rtol=1e-6)
+
+
+def test_the_best_of_several_starts_ends_near_the_best_loss_of_all():
+    """And it is a fixed point of Lloyd's algorithm."""
+    rng = np.random.default_rng(4)
+    Y, starts = rng.normal(size=(5, 300, 3)), [rng.random((5, 300, 7)) for _ in range(4)]
+    Y += 3 * rng.integers(0, 2, size=(5, 300, 3))
+    labels = best_kmeans(Y, starts)
+    all_losses = np.array([kmeans(Y, seeds(Y, u))[1] for u in starts])
+    for part in range(5):
+        centres = np.array([Y[part][labels[part] == c].mean(axis=0) for c in range(7)])
+        again, loss = lloyd(Y[part], centres)
+        np.testing.assert_array_equal(labels[part], again)
+        assert loss <= 1.03 * all_losses[:, part].min()

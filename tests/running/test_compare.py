@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -296,3 +299,15 @@ def test_refused_releases_are_listed_by_their_reason_and_names_are_whole(capsys,
     shown = " ".join(capsys.readouterr().out.split())
     assert "microaggregation: k = 3 ← 1500 0.281" in shown
     assert "Refused: svd-swap 1; svd-swap 2 limits.k_anonymity: 1 Best:" in shown
+
+
+def test_a_process_of_a_comparison_keeps_to_its_share_of_the_cores():
+    """Also in libraries that are loaded after it has begun."""
+    code = (
+        "import os; from gpuanon.running.trial_pool import _begin; _begin(None, 1, os.getppid());"
+        "import scipy.linalg, sklearn.utils, threadpoolctl;"
+        "print(sorted({one['num_threads'] for one in threadpoolctl.threadpool_info()}))"
+    )
+    given = {name: value for name, value in os.environ.items() if not name.endswith("_THREADS")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=given, check=True)
+    assert done.stdout.strip() == "[1]"

@@ -123,11 +123,14 @@ def _best(X: Floats, S: Ints, Y: Floats, R: Ints) -> Floats:
     labels = equal_rows(Y)
     most = min(max(VOTERS), len(Y))
     index = k_nearest(X, Y, most)[1]
-    nearest = labels[index[:, 0]]  # of several equally near classes that of the lowest row
+    asked, nearest = np.unique(
+        labels[index[:, 0]], return_inverse=True
+    )  # of equally near classes that of the lowest row
+    members, number = _members(labels, asked)
     out = np.empty(S.shape, dtype=np.float64)
     for column in range(S.shape[1]):
         values = R[:, column]
-        guesses = [_commonest(labels, values)[nearest]]
+        guesses = [_commonest(number, values[members])[nearest.reshape(-1)]]
         for voters in VOTERS:
             votes = values[index[:, :voters]]
             line = np.repeat(np.arange(len(votes)), votes.shape[1])
@@ -135,6 +138,14 @@ def _best(X: Floats, S: Ints, Y: Floats, R: Ints) -> Floats:
         right = [guess == S[:, column] for guess in guesses]
         out[:, column] = max(right, key=lambda hit: float(hit.mean()))
     return out
+
+
+def _members(labels: Ints, chosen: Ints) -> tuple[Ints, Ints]:
+    """The rows of the `chosen` classes, and for each of them which of these classes it is in."""
+    number = np.full(int(labels.max()) + 1, -1, dtype=np.int64)
+    number[chosen] = np.arange(len(chosen))
+    rows = np.flatnonzero(number[labels] >= 0)
+    return rows, number[labels[rows]]
 
 
 def _commonest(labels: Ints, values: Ints) -> Ints:

@@ -17,7 +17,7 @@ import numpy as np
 from gpuanon.arrays.backend import Array, like, to_host
 from gpuanon.assessing.figures import Beside, Counts, Figure, Measured
 from gpuanon.assessing.risk.prediction import EXACT_ROWS
-from gpuanon.assessing.shares import share_interval
+from gpuanon.assessing.shares import sample_note, share_error, share_interval
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance import nearest
 from gpuanon.numerics.sampling import sample_rows
@@ -26,7 +26,7 @@ POINTS = 20_000
 """Records that are tried, at most; of more, a repeatable random sample."""
 
 PAIRS = EXACT_ROWS**2
-"""Pairs of records that are looked at, at most: among very many originals fewer are tried."""
+"""Pairs of records that are looked at, at most, in both searches together: among very many fewer are tried."""
 
 
 def closest_record(original: Array, release: Array, reference: Array, *, points: int = POINTS) -> Measured:
@@ -38,9 +38,12 @@ def closest_record(original: Array, release: Array, reference: Array, *, points:
     if min(len(original), len(release), len(reference)) == 0:
         raise ParameterError("original, release and reference need at least one record each")
     size = min(len(original), len(reference))
-    points = max(1, min(points, PAIRS // size))
+    points = max(1, min(points, PAIRS // (2 * size)))
     chosen = release[like(sample_rows(len(release), points, "closest released"), release)]
-    sides = [table[like(sample_rows(len(table), size, "closest"), table)] for table in (original, reference)]
+    sides = [
+        table if len(table) == size else table[like(sample_rows(len(table), size, "closest"), table)]
+        for table in (original, reference)
+    ]
     own, other = (np.sqrt(to_host(nearest(chosen, side)[0]) / release.shape[1]) for side in sides)
     value = float(np.where(own == other, 0.5, own < other).mean())
     details: dict[str, Figure] = {
@@ -52,7 +55,8 @@ def closest_record(original: Array, release: Array, reference: Array, *, points:
     }
     notes = []
     if len(chosen) < len(release):
-        notes.append(f"a random sample of {len(chosen)} of {len(release)} released records was tried")
+        error = share_error(value, len(chosen), len(release))
+        notes.append(sample_note(len(chosen), len(release), "released records was tried", error))
     if size < len(original):
         notes.append(f"against {size} of {len(original)} originals, as many as the reference has")
     part = Counts.over("distance to the closest record", {"original": own, "reference": other}, cumulative=True)

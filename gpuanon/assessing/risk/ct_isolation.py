@@ -19,24 +19,27 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, like, to_host
+from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.assessing.figures import Beside, Distribution, Figure, Measured
 from gpuanon.assessing.risk.prediction import EXACT_ROWS
-from gpuanon.assessing.shares import share_interval
+from gpuanon.assessing.shares import sample_note, share_error, share_interval
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance import k_nearest
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.sampling import sample_rows
 
+Host = np.ndarray[Any, Any]
+
 POINTS = 20_000
 """Records that are tried, at most; of more, a repeatable random sample."""
 
 PAIRS = EXACT_ROWS**2
-"""Pairs of records that are looked at, at most: among very many originals fewer are tried."""
+"""Pairs of records that are looked at, at most, by all points together: among very many originals fewer are tried."""
 
 _SAME = 1e-12
 
@@ -61,24 +64,20 @@ def ct_isolation(
         raise ParameterError(f"t: a number from 2 to {len(original) - 1} is allowed, got {t}")
     if not len(release):
         raise ParameterError("release: at least one record is needed")
-    points = max(1, min(points, PAIRS // len(original)))
-    ratios = _ratios(release, original, t, points)
-    isolates = ratios > c
-    value = float(isolates.mean())
-    beside = [
-        Beside("left_out", "by originals left out", float((_ratios(original, original, t, points, 1) > c).mean()))
-    ]
-    if reference is not None:
-        beside.append(
-            Beside("reference", "by the reference", float((_ratios(reference, original, t, points) > c).mean()))
-        )
+    tables = [release, original, *(() if reference is None else (reference,))]
+    points = max(1, min(points, PAIRS // (len(tables) * len(original))))
+    ratios, left_out, *others = _ratios(tables, original, t, points)
+    value = float((ratios > c).mean())
+    beside = [Beside("left_out", "by originals left out", float((left_out > c).mean()))]
+    beside += [Beside("reference", "by the reference", float((other > c).mean())) for other in others]
     details: dict[str, Figure] = {"c": float(c), "t": t, "points": len(ratios)}
     different = min(len(ratios), int(equal_rows(release).max()) + 1)
     details["different_points"] = different
     details["holds"] = _no_oftener(value, different, float(beside[0].value or 0.0), min(points, len(original)))
     note = None
     if len(ratios) < len(release):
-        note = f"a random sample of {len(ratios)} of {len(release)} released records was tried"
+        error = share_error(value, len(ratios), len(release))
+        note = sample_note(len(ratios), len(release), "released records was tried", error)
     part = Distribution.over("released records", np.minimum(ratios, 1e6))
     return Measured(value, details, note, (part,), share_interval(value, len(ratios)), tuple(beside))
 
@@ -89,13 +88,22 @@ def _no_oftener(share: float, n: int, base: float, m: int) -> bool:
     return bool(share - base <= 1.645 * np.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m)))
 
 
-def _ratios(queries: Array, rows: Array, t: int, points: int, skip: int = 0) -> np.ndarray[Any, Any]:
-    """(q,) distance of the t-th nearest row over that of the nearest, after the `skip` nearest; infinite for x / 0.
+def _ratios(tables: Sequence[Array], original: Array, t: int, points: int) -> list[Host]:
+    """For points of each table (q,) distance of the t-th nearest original over that of the nearest; infinite for x / 0.
 
-    0 / 0, t originals at the very point, is 1: none of them is singled out.
+    tables : the second is the original itself, whose points are left out of it.  0 / 0, t originals at the very point,
+        is 1: none of them is singled out
+
+    Cost : one search for the points of all tables.
     """
-    chosen = queries[like(sample_rows(len(queries), points, "isolation"), queries)]
-    squared = np.asarray(to_host(k_nearest(chosen, rows, t + skip)[0]), dtype=np.float64)
-    near, far = squared[:, skip], squared[:, -1]
-    zero = near <= _SAME
-    return np.sqrt(np.where(zero, np.where(far <= _SAME, 1.0, np.inf), far / np.where(zero, 1.0, near)))
+    xp = namespace(original)
+    chosen = [table[like(sample_rows(len(table), points, "isolation"), table)] for table in tables]
+    near = k_nearest(xp.concatenate(chosen), original, t + 1)[0]
+    out = []
+    for number, squared in enumerate(xp.split(near, np.cumsum([len(some) for some in chosen])[:-1].tolist())):
+        skip = int(number == 1)
+        first, last = (np.asarray(to_host(squared[:, at]), dtype=np.float64) for at in (skip, skip + t - 1))
+        zero = first <= _SAME
+        ratio = np.where(zero, np.where(last <= _SAME, 1.0, np.inf), last / np.where(zero, 1.0, first))
+        out.append(np.sqrt(ratio))
+    return out

@@ -50,7 +50,7 @@ def inference(
 
     Beside it: the shares right in both tables, and of guesses that are released values taken at random.
 
-    Cost : two searches of `targets` among all released records, and a sort of them per secret.
+    Cost : a search of twice `targets` among all released records, and a sort of them per secret.
     """
     return inference_of(inferred(known, secrets, reach, targets=targets), column_names(names, len(reach)))
 
@@ -63,18 +63,18 @@ def inferred(known: Sides, secrets: Sides, reach: Sequence[float], *, targets: i
     if secrets[0].ndim != 2 or secrets[0].shape[1] != len(reach):
         raise ParameterError("reach: one number per secret column is needed")
     rows = [like(sample_rows(len(side), targets, "inference"), side) for side in (X, C)]
-    shares = [
-        _shares(side[chosen], Y, values[chosen], secrets[1], reach)
-        for side, values, chosen in zip((X, C), (secrets[0], secrets[2]), rows, strict=True)
-    ]
-    return [
-        Attack(own, control, naive, len(rows[0]), len(rows[1]))
-        for (own, naive), (control, _) in zip(*shares, strict=True)
-    ]
+    xp, own = namespace(Y), len(rows[0])
+    asked = xp.concatenate([X[rows[0]], C[rows[1]]])
+    right = _right(asked, Y, xp.concatenate([secrets[0][rows[0]], secrets[2][rows[1]]]), secrets[1], reach)
+    found = []
+    for near, chance in right:
+        success, control, naive = (float(to_host(part.mean())) for part in (near[:own], near[own:], chance[:own]))
+        found.append(Attack(success, control, naive, own, len(rows[1])))
+    return found
 
 
-def _shares(X: Array, Y: Array, S: Array, R: Array, reach: Sequence[float]) -> list[tuple[float, float]]:
-    """Per secret column the share of guesses that are right, from the nearest records and from any record."""
+def _right(X: Array, Y: Array, S: Array, R: Array, reach: Sequence[float]) -> list[tuple[Array, Array]]:
+    """Per secret column (q,) the probability that a guess is right, from the nearest records and from any record."""
     xp = namespace(X)
     near = nearest_classes(X, Y)
     out = []
@@ -87,9 +87,9 @@ def _shares(X: Array, Y: Array, S: Array, R: Array, reach: Sequence[float]) -> l
         high = xp.where(null, len(levels) + 1, xp.searchsorted(levels, S[:, j] + off, side="right"))
         base = near.index * width
         right = counted(xp.sort(near.labels * width + rank), base + low[:, None], base + high[:, None])
-        own = xp.where(near.tied, right, 0).sum(axis=1) / near.records
-        any_record = counted(xp.sort(rank), low, high) / len(Y)
-        out.append((float(to_host(own.mean())), float(to_host(any_record.mean()))))
+        out.append(
+            (xp.where(near.tied, right, 0).sum(axis=1) / near.records, counted(xp.sort(rank), low, high) / len(Y))
+        )
     return out
 
 

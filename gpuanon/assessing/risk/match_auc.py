@@ -13,15 +13,17 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.arrays.sorting import lexicographic_order
 from gpuanon.assessing.figures import Beside, By, Figure, Measured, join
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, predict, standardised
+from gpuanon.assessing.risk.reidentification import place_in
+from gpuanon.assessing.shares import area_interval, sample_note
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.distance import nearest_with_ties, paired, tie_limit
 
@@ -59,16 +61,14 @@ def match(
     if len(link) != len(release):
         raise ParameterError(f"link: one entry per released row is needed ({len(release)}), got {len(link)}")
     prediction = predict(original, release, k, limit=limit) if prediction is None else prediction
-    rows = prediction.rows
-    squared, own = (found[rows] for found in _own(original, release, link))
-    xp = namespace(original)
-    return Matches(prediction, _right(xp, squared, own, prediction.squared, prediction.ties))
+    found = _own_of(original, release, link, prediction.rows)
+    return Matches(prediction, _right(namespace(original), *found, prediction.squared, prediction.ties))
 
 
 def right_matches(original: Array, release: Array, link: Array, rows: Array) -> Array:
     """(s,) as `Matches.right`, of these original rows: the nearest released record alone is searched."""
-    squared, own = (found[rows] for found in _own(original, release, link))
-    return _right(namespace(original), squared, own, *nearest_with_ties(original[rows], release))
+    found = _own_of(original, release, link, rows)
+    return _right(namespace(original), *found, *nearest_with_ties(original[rows], release))
 
 
 def _right(xp: Any, squared: Array, own: Array, least: Array, ties: Array) -> Array:
@@ -94,10 +94,22 @@ def match_auc(
     """
     if standardise:
         original, release = standardised(original, release)
-    measured = auc_of([match(original, release, link, k=k, prediction=prediction, limit=limit)])
+    attack = match(original, release, link, k=k, prediction=prediction, limit=limit)
+    measured = auc_of([attack])
     if np.isnan(measured.value):
         raise InputError(f"match_auc: {measured.note} (share of right matches: {measured.details['rate']})")
-    return measured
+    return replace(measured, note=join(sampled(attack, measured.value), measured.note))
+
+
+def sampled(attack: Matches, area: float) -> str | None:
+    """Whether a sample of the originals was matched, and the error of the AUC that comes from it."""
+    rows, originals = len(attack.prediction.rows), attack.prediction.originals
+    if rows == originals:
+        return None
+    right = to_host(attack.right)
+    right = right[~np.isnan(right)]
+    found = area_interval(area, float(right.sum()), float((1 - right).sum()))
+    return sample_note(rows, originals, "original records was matched", max(found.high - area, area - found.low))
 
 
 def auc_of(attacks: list[Matches]) -> Measured:
@@ -148,6 +160,13 @@ def most_confident(values: Floats, right: Floats, share: float = TENTH) -> float
     border = np.partition(values, size - 1)[size - 1]
     inside, tied = values < border, values == border
     return float((right[inside].sum() + right[tied].mean() * (size - inside.sum())) / size)
+
+
+def _own_of(original: Array, release: Array, link: Array, rows: Array) -> tuple[Array, Array]:
+    """`_own` of these original rows, which ascend; the others are not looked at."""
+    if len(rows) == len(original):
+        return _own(original, release, link)
+    return _own(original[rows], release, place_in(rows, like(to_host(link), rows)))
 
 
 def _own(original: Array, release: Array, link: Array) -> tuple[Array, Array]:

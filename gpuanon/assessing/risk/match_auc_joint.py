@@ -18,8 +18,8 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, to_host
 from gpuanon.arrays.threads import each
-from gpuanon.assessing.figures import Beside, Figure, Measured
-from gpuanon.assessing.risk.match_auc import MEASURES, Matches, auc_of, match
+from gpuanon.assessing.figures import Beside, Figure, Measured, join
+from gpuanon.assessing.risk.match_auc import MEASURES, Matches, auc_of, match, sampled
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, standardised
 from gpuanon.assessing.shares import area_interval
 from gpuanon.errors import InputError
@@ -78,7 +78,7 @@ def joint_auc_of(attack: Matches) -> Measured:
     return Measured(
         area,
         details,
-        alone.note,
+        join(sampled(attack, area), alone.note),
         alone.parts,
         area_interval(area, float(right.sum()), float((1 - right).sum())),
         (

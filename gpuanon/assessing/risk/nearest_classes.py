@@ -46,14 +46,17 @@ def nearest_classes(X: Array, Y: Array) -> NearestClasses:
     """
     xp = namespace(X)
     labels = equal_rows(Y)
-    _, first, sizes = xp.unique(labels, return_index=True, return_counts=True)
-    rows = Y[first]
-    distance, index = k_nearest(X, rows, min(_FEW, len(first)))
+    sizes = xp.bincount(labels)
+    if len(sizes) == len(Y):  # every row is a class of its own
+        labels, rows = xp.arange(len(Y), dtype=np.int64), Y
+    else:
+        rows = Y[xp.unique(labels, return_index=True)[1]]
+    distance, index = k_nearest(X, rows, min(_FEW, len(rows)))
     tied = distance == distance[:, :1]
     nearest = distance[:, 0]
-    more = xp.flatnonzero(tied.all(axis=1)) if len(first) > _FEW else xp.empty(0, dtype=np.int64)
+    more = xp.flatnonzero(tied.all(axis=1)) if len(rows) > _FEW else xp.empty(0, dtype=np.int64)
     if len(more):
-        wide = min(MOST, len(first)) - index.shape[1]
+        wide = min(MOST, len(rows)) - index.shape[1]
         index, tied = (xp.concatenate([part, xp.zeros((len(X), wide), part.dtype)], axis=1) for part in (index, tied))
         distance, index[more] = k_nearest(X[more], rows, index.shape[1])
         tied[more] = distance == distance[:, :1]

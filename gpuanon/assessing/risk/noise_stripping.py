@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.arrays.ranges import row_ranges
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
 from gpuanon.assessing.risk.match_auc import match, right_matches
 from gpuanon.assessing.risk.prediction import Prediction, standardised
+from gpuanon.assessing.risk.reidentification import place_in
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.sampling import sample_rows
 
@@ -26,6 +28,8 @@ Host = np.ndarray[Any, Any]
 
 STRIPPED_ROWS = 40_000
 """As `gpuanon.assessing.risk.prediction.EXACT_ROWS`; fewer, because the attack is tried several times."""
+
+_PIECE = 1 << 14  # rows that are projected at a time
 
 
 def principal_axes(release: Array) -> tuple[Array, Array]:
@@ -80,17 +84,20 @@ def noise_stripping(
     rows = _rows(len(original), len(release), limit)
     baseline = _mean(_unstripped(original, release, link, like(rows, original), prediction))
     mean, vectors = principal_axes(release)
-    known, shown = (original - mean) @ vectors, (release - mean) @ vectors
+    known, shown = _along(original[like(rows, original)], mean, vectors), _along(release, mean, vectors)
+    place = place_in(like(rows, original), like(to_host(link), original))
+    everyone = namespace(original).arange(len(rows), dtype=np.int64)
+    error_with = _errors(original, shown, link, mean, vectors)
     rates: dict[int, float] = {}
     errors: dict[int, float] = {}
     for count in tried:
         if not 1 <= count <= d:
             raise ParameterError(f"components: from 1 to the number of columns ({d}) is allowed, got {count}")
         kept = slice(d - count, d)
-        rates[count] = _mean(right_matches(known[:, kept], shown[:, kept], link, like(rows, original)))
-        errors[count] = _error(known, shown, link, d - count)
+        rates[count] = _mean(right_matches(known[:, kept], shown[:, kept], place, everyone))
+        errors[count] = float(error_with[d - count])
     best = max(rates, key=lambda count: rates[count])
-    before = _error(known, shown, link)
+    before = float(error_with[0])
     details: dict[str, Figure] = {
         "components": best,
         "error_before": before,
@@ -120,16 +127,29 @@ def _unstripped(original: Array, release: Array, link: Array, rows: Array, predi
     return right[namespace(rows).searchsorted(prediction.rows, rows)]
 
 
-def _error(known: Array, shown: Array, link: Array, dropped: int = 0) -> float:
-    """Root mean squared difference between released cells and their originals, all components counted.
+def _along(rows: Array, mean: Array, vectors: Array) -> Array:
+    """(n, d) coordinates of rows along the components, some rows at a time."""
+    out = namespace(rows).empty(rows.shape, dtype=np.float64)
+    for some in row_ranges(rows, _PIECE):
+        out[some] = (rows[some] - mean) @ vectors
+    return out
 
-    known, shown : along the components; the first `dropped` of the release are taken as 0
+
+def _errors(original: Array, shown: Array, link: Array, mean: Array, vectors: Array) -> Host:
+    """(d + 1,) root mean squared difference between released cells and their originals, all components counted.
+
+    shown : the release along the components, of which the first 0, 1, … d are taken as 0
     """
-    released = namespace(link).flatnonzero((link >= 0) & (link < len(known)))
-    owner = link[released]
-    squares = float((known[owner, :dropped] ** 2).sum()) if dropped else 0.0
-    squares += float(((known[owner, dropped:] - shown[released, dropped:]) ** 2).sum())
-    return float(np.sqrt(squares / max(1, len(released) * known.shape[1])))
+    xp = namespace(original)
+    released = xp.flatnonzero((link >= 0) & (link < len(original)))
+    alone, apart = xp.zeros(shown.shape[1]), xp.zeros(shown.shape[1])
+    for some in row_ranges(released, _PIECE):
+        known = (original[link[released[some]]] - mean) @ vectors
+        alone += (known**2).sum(axis=0)
+        apart += ((known - shown[released[some]]) ** 2).sum(axis=0)
+    dropped, kept = np.cumsum(to_host(alone)), np.cumsum(to_host(apart)[::-1])[::-1]
+    squares = np.append(0.0, dropped) + np.append(kept, 0.0)
+    return np.asarray(np.sqrt(squares / max(1, len(released) * shown.shape[1])))
 
 
 def _mean(right: Array) -> float:

@@ -120,12 +120,25 @@ def standardised(original: Array, *others: Array) -> list[Array]:
     A column that is constant in the original is centred only.  Tables that are standardised already, but for rounding,
     are returned as they are, so that what was searched in them need not be searched again.
     """
+    scale = scale_of(original)
+    return [original, *others] if scale is None else [scaled(table, scale) for table in (original, *others)]
+
+
+def scale_of(original: Array) -> tuple[Array, Array] | None:
+    """(d,) mean and deviation of each column, 1 where it is constant; None for a table that is standardised already."""
     xp = namespace(original)
     mean, deviation = original.mean(axis=0), original.std(axis=0)
     deviation = xp.where(original.max(axis=0) > original.min(axis=0), deviation, 1.0)
     if bool((xp.abs(mean) < _ROUNDING).all() and (xp.abs(deviation - 1) < _ROUNDING).all()):
-        return [original, *others]
-    return [(table - mean) / deviation for table in (original, *others)]
+        return None
+    return mean, deviation
+
+
+def scaled(table: Array, scale: tuple[Array, Array]) -> Array:
+    """`table` minus a mean, over a deviation, by column."""
+    out = table - scale[0]
+    out /= scale[1]
+    return out
 
 
 def prediction_distance(

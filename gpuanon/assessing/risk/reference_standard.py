@@ -23,7 +23,9 @@ References
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.arrays.rng import Draws
@@ -109,15 +111,18 @@ def reference_standard(
             release, so that the originals looked at are those of the released records looked at
     k     : candidates that ambiguity and uncertainty look at
     standardise : scale the columns by the original's mean and standard deviation first
-    limit : see `gpuanon.assessing.risk.prediction.predict`
+    limit : tables of up to this many rows are compared in full; beyond, a repeatable random sample of
+            ``limit² / 2 r`` originals is, each with all r records of either table
     """
     if len(reference) < k:
         raise ParameterError(f"reference: at least k = {k} records are needed, got {len(reference)}")
     if standardise:
         original, release, reference = standardised(original, release, reference)
     rows, release, reference, note = _same_size(len(original), release, reference, link)
-    under_release = predict(original, release, k, rows=rows, limit=limit)
-    under_reference = predict(original, reference, k, rows=under_release.rows, limit=limit)
+    rows, of = _looked_at(original, rows, len(reference), limit)
+    enough = max(len(rows), len(release))  # for `predict`: the sample is taken already
+    under_release = replace(predict(original, release, k, rows=rows, limit=enough), originals=of)
+    under_reference = predict(original, reference, k, rows=rows, limit=enough)
     result = verdict(under_release, under_reference)
     details: dict[str, Figure] = {"passes": result.passes, "verdict": str(result), "k": k}
     details["records"] = len(under_release.rows)
@@ -135,6 +140,15 @@ def reference_standard(
     curves = Counts.over("distance to the nearest record", sides, cumulative=True)
     beside = Beside("level", "passes above", LEVEL)
     return Measured(min(result.p.values()), details, "; ".join(notes) or None, parts=(part, curves), beside=(beside,))
+
+
+def _looked_at(original: Array, rows: Array | None, records: int, limit: int) -> tuple[Array, int]:
+    """The original rows that are looked at, of those of interest, and how many these are."""
+    rows = namespace(original).arange(len(original), dtype=np.int64) if rows is None else rows
+    n = len(rows)
+    if max(n, records) > limit:
+        rows = rows[like(sample_rows(n, max(1, limit**2 // (2 * records)), "prediction"), original)]
+    return rows, n
 
 
 def split_reference(draws: Draws, share: float = 0.5) -> tuple[Array, Array]:

@@ -158,7 +158,9 @@ def singling_out(
         raise ParameterError("categorical: one flag per column is needed")
     tables = [np.where(np.isnan(side), _NULL, side) for side in (original, release, control)]
     flags = np.asarray(categorical, dtype=bool)
-    alone = [_one_column([side[:, j] for side in tables], bool(flags[j]), attacks) for j in range(len(flags))]
+    alone = each(
+        lambda j: _one_column([side[:, j] for side in tables], bool(flags[j]), attacks), list(range(len(flags)))
+    )
     columns = column_names(names, len(flags))
     by_column = {name: None if one is None else one.risk for name, one in zip(columns, alone, strict=True)}
     kinds = {"one column": _pooled([one for one in alone if one is not None])}
@@ -212,13 +214,13 @@ def _one_column(sides: Sequence[Floats], category: bool, attacks: int) -> Attack
         return None
     chosen = sample_rows(len(low), attacks, "predicates of one column")
     low, high = low[chosen], high[chosen]
+    ordered, control = np.sort(x), np.sort(c)
     within = [
         np.searchsorted(side, high, side="right") - np.searchsorted(side, low, side="left")
-        for side in (np.sort(x), np.sort(c))
+        for side in (ordered, control)
     ]
-    naive = np.sort(x)
     drawn = y[(_PUBLIC.draws(np.arange(len(low)), "naive").uniform()[:, 0] * len(y)).astype(np.int64)]
-    guessed = np.searchsorted(naive, drawn, side="right") - np.searchsorted(naive, drawn, side="left")
+    guessed = np.searchsorted(ordered, drawn, side="right") - np.searchsorted(ordered, drawn, side="left")
     return _attack(within[0], len(x), within[1], len(c), guessed)
 
 

@@ -49,13 +49,13 @@ def suppression_reconstruction(original: Array, release: Array, link: Array, *, 
     k = int(covering_counts(whole.codes, whole.counts).min()) if len(after) else 0
     true = np.where((of >= 0)[:, None], before[np.maximum(of, 0)], -1)
     blanked = (after < 0) & (true >= 0)
-    domain = [len(np.unique(column[column >= 0])) for column in before.T]
+    domain = {int(j): len(np.unique(before[before[:, j] >= 0, j])) for j in np.flatnonzero(blanked.any(axis=0))}
     told, chance, single = (np.zeros(after.shape) for _ in range(3))
     for mask, rows in _by_kept(after, blanked):
         for j in np.flatnonzero(~mask):
             at = rows[blanked[rows, j]]
             if len(at):
-                left, possible = _candidates(whole, after[at], true[at, j], mask, int(j), k, domain[j])
+                left, possible = _candidates(whole, after[at], true[at, j], mask, int(j), k, domain[int(j)])
                 told[at, j] = (left == 1) & possible
                 single[at, j] = left == 1
                 chance[at, j] = np.where(possible, 1 / np.maximum(left, 1), 0.0)

@@ -69,13 +69,13 @@ def regression_drift(original: Array, release: Array, *, response: int = -1, nam
     if d < 2 or not -d <= response < d:
         raise ParameterError(f"response: a column of at least two is needed, got {response} of {d}")
     labels = column_names(names, d)
-    before, after = to_host(original).astype(float), to_host(release).astype(float)
+    before, after = (to_host(table).astype(float, copy=False) for table in (original, release))
     response %= d
     varies = varying(before), varying(after)
     others = [j for j in range(d) if j != response and varies[0][j] and varies[1][j]]
     if not others or not varies[0][response]:
         raise InputError("regression_drift: not defined, the response or all other columns are constant")
-    fits = [_fit(table[:, others], table[:, response]) for table in (before, after)]
+    fits = [_fit(table, others, response) for table in (before, after)]
     (beta, error, p), (beta_after, error_after, p_after) = fits
     shift = np.abs(beta_after - beta) / np.where(error > 0, error, np.nan)
     if np.isnan(shift).all():
@@ -106,12 +106,14 @@ def _coefficients(fit: tuple[Floats, Floats, Floats], chosen: dict[str, int]) ->
     }
 
 
-def _fit(X: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
+def _fit(X: Floats, others: Sequence[int], response: int) -> tuple[Floats, Floats, Floats]:
     """Least squares with an intercept: coefficients, standard errors, two-sided p-values, without the intercept."""
     from scipy.stats import t
 
-    n = len(X)
-    design = np.column_stack([np.ones(n), X])
+    n, y = len(X), X[:, response]
+    design = np.ones((n, 1 + len(others)))
+    for at, j in enumerate(others, 1):  # no second copy of the table
+        design[:, at] = X[:, j]
     beta, _, rank, _ = np.linalg.lstsq(design, y, rcond=None)
     freedom = n - int(rank)
     if freedom < 1:

@@ -15,7 +15,9 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from gpuanon.assessing.figures import By, Compared, Figure, Measured
+from gpuanon.assessing.weighting import effective_size
 from gpuanon.errors import InputError, ParameterError
+from gpuanon.numerics.weighted_quantile import inverse_shares
 
 Floats = np.ndarray[Any, Any]
 
@@ -30,6 +32,7 @@ def cdf_points(
     names: Sequence[str],
     at: Mapping[str, Sequence[float]] | None = None,
     level: float = 0.95,
+    weights: tuple[Floats, Floats] | None = None,
 ) -> Measured:
     """Largest difference of F(x0), the share of values up to x0, over points and columns.
 
@@ -38,6 +41,7 @@ def cdf_points(
     original, release : (n, d) and (m, d) numbers, NaN for a missing value; shares are of the known values
     at : points of each column that is to be looked at; None: deciles 1 and 9 and quartiles of every column
     level : of the interval F(x0) ± z √(F(1 − F) / n) of the original
+    weights : (n,) and (m,) people that each row stands for; n in intervals and tests is then Kish's effective size
 
     Beside the value: the share of points whose released F(x0) lies in the original's interval, and the largest z of
     the two-sample test; at each point both shares, the interval, z, and its p-value for independent samples.  Original
@@ -53,21 +57,24 @@ def cdf_points(
     z, found, inside, scores = float(ndtri((1 + level) / 2)), {}, [], []
     sides: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
     for number, name in enumerate(names):
-        before, after = (side[:, number][~np.isnan(side[:, number])] for side in (original, release))
+        known = [~np.isnan(side[:, number]) for side in (original, release)]
+        before, after = (side[:, number][own] for side, own in zip((original, release), known, strict=True))
         if (at is not None and name not in at) or not len(before) or not len(after):
             continue
-        points = (
-            np.quantile(before, _LEVELS, method="inverted_cdf") if at is None else np.asarray(at[name], dtype=float)
+        people = [None if weights is None else weights[s][known[s]] for s in (0, 1)]
+        n, m = (
+            len(side) if own is None else effective_size(own) for side, own in zip((before, after), people, strict=True)
         )
-        p, q = (np.searchsorted(np.sort(side), points, side="right") / len(side) for side in (before, after))
+        points = _quantiles(before, people[0]) if at is None else np.asarray(at[name], dtype=float)
+        p, q = (_shares(side, points, own) for side, own in zip((before, after), people, strict=True))
         found[name] = float(np.abs(p - q).max())
-        inside += (np.abs(q - p) <= z * np.sqrt(p * (1 - p) / len(before))).tolist()
-        own = [_score(a, b, len(before), len(after)) for a, b in zip(p, q, strict=True)]
+        inside += (np.abs(q - p) <= z * np.sqrt(p * (1 - p) / n)).tolist()
+        own = [_score(a, b, n, m) for a, b in zip(p, q, strict=True)]
         scores += own
         # A quantile is the value of a record: it has a name here, and not its value.
         texts = [f"{round(100 * one)} % quantile" for one in _LEVELS] if at is None else [f"{x:g}" for x in points]
         for text, a, b, score in zip(texts, p.tolist(), q.tolist(), own, strict=True):
-            reach = z * math.sqrt(a * (1 - a) / len(before))
+            reach = z * math.sqrt(a * (1 - a) / n)
             sides[0][f"{name} ≤ {text}"] = {"share": a, "low": max(0.0, a - reach), "high": min(1.0, a + reach)}
             sides[1][f"{name} ≤ {text}"] = {"share": b, "z": score, "p_if_independent": float(2 * ndtr(-score))}
     if not found:
@@ -82,7 +89,23 @@ def cdf_points(
     return Measured(max(found.values()), details, DEPENDENT, parts=parts)
 
 
-def _score(p: float, q: float, n: int, m: int) -> float:
+def _quantiles(values: Floats, weights: Floats | None) -> Floats:
+    """The values at `_LEVELS`, each that of a record."""
+    if weights is None:
+        return np.quantile(values, _LEVELS, method="inverted_cdf")
+    return np.asarray(inverse_shares(values, np.asarray(_LEVELS), weights))
+
+
+def _shares(values: Floats, points: Floats, weights: Floats | None) -> Floats:
+    """Share of the values up to each point."""
+    if weights is None:
+        return np.asarray(np.searchsorted(np.sort(values), points, side="right") / len(values))
+    order = np.argsort(values)
+    reached = np.append(0.0, np.cumsum(weights[order]))
+    return np.asarray(reached[np.searchsorted(values[order], points, side="right")] / reached[-1])
+
+
+def _score(p: float, q: float, n: float, m: float) -> float:
     """|p − q| in standard errors of the difference of two independent shares; 0 where both are all or nothing."""
     pooled = (n * p + m * q) / (n + m)
     error = math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m))

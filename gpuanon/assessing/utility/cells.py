@@ -17,7 +17,7 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, Literal, TypeAlias
@@ -25,6 +25,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.threads import each
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, ByPair, Figure, Measured, Part, join
 from gpuanon.assessing.utility.pairs import require_comparable
@@ -35,50 +36,67 @@ Ways: TypeAlias = int | Literal["all"]
 Expected: TypeAlias = Callable[[int, float, float], float]
 """From degrees of freedom and rows of original and release to the distance of draws from the original's cells."""
 
+Counted: TypeAlias = Sequence[tuple[tuple[int, ...], Floats, Floats]]
+"""Each table: its columns, and the counts of its occupied cells in original and release."""
+
 _DENSE = 1 << 22
 """Tables of up to this many cells are counted in place; larger ones by sorting."""
 
 
-def vw(original: Array, release: Array, *, ways: Ways = 2, names: Names = None) -> Measured:
+def vw(
+    original: Array, release: Array, *, ways: Ways = 2, names: Names = None, counted: Counted | None = None
+) -> Measured:
     """Variance-weighted difference Σ (t_d − t_a)² / t_a over the cells of each table; the value is the mean.
 
     t_a are the release's counts, scaled to as many rows as the original has.  A cell that is empty in the release
     counts as half a record in the denominator.
     """
     rule = "an empty cell of the release counts as half a record in the denominator"
-    return _over_tables(original, release, ways, variance_weighted, rule, names, lambda df, n, m: df * n / m)
+    return _over_tables(original, release, ways, counted, variance_weighted, rule, names, lambda df, n, m: df * n / m)
 
 
-def jsd(original: Array, release: Array, *, ways: Ways = 2, names: Names = None) -> Measured:
+def jsd(
+    original: Array, release: Array, *, ways: Ways = 2, names: Names = None, counted: Counted | None = None
+) -> Measured:
     """Jensen–Shannon divergence, natural logarithm, 0 to ln 2, of the cells of each table; the value is the mean."""
-    measured = _over_tables(original, release, ways, jensen_shannon, None, names, lambda df, n, m: df / (8 * m))
+    measured = _over_tables(
+        original, release, ways, counted, jensen_shannon, None, names, lambda df, n, m: df / (8 * m)
+    )
     return replace(measured, details={**measured.details, "bits": measured.value / math.log(2)})
 
 
-def kl(original: Array, release: Array, *, ways: Ways = 2, names: Names = None) -> Measured:
+def kl(
+    original: Array, release: Array, *, ways: Ways = 2, names: Names = None, counted: Counted | None = None
+) -> Measured:
     """Kullback–Leibler divergence Σ p ln(p / q) of the release (q) from the original (p); the value is the mean."""
     rule = "a cell that is empty in the release, and not in the original, counts as half a record there"
-    return _over_tables(original, release, ways, kullback_leibler, rule, names, lambda df, n, m: df / (2 * m))
+    return _over_tables(original, release, ways, counted, kullback_leibler, rule, names, lambda df, n, m: df / (2 * m))
 
 
-def ft(original: Array, release: Array, *, ways: Ways = 2, names: Names = None) -> Measured:
+def ft(
+    original: Array, release: Array, *, ways: Ways = 2, names: Names = None, counted: Counted | None = None
+) -> Measured:
     """Freeman–Tukey statistic of each table over its degrees of freedom (S_FT of synthpop); the value is the mean.
 
     A release that is an independent sample of the original's distribution has about 1.  Degrees of freedom: cells that
     original or release fills, less 1.
     """
-    return _over_tables(original, release, ways, freeman_tukey, None, names, lambda df, n, m: 1.0)
+    return _over_tables(original, release, ways, counted, freeman_tukey, None, names, lambda df, n, m: 1.0)
 
 
-def g(original: Array, release: Array, *, ways: Ways = 2, names: Names = None) -> Measured:
+def g(
+    original: Array, release: Array, *, ways: Ways = 2, names: Names = None, counted: Counted | None = None
+) -> Measured:
     """Likelihood ratio statistic G of each table over its degrees of freedom, as in `ft`; the value is the mean."""
     rule = "a cell that is empty in the original, and not in the release, counts as half a record there"
-    return _over_tables(original, release, ways, likelihood_ratio, rule, names, lambda df, n, m: 1.0)
+    return _over_tables(original, release, ways, counted, likelihood_ratio, rule, names, lambda df, n, m: 1.0)
 
 
-def cell_ks(original: Array, release: Array, *, ways: Ways = 2, names: Names = None) -> Measured:
+def cell_ks(
+    original: Array, release: Array, *, ways: Ways = 2, names: Names = None, counted: Counted | None = None
+) -> Measured:
     """Largest difference between the shares of a cell, max |p − q|, of each table; the value is the mean."""
-    return _over_tables(original, release, ways, largest_difference, None, names)
+    return _over_tables(original, release, ways, counted, largest_difference, None, names)
 
 
 def variance_weighted(before: Floats, after: Floats) -> float:
@@ -124,23 +142,26 @@ def binned(original: Array, release: Array, bins: int = 10) -> tuple[Array, Arra
         raise ParameterError(f"bins: 1 or more are allowed, got {bins}")
     xp = namespace(original)
     codes = [xp.empty(table.shape, dtype=np.int64) for table in (original, release)]
-    for j in range(original.shape[1]):
+
+    def fill(j: int) -> None:
         known = original[:, j][~xp.isnan(original[:, j])]
         levels = xp.arange(1, bins) / bins
         cuts = xp.unique(xp.quantile(known, levels)) if len(known) else xp.empty(0)
         for table, out in zip((original, release), codes, strict=True):
-            column = table[:, j]
+            column = xp.ascontiguousarray(table[:, j])
             out[:, j] = xp.where(xp.isnan(column), bins, xp.searchsorted(cuts, column, side="left"))
+
+    each(fill, range(original.shape[1]))
     return codes[0], codes[1]
 
 
 def tables(original: Array, release: Array, ways: int) -> Iterator[tuple[tuple[int, ...], Floats, Floats]]:
     """Each set of `ways` columns, with the counts of its occupied cells in original and release."""
-    dense = [_dense(original[:, j], release[:, j]) for j in range(original.shape[1])]
+    coded = [_dense(original[:, j], release[:, j]) for j in range(original.shape[1])]
     for columns in combinations(range(original.shape[1]), min(ways, original.shape[1])):
-        before, after, levels = dense[columns[0]]
+        before, after, levels = coded[columns[0]]
         for j in columns[1:]:
-            next_before, next_after, next_levels = dense[j]
+            next_before, next_after, next_levels = coded[j]
             before, after = before * next_levels + next_before, after * next_levels + next_after
             levels *= next_levels
             if levels > _DENSE:
@@ -153,22 +174,36 @@ def tables(original: Array, release: Array, ways: int) -> Iterator[tuple[tuple[i
 
 def _dense(before: Array, after: Array) -> tuple[Array, Array, int]:
     """Codes from 0 up, the same in both."""
-    xp = namespace(before)
-    levels, places = xp.unique(xp.concatenate([before, after]), return_inverse=True)
-    places = places.reshape(-1)
-    return places[: len(before)], places[len(before) :], len(levels)
+    places, levels = dense(namespace(before).concatenate([before, after]))
+    return places[: len(before)], places[len(before) :], levels
+
+
+def dense(codes: Array) -> tuple[Array, int]:
+    """Codes from 0 up in the same order, and how many there are: by counting where their range is small."""
+    xp = namespace(codes)
+    low, high = (int(codes.min()), int(codes.max())) if len(codes) and codes.dtype.kind in "iu" else (0, _DENSE)
+    if high - low >= min(_DENSE, 4 * len(codes)):
+        levels, places = xp.unique(codes, return_inverse=True)
+        return places.reshape(-1), len(levels)
+    moved = codes - low
+    number = xp.cumsum(xp.bincount(moved, minlength=high - low + 1) > 0) - 1
+    return number[moved], int(number[-1]) + 1
 
 
 def _over_tables(
     original: Array,
     release: Array,
     ways: Ways,
+    counted: Counted | None,
     distance: Callable[[Floats, Floats], float],
     rule: str | None,
     names: Names,
     expected: Expected | None = None,
 ) -> Measured:
-    """Mean and maximum of a distance, and its value by column, pair of columns or set of columns."""
+    """Mean and maximum of a distance, and its value by column, pair of columns or set of columns.
+
+    counted : `tables` of these columns, where they were counted before
+    """
     require_comparable(original, release)
     if original.shape[1] == 0:
         raise ParameterError("columns: original and release need the same ones, at least one")
@@ -178,7 +213,7 @@ def _over_tables(
     labels = column_names(names, original.shape[1])
     found: dict[tuple[str, ...], float] = {}
     ratios, cells = [], 0
-    for columns, before, after in tables(original, release, of):
+    for columns, before, after in tables(original, release, of) if counted is None else counted:
         value = found[tuple(labels[j] for j in columns)] = distance(before, after)
         cells = max(cells, len(before))
         if expected is not None:

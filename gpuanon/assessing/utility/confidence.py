@@ -57,7 +57,7 @@ def confidence_overlap(original: Array, release: Array, *, level: float = 0.95, 
     details: dict[str, Figure] = {
         "min": float(overlap.min()),
         "mean_inside": float(((centre >= before[0]) & (centre <= before[1])).mean()),
-        "median_share_inside": _shares_inside(to_host(original)[:, varies], to_host(release)[:, varies], z),
+        "median_share_inside": _shares_inside(_chosen(to_host(original), varies), _chosen(to_host(release), varies), z),
     }
     labels = column_names(names, original.shape[1])
     note = constant_note(labels, varies, varying(release))
@@ -74,11 +74,11 @@ def estimator_mse(original: Array, release: Array, *, rounds: int = 200, names: 
     """
     if rounds < 2:
         raise ParameterError(f"rounds: 2 or more are allowed, got {rounds}")
-    before, after = to_host(original).astype(float), to_host(release).astype(float)
+    before, after = (to_host(table).astype(float, copy=False) for table in (original, release))
     varies, varies_after = varying(before), varying(after)
     if not varies.any():
         raise InputError("estimator_mse: not defined, every column of the original is constant")
-    before, after = before[:, varies], after[:, varies]
+    before, after = _chosen(before, varies), _chosen(after, varies)
     truth = {name: estimate(before, axis=0) for name, estimate in ESTIMATORS.items()}
     spread_before, spread_after = _bootstrap_variance(before, rounds), _bootstrap_variance(after, rounds)
     ratios: dict[str, Floats] = {}
@@ -99,6 +99,11 @@ def estimator_mse(original: Array, release: Array, *, rounds: int = 200, names: 
     if rows > _BOOTSTRAP_ROWS:
         note = join(note, f"variances were resampled from {_BOOTSTRAP_ROWS} rows and scaled to the number of rows")
     return Measured(float(np.nanmedian(every)), details, note, parts=parts)
+
+
+def _chosen(X: Floats, columns: Floats) -> Floats:
+    """These columns; the table itself, and no copy, where these are all."""
+    return X if columns.all() else X[:, columns]
 
 
 def _interval(X: Array, z: float) -> Floats:

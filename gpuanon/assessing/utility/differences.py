@@ -52,13 +52,20 @@ def correlations(original: Array, release: Array, *, names: Names = None) -> Mea
     return correlations_of(*both_moments(original, release), column_names(names, original.shape[1]))
 
 
-def rank_correlations(original: Array, release: Array, *, names: Names = None) -> Measured:
+def rank_correlations(
+    original: Array,
+    release: Array,
+    *,
+    names: Names = None,
+    weights: tuple[Array, Array] | None = None,
+) -> Measured:
     """Difference of the Spearman rank correlations of all pairs of features; the value is the median.
 
-    By pair of columns, and constant features: as in `correlations`.
+    By pair of columns, and constant features: as in `correlations`.  `weights` are those of the rows of both tables.
     """
     require_comparable(original, release)
-    before, after = Moments.of(ranks(original)), Moments.of(ranks(release))
+    own = (None, None) if weights is None else weights
+    before, after = (Moments.of(ranks(X, w), w) for X, w in zip((original, release), own, strict=True))
     return by_pair(before, after, column_names(names, original.shape[1]), "rank_correlations", np.median)
 
 
@@ -107,9 +114,10 @@ def varying(X: Array) -> np.ndarray[Any, Any]:
     return to_host(X.max(axis=0) > X.min(axis=0))
 
 
-def ranks(X: Array) -> Array:
+def ranks(X: Array, weights: Array | None = None) -> Array:
     """(n, d) rank of each value in its column, from 1; equal values share their mean rank.
 
+    With whole `weights` (n,) the rank is that among rows which are repeated so often.
     `scipy.stats.rankdata` gives the same ranks in the same time, on the host; one function serves device arrays too.
     """
     xp = namespace(X)
@@ -120,6 +128,8 @@ def ranks(X: Array) -> Array:
         ordered = X[:, j][order]
         new = xp.concatenate([xp.ones(1, dtype=bool), ordered[1:] != ordered[:-1]])
         first = xp.concatenate([xp.flatnonzero(new), xp.asarray([len(order)])])
+        if weights is not None:  # rows before each run of equal values, counted by their weights
+            first = xp.concatenate([xp.zeros(1), xp.cumsum(weights[order])])[first]
         shared = (first[:-1] + first[1:] + 1) / 2  # the mean of the ranks first + 1 … next first
         out[:, j][order] = shared[xp.cumsum(new) - 1]
 

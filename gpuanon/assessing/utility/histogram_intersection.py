@@ -14,8 +14,10 @@ import numpy as np
 from gpuanon.arrays.backend import Array, to_host
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
+from gpuanon.assessing.weighting import effective_size
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
+from gpuanon.numerics.weighted_quantile import quantiles
 
 Floats = np.ndarray[Any, Any]
 
@@ -50,12 +52,13 @@ def histogram_intersection(
     X, Y = np.asarray(to_host(X), dtype=np.float64), np.asarray(to_host(Y), dtype=np.float64)
     if len(X) == 0 or len(Y) == 0 or X.shape[1] != Y.shape[1]:
         raise ParameterError("histogram_intersection: two tables with records and the same columns are needed")
-    edges = level_edges(X, cells)
+    edges = level_edges(X, cells, None if weights is None else to_host(weights))
     labels = column_names(names, X.shape[1])
     levels = np.concatenate([to_levels(X, edges), to_levels(Y, edges)])
     codes = equal_rows(levels)
     p, q = _shares(codes[: len(X)], weights, codes), _shares(codes[len(X) :], release_weights, codes)
-    mean, deviation = independent_sample(p, len(Y))
+    people = len(Y) if release_weights is None else effective_size(release_weights)
+    mean, deviation = independent_sample(p, people)
     details: dict[str, Figure] = {
         "cells": int((p > 0).sum()),
         "levels_by_column": {name: len(edge) + 1 for name, edge in zip(labels, edges, strict=True)},
@@ -76,7 +79,7 @@ def intersection(p: Array, q: Array) -> float:
     return float(max(0.0, 1 - 0.5 * np.abs(p / p.sum() - q / q.sum()).sum()))
 
 
-def independent_sample(p: Array, n: int) -> tuple[float, float]:
+def independent_sample(p: Array, n: float) -> tuple[float, float]:
     """Mean and standard deviation of the intersection of `p` with the shares of n independent draws from it.
 
     A cell's share is off by ``√(2 p (1 − p) / (π n))`` on average (normal approximation, which is above the truth for
@@ -88,24 +91,24 @@ def independent_sample(p: Array, n: int) -> tuple[float, float]:
     return float(mean), float(0.5 * np.sqrt((1 - 2 / np.pi) * variances.sum()))
 
 
-def level_edges(X: Floats, cells: int = CELLS) -> list[Floats]:
+def level_edges(X: Floats, cells: int = CELLS, weights: Floats | None = None) -> list[Floats]:
     """Where each column of `X` is cut into levels, so that at most `cells` combinations are possible.
 
     A column with few distinct values keeps them, cut at the midpoints; the columns with the most levels give way
-    first and are cut at quantiles.
+    first and are cut at quantiles, with the `weights` of the rows.
     """
     distinct = [np.unique(column) for column in X.T]
     levels = [min(len(values), cells) for values in distinct]
     while np.prod(levels, dtype=np.float64) > cells:
         levels[len(levels) - 1 - int(np.argmax(levels[::-1]))] -= 1
-    return [_edges(column, values, count) for column, values, count in zip(X.T, distinct, levels, strict=True)]
+    return [_edges(column, values, count, weights) for column, values, count in zip(X.T, distinct, levels, strict=True)]
 
 
-def _edges(column: Floats, values: Floats, count: int) -> Floats:
+def _edges(column: Floats, values: Floats, count: int, weights: Floats | None) -> Floats:
     """(at most count − 1,) cuts between levels."""
     if len(values) <= count:
         return np.asarray(0.5 * (values[1:] + values[:-1]))
-    cuts = np.quantile(column, np.arange(1, count) / count)
+    cuts = quantiles(column, np.arange(1, count) / count, weights)
     return np.unique(cuts)
 
 

@@ -53,7 +53,7 @@ def mse(original: Array, release: Array, *, link: Array | None = None, names: Na
     By column: the sum over its features, its share in the squared distance of a released record from its original.
     """
     before, after, note = paired(original, release, link)
-    features = to_host(((before - after) ** 2).mean(axis=0))
+    features = to_host(_squared(before - after).mean(axis=0))
     part = By("column", fold(features, column_names(names, len(features)), np.sum))
     return Measured(float(features.mean()), {}, note, parts=(part,))
 
@@ -100,7 +100,8 @@ def il1s(original: Array, release: Array, *, link: Array | None = None, names: N
     varies = varying(before)
     if not varies.any():
         raise InputError("il1s: not defined, every column of the original is constant")
-    sums = to_host(namespace(before).abs(before - after).sum(axis=0))
+    difference = before - after
+    sums = to_host(namespace(before).abs(difference, out=difference).sum(axis=0))
     features = np.full(len(sums), np.nan)
     features[varies] = sums[varies] / (math.sqrt(2) * deviation[varies])
     total = float(np.nansum(features))
@@ -124,8 +125,8 @@ def paired(original: Array, release: Array, link: Array | None) -> tuple[Array, 
         if len(link) != len(release):
             raise ParameterError(f"link: one entry per released row is needed ({len(release)}), got {len(link)}")
         released = namespace(link).flatnonzero(link >= 0)
-        before, after = original[link[released]], release[released]
         added = len(release) - len(released)
+        before, after = original[link[released]], release[released] if added else release
         note = f"{added} added rows are left out" if added else None
     if len(before) == 0:
         raise InputError("rows: no released row has an original")
@@ -134,12 +135,17 @@ def paired(original: Array, release: Array, link: Array | None) -> tuple[Array, 
 
 def _sums(before: Array, after: Array, name: str) -> tuple[Floats, Floats]:
     """(d,) SSE and SST; NaN where the original is constant."""
-    sse = to_host(((before - after) ** 2).sum(axis=0))
-    sst = to_host(((before - before.mean(axis=0)) ** 2).sum(axis=0))
+    sse = to_host(_squared(before - after).sum(axis=0))
+    sst = to_host(_squared(before - before.mean(axis=0)).sum(axis=0))
     varies = varying(before)
     if not varies.any():
         raise InputError(f"{name}: not defined, every column of the original is constant")
     return np.where(varies, sse, np.nan), np.where(varies, sst, np.nan)
+
+
+def _squared(differences: Array) -> Array:
+    """Their squares, in their place: these arrays are as large as the table."""
+    return namespace(differences).square(differences, out=differences)
 
 
 def _by_column(sse: Floats, sst: Floats, names: Sequence[str]) -> dict[str, float | None]:

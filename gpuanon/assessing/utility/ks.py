@@ -12,6 +12,7 @@ from gpuanon.arrays.threads import each
 from gpuanon.assessing.columns import Names, column_names, fold
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
 from gpuanon.assessing.utility.information_loss import paired
+from gpuanon.assessing.weighting import effective_size
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.ks import ks_critical, ks_distances
 from gpuanon.numerics.sampling import sample_rows
@@ -36,6 +37,7 @@ def ks(
     link: Array | None = None,
     permutations: int = 0,
     names: Names = None,
+    weights: tuple[Array, Array] | None = None,
 ) -> Measured:
     """Largest Kolmogorov–Smirnov distance between a released column and the original's; by column over its features.
 
@@ -47,14 +49,16 @@ def ks(
         exchanges whose largest distance reaches the observed one is a valid p-value for dependent samples, of the
         hypothesis that a record and its release are interchangeable
     link : (m,) original row of each released row, for `permutations`; None for tables in the same order
+    weights : (n,) and (m,) people that each row stands for; exchanges and the reference count records all the same
     """
-    columns = ks_distances(original, release)
+    columns = ks_distances(original, release, weights)
     details: dict[str, Figure] = {
         "median": float(np.median(columns)),
         "mean": float(columns.mean()),
     }
     labels = column_names(names, original.shape[1])
-    critical = ks_critical(len(original), len(release))
+    sizes = (len(original), len(release)) if weights is None else tuple(effective_size(own) for own in weights)
+    critical = ks_critical(*sizes)
     beside = [Beside("critical_if_independent", "5 % of fresh samples exceed", critical)]
     if reference is not None:
         expected = ks_distances(original, reference)

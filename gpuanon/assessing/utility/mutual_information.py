@@ -14,6 +14,7 @@ import numpy as np
 from gpuanon.arrays.backend import Array, namespace, to_host
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import ByPair, Figure, Measured
+from gpuanon.assessing.utility.cells import dense
 from gpuanon.assessing.utility.pairs import require_comparable
 from gpuanon.errors import InputError
 
@@ -50,6 +51,5 @@ def information(a: Array, b: Array) -> float:
 
 def _by_pair(codes: Array) -> dict[tuple[int, int], float]:
     """The mutual information of each pair of columns."""
-    xp = namespace(codes)
-    dense = [xp.unique(codes[:, j], return_inverse=True)[1].reshape(-1) for j in range(codes.shape[1])]
-    return {(a, b): information(dense[a], dense[b]) for a, b in combinations(range(codes.shape[1]), 2)}
+    columns = [dense(codes[:, j])[0] for j in range(codes.shape[1])]
+    return {(a, b): information(columns[a], columns[b]) for a, b in combinations(range(codes.shape[1]), 2)}

@@ -52,14 +52,16 @@ def paired_means(
         raise ParameterError(f"permutations: 1 or more are allowed, got {permutations}")
     before, after, note = paired(original, release, link)
     xp = namespace(before)
-    d = (after - before).astype(np.float64)
+    d = (after - before).astype(np.float64, copy=False)
+    del before, after  # as large as the table
     scale = to_host(xp.sqrt((d**2).sum(axis=0)))
     moved = scale > 0
     labels = column_names(names, len(scale))
     if not moved.any():
         return Measured(1.0, {"pairs": len(d), "permutations": 0}, join(note, "no value changed"),
                         parts=(By("column", dict.fromkeys(labels, 1.0), "smallest"),))  # fmt: skip
-    d = d[:, xp.asarray(moved)] / xp.asarray(scale[moved])
+    d = d if moved.all() else d[:, xp.asarray(moved)]
+    d /= xp.asarray(scale[moved])
     observed = np.abs(to_host(d.sum(axis=0)))
     null = _largest_flipped(d, permutations)
     reached = (null[:, None] >= observed[None, :] - _ROUNDING).sum(axis=0)

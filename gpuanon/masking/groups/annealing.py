@@ -8,19 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device
-from gpuanon.arrays.batches import even_batches
+from gpuanon.arrays.batches import even_batches, padded_length
 from gpuanon.arrays.compiled import LEAST_WORK, use_compiled
 from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
 from gpuanon.arrays.kernels import launch, limits
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.ranges import ranges
-from gpuanon.arrays.threads import each
+from gpuanon.arrays.threads import each, thread_count
 from gpuanon.masking.groups.batched import Host
 from gpuanon.masking.groups.exchange import EuclideanTable, GowerTable, Table
 
 _WARP = 32
-_BATCH_ROWS = 1 << 15  # rows of a batch: fewer make many small calls, which contend; changes the speed, not the result
-_BATCH_CELLS = 16  # cells of a compiled batch
+_BATCH_ROWS = (
+    1 << 15
+)  # rows of a batch, at most: fewer make many small calls, which contend; changes the speed, not the result
+_BATCH_CELLS = 4  # cells of a compiled batch: few, so that all cores are busy to the end
 NOISE = -np.log((np.arange(1 << 16) + 0.5) / (1 << 16))
 """Quantiles of the exponential distribution: the increase that Metropolis' rule accepts, in temperatures."""
 
@@ -100,8 +102,12 @@ def _anneal_numpy(
         members[lines] = held.reshape(-1)[table.members]
         return float(table.distortion.sum() - before)
 
-    positions = Partition(np.arange(cells.n), cells.starts)
-    return np.asarray(sum(each(run, even_batches(positions, elements=max(1, _BATCH_ROWS // k)))))
+    rounds = -(-cells.n * k // (_BATCH_ROWS * thread_count()))
+    most = -(-cells.parts // (rounds * thread_count()))  # equally many cells for each thread
+    batches = even_batches(
+        Partition(np.arange(cells.n), cells.starts), elements=most * int(padded_length(cells.sizes).max())
+    )
+    return np.asarray(sum(each(run, batches)))
 
 
 def _anneal_compiled(

@@ -10,6 +10,7 @@ import numpy as np
 
 from gpuanon.arrays.compiled import compiled, compiled_exact
 from gpuanon.masking.groups.batched import Host
+from gpuanon.masking.groups.compiled_distances import best_swap, fill_between, load_within, put_in, take_out
 
 
 @compiled_exact
@@ -18,22 +19,20 @@ def _load_euclidean(x: Host, n: int, k: int, a: int, total: Host, y: Host, u: Ho
 
     Whole arrays are passed, and the number of the group: a view of each group would cost as much as the arithmetic.
     """
-    d = x.shape[2]
-    squares = 0.0
+    d = x.shape[1]
+    squares, square = 0.0, 0.0
     for j in range(d):
-        total[a, j] = 0.0
-    for i in range(n):
-        for j in range(d):
-            total[a, j] += x[a, i, j]
-            squares += x[a, i, j] * x[a, i, j]
-    square = 0.0
-    for j in range(d):
-        square += total[a, j] * total[a, j]
+        sum_ = 0.0
+        for i in range(n):
+            sum_ += x[a, j, i]
+            squares += x[a, j, i] * x[a, j, i]
+        total[a, j] = sum_
+        square += sum_ * sum_
     if n == k:
         for i in range(k):
             own = 0.0
             for j in range(d):
-                y[a, i, j] = 2 * x[a, i, j] - total[a, j]
+                y[a, i, j] = 2 * x[a, j, i] - total[a, j]
                 own += y[a, i, j] * y[a, i, j]
             u[a, i] = (square - own) / 2
     return (n * squares - square) / n
@@ -57,42 +56,6 @@ def _best_tight(y: Host, u: Host, total: Host, a: int, b: int, k: int) -> tuple[
     return (least - product) / k, best_i, best_r
 
 
-@compiled_exact
-def _distance(x: Host, y: Host, mismatch: Host) -> float:
-    """Squared Euclidean distance, or Gower's if `mismatch` is not empty."""
-    sum_ = 0.0
-    if len(mismatch) == 0:
-        for j in range(len(x)):
-            sum_ += (x[j] - y[j]) * (x[j] - y[j])
-    else:
-        for j in range(len(x)):
-            if mismatch[j] < 0:
-                sum_ += abs(x[j] - y[j])
-            elif x[j] != y[j]:
-                sum_ += mismatch[j]
-    return sum_
-
-
-@compiled_exact
-def _sum_distances(x_a: Host, n_a: int, x_b: Host, n_b: int, mismatch: Host, sums: Host, apart: Host) -> None:
-    """Fill apart (w, w), the distances between the groups, and sums (4, w): in a, to b, in b, to a."""
-    for i in range(n_a):
-        sums[0, i] = 0.0
-        sums[1, i] = 0.0
-        for r in range(n_a):
-            sums[0, i] += _distance(x_a[i], x_a[r], mismatch)
-    for r in range(n_b):
-        sums[2, r] = 0.0
-        sums[3, r] = 0.0
-        for i in range(n_b):
-            sums[2, r] += _distance(x_b[r], x_b[i], mismatch)
-    for i in range(n_a):
-        for r in range(n_b):
-            apart[i, r] = _distance(x_a[i], x_b[r], mismatch)
-            sums[1, i] += apart[i, r]
-            sums[3, r] += apart[i, r]
-
-
 @compiled
 def _best_move(own: Host, other: Host, n: int, m: int, f: float, g: float) -> tuple[float, int]:
     """The best move of a row from a group of n rows with distortion f to one of m with g: its change and slot."""
@@ -108,15 +71,12 @@ def _best_move(own: Host, other: Host, n: int, m: int, f: float, g: float) -> tu
 def _best_exchange(
     sums: Host, apart: Host, n_a: int, n_b: int, k: int, width: int, f_a: float, f_b: float
 ) -> tuple[float, int]:
-    """The best swap or move between two groups: its change, and its code (see `exchange`)."""
-    least, code = np.inf, 0
-    for i in range(n_a):
-        for r in range(n_b):
-            value = (n_a * sums[1, i] - n_b * sums[0, i]) + (n_b * sums[3, r] - n_a * sums[2, r])
-            value -= (n_a + n_b) * apart[i, r]
-            if value < least:
-                least, code = value, i * width + r
-    change = least / (n_a * n_b)
+    """The best swap or move between two groups: its change, and its code (see `exchange`).
+
+    sums : (5, w) of the distances of each row of a over a, over b; of each row of b over b, over a; and scratch
+    """
+    least, i, r = best_swap(sums[0], sums[1], sums[2], sums[3], apart, n_a, n_b, sums[4])
+    change, code = least / (n_a * n_b), i * width + r
     if width > k:
         if n_a > k and n_b < width:
             moved, slot = _best_move(sums[0], sums[1], n_a, n_b, f_a, f_b)
@@ -130,26 +90,53 @@ def _best_exchange(
 
 
 @compiled
-def _swap_slots(x: Host, members: Host, a: int, i: int, b: int, r: int) -> None:
-    """Swap two slots, with the coordinates of their rows."""
+def _swap_slots(x: Host, members: Host, within: Host, a: int, i: int, b: int, r: int) -> None:
+    """Swap two slots, with the coordinates of their rows and the sums of their distances."""
     members[a, i], members[b, r] = members[b, r], members[a, i]
-    for j in range(x.shape[2]):
-        x[a, i, j], x[b, r, j] = x[b, r, j], x[a, i, j]
+    within[a, i], within[b, r] = within[b, r], within[a, i]
+    for j in range(x.shape[1]):
+        x[a, j, i], x[b, j, r] = x[b, j, r], x[a, j, i]
 
 
 @compiled
-def _carry_out(x: Host, members: Host, sizes: Host, a: int, b: int, code: int, width: int) -> None:
-    """Carry out an exchange; the last row of a group fills the gap that a move leaves."""
+def _carry_out(
+    x: Host,
+    members: Host,
+    sizes: Host,
+    a: int,
+    b: int,
+    code: int,
+    width: int,
+    mismatch: Host,
+    within: Host,
+    apart: Host,
+) -> None:
+    """Carry out an exchange; the last row of a group fills the gap that a move leaves.
+
+    Under Gower's metric the sums of distances `within` the groups change with it; others are not kept.
+    """
+    keep = len(mismatch) > 0
     if code < width * width:
-        _swap_slots(x, members, a, code // width, b, code % width)
+        i, r = code // width, code % width
+        if keep:
+            take_out(x, a, i, sizes[a], mismatch, within, apart)
+            take_out(x, b, r, sizes[b], mismatch, within, apart)
+        _swap_slots(x, members, within, a, i, b, r)
+        if keep:
+            put_in(x, a, i, sizes[a], mismatch, within, apart)
+            put_in(x, b, r, sizes[b], mismatch, within, apart)
         return
     source, target, slot = a, b, code - width * width
     if slot >= width:
         source, target, slot = b, a, slot - width
+    if keep:
+        take_out(x, source, slot, sizes[source], mismatch, within, apart)
     sizes[source] -= 1
-    _swap_slots(x, members, source, slot, source, sizes[source])
-    _swap_slots(x, members, source, sizes[source], target, sizes[target])
+    _swap_slots(x, members, within, source, slot, source, sizes[source])
+    _swap_slots(x, members, within, source, sizes[source], target, sizes[target])
     sizes[target] += 1
+    if keep:
+        put_in(x, target, sizes[target] - 1, sizes[target], mismatch, within, apart)
 
 
 @compiled
@@ -201,12 +188,12 @@ def anneal_cells(
     largest = 0
     for cell in range(first_cell, last_cell):
         largest = max(largest, starts[cell + 1] - starts[cell])
-    x = np.empty((largest, width, d))
+    x, within = np.empty((largest, d, width)), np.zeros((largest, width))
     total, y, u = np.empty((largest, d)), np.empty((largest, k, d)), np.empty((largest, k))
     held, counts = np.empty((largest, width), np.int64), np.empty(largest, np.int64)
     distortion, word = np.empty(largest), np.empty(largest, np.uint64)
     holder, proposers = np.empty(largest, np.int64), np.empty(largest, np.int64)
-    sums, apart = np.empty((4, width)), np.empty((width, width))
+    sums, apart = np.empty((5, width)), np.empty((width, width))
     changed = 0.0
     for cell in range(first_cell, last_cell):
         begin = starts[cell]
@@ -219,8 +206,10 @@ def anneal_cells(
             for i in range(width):
                 held[a, i] = members[line, i]
                 for j in range(d):
-                    x[a, i, j] = rows[held[a, i], j]
-            distortion[a] = _distortion(x, counts[a], k, a, total, y, u, mismatch)
+                    x[a, j, i] = rows[held[a, i], j]
+            if not euclidean:
+                load_within(x, a, counts[a], mismatch, within, apart)
+            distortion[a] = _distortion(x, counts[a], k, a, total, y, u, mismatch, within)
             before += distortion[a]
         for step in range(steps):
             mates = near[step % len(near)]
@@ -236,14 +225,19 @@ def anneal_cells(
                     change, i, r = _best_tight(y, u, total, a, b, k)
                     code = i * width + r
                 else:
-                    _sum_distances(x[a], n_a, x[b], n_b, mismatch, sums, apart)
+                    if euclidean:
+                        load_within(x, a, n_a, mismatch, within, apart)
+                        load_within(x, b, n_b, mismatch, within, apart)
+                    sums[0, :n_a] = within[a, :n_a]
+                    sums[2, :n_b] = within[b, :n_b]
+                    fill_between(x, a, n_a, b, n_b, mismatch, apart, sums[1], sums[3])
                     change, code = _best_exchange(sums, apart, n_a, n_b, k, width, distortion[a], distortion[b])
                 spread = (distortion[a] + distortion[b]) / (n_a + n_b)
                 accepted = heat * noise[(word[a] * np.uint64(2 * step + 1)) >> np.uint64(48)]
                 if change < spread * accepted:
-                    _carry_out(x, held, counts, a, b, code, width)
-                    distortion[a] = _distortion(x, counts[a], k, a, total, y, u, mismatch)
-                    distortion[b] = _distortion(x, counts[b], k, b, total, y, u, mismatch)
+                    _carry_out(x, held, counts, a, b, code, width, mismatch, within, apart)
+                    distortion[a] = _distortion(x, counts[a], k, a, total, y, u, mismatch, within)
+                    distortion[b] = _distortion(x, counts[b], k, b, total, y, u, mismatch, within)
         for a in range(groups):
             line = order[begin + a]
             sizes[line] = counts[a]
@@ -255,12 +249,11 @@ def anneal_cells(
 
 
 @compiled
-def _distortion(x: Host, n: int, k: int, a: int, total: Host, y: Host, u: Host, mismatch: Host) -> float:
-    """The distortion of the group a, and what is stored for it."""
+def _distortion(x: Host, n: int, k: int, a: int, total: Host, y: Host, u: Host, mismatch: Host, within: Host) -> float:
+    """The distortion of the group a; under the Euclidean metric also what is stored for it."""
     if len(mismatch) == 0:
         return _load_euclidean(x, n, k, a, total, y, u)
     all_ = 0.0
     for i in range(n):
-        for r in range(n):
-            all_ += _distance(x[a, i], x[a, r], mismatch)
+        all_ += within[a, i]
     return all_ / (2 * n)

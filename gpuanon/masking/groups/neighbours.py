@@ -17,7 +17,7 @@ from gpuanon.arrays.threads import each
 from gpuanon.masking.groups.batched import Host
 
 _THREADS = 128
-_BATCH = 1 << 12  # groups of a batch
+_BATCH = 1 << 10  # groups of a batch: with their distances they fit a core's cache
 _INFINITE = 0x7F800000  # as a float's bits
 
 

@@ -23,7 +23,7 @@ from gpuanon.errors import ParameterError
 from gpuanon.masking.contract import Groups
 from gpuanon.masking.groups.median_cuts import cut_in_two
 from gpuanon.numerics.distance import EUCLIDEAN, Metric, weighted
-from gpuanon.numerics.kmeans import kmeans
+from gpuanon.numerics.kmeans import best_kmeans
 from gpuanon.numerics.lockstep import Affine
 from gpuanon.numerics.median_blocks import blocks
 from gpuanon.numerics.spectral import spectral_coordinates, width
@@ -74,18 +74,13 @@ def _wanted(sizes: Host, target: int) -> Host:
 
 def _clusters(Z: Array, rows: Array, q: int, target: int, draws: Draws, sigma: float | None) -> Array:
     """(b, m) cluster of each row of b parts (b, m, d), none of them too small."""
-    xp = namespace(Z)
     b, m, _ = Z.shape
 
     def numbers(name: str, count: int) -> Array:
         return draws.child(name).take(rows.reshape(-1)).uniform(count).reshape(b, m, count)
 
     Y = spectral_coordinates(Z.astype(np.float64), q, sigma, numbers("start", width(q)) - 0.5)
-    labels, loss = kmeans(Y, numbers("centres 0", q))
-    for at in range(1, _STARTS):
-        other, its_loss = kmeans(Y, numbers(f"centres {at}", q))
-        labels = xp.where((its_loss < loss)[:, None], other, labels)
-        loss = xp.minimum(loss, its_loss)
+    labels = best_kmeans(Y, (numbers(f"centres {at}", q) for at in range(_STARTS)))
     return _join_small(Y, labels, q, SMALLEST * target)
 
 

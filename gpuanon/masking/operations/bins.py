@@ -7,6 +7,7 @@ import numpy as np
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition, sort_within
 from gpuanon.arrays.rng import Draws
+from gpuanon.arrays.threads import each
 from gpuanon.numerics.empirical import quantile_place, running_weights, runs
 
 
@@ -20,13 +21,16 @@ def bin_codes(X: Array, blocks: Partition, bins: int) -> Array:
     codes = xp.empty(X.shape, dtype=np.int64)
     part = blocks.part_of_sorted()
     begin, sizes = blocks.starts[:-1][part], blocks.sizes[part]
-    for j in range(X.shape[1]):
+
+    def work(j: int) -> None:
         order = sort_within(X[:, j], blocks)
         starts, run = runs(_new_values(X[order, j], part))
         rank = run - run[begin]
         distinct = run[blocks.starts[1:] - 1] - run[blocks.starts[:-1]] + 1
         by_share = (starts[run] - begin) * bins // sizes
         codes[order, j] = xp.where((distinct <= bins)[part], rank, by_share)
+
+    each(work, range(X.shape[1]))
     return codes
 
 

@@ -13,8 +13,11 @@ from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.arrays.partition import Partition, ranks_within
 from gpuanon.arrays.rng import Draws
 from gpuanon.errors import GuaranteeError, ParameterError
-from gpuanon.masking.claims import Claim, SharedValues
-from gpuanon.masking.contract import NewColumn, Operation, Recoded, Records, Sight
+from gpuanon.masking.claims import Claim
+from gpuanon.masking.class_claims import SharedValues
+from gpuanon.masking.contract import Operation, Sight
+from gpuanon.masking.given import Records
+from gpuanon.masking.outcomes import NewColumn, Recoded
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.local_suppression import kept_cells, randomly_kept
 from gpuanon.numerics.local_suppression_programme import Lines

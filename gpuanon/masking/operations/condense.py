@@ -9,7 +9,9 @@ import numpy as np
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition, segment_means
 from gpuanon.arrays.rng import Draws
-from gpuanon.masking.contract import Changed, Operation, Records, RowEffect
+from gpuanon.masking.contract import Operation, RowEffect
+from gpuanon.masking.given import Records
+from gpuanon.masking.outcomes import Changed
 
 
 def condense(T: Array, groups: Partition, draws: Draws) -> Array:
@@ -24,9 +26,17 @@ def condense(T: Array, groups: Partition, draws: Draws) -> Array:
     xp = namespace(T)
     labels = groups.labels()
     means = segment_means(T, groups)
-    centred = T - means[labels]
-    deviations = xp.sqrt(segment_means(centred * centred, groups))
-    return means[labels] + (draws.uniform(T.shape[1]) * 2.0 - 1.0) * 3.0**0.5 * deviations[labels]
+    squares = T - means[labels]
+    squares *= squares
+    deviations = xp.sqrt(segment_means(squares, groups))
+    del squares
+    out = draws.uniform(T.shape[1])
+    out *= 2.0
+    out -= 1.0
+    out *= 3.0**0.5
+    out *= deviations[labels]
+    out += means[labels]
+    return out
 
 
 class Condense(Operation):

@@ -28,12 +28,16 @@ from gpuanon.arrays.backend import Array, namespace, on_device, to_host
 from gpuanon.arrays.device_memory import free_bytes, pieces_of_parts
 from gpuanon.arrays.partition import Partition, segment_sums
 from gpuanon.arrays.rng import Draws
+from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
-from gpuanon.masking.claims import Claim, DrawnFromGroup, DrawnFromMixture
+from gpuanon.masking.claims import Claim
 from gpuanon.masking.constraints import Sensitive
-from gpuanon.masking.contract import Changed, Moved, Operation, Outcome, Records
+from gpuanon.masking.contract import Operation
+from gpuanon.masking.drawn_claims import DrawnFromGroup, DrawnFromMixture
+from gpuanon.masking.given import Records
 from gpuanon.masking.operations.bins import bin_codes, sample_inside
 from gpuanon.masking.operations.cells import cell_dither
+from gpuanon.masking.outcomes import Changed, Moved, Outcome
 from gpuanon.numerics.empirical import conditional_inverse
 from gpuanon.numerics.median_blocks import blocks
 from gpuanon.numerics.mixture import group_means, group_mixture, log_weights_of
@@ -44,6 +48,7 @@ ColumnOrder: TypeAlias = Literal["auto", "fewest", "response", "given"] | tuple[
 
 Precision: TypeAlias = Literal["double", "single"]
 
+_HOST_BYTES = 1 << 28  # of the mixtures that are made at once on the host
 GROUPS_IN_BLOCK = 128
 COARSE_BINS = 10  # with strata of the response: bins of a column hold values of every stratum
 COARSE = 20  # a column of at most so many values leaves many records when it is conditioned on
@@ -114,19 +119,21 @@ class _Some:
 
 
 def _ranges_of_blocks(within: Partition, parts: Partition, T: Array) -> list[_Some]:
-    """Ranges of blocks whose mixtures fit the device; all blocks on the host, and where they fit.
+    """Ranges of blocks whose mixtures fit the device, or take `_HOST_BYTES` on the host.
 
     within : blocks of rows;  parts : the same blocks as parts of the groups
     """
     d, size, xp = T.shape[1], T.dtype.itemsize, namespace(T)
     # Per group: products, covariances, factors, inverses, what is compared to merge them, and copies of the latter.
     per_group, per_row = 12 * (d * d + d) * size, 9 * d * size + 64
-    whole = _Some(slice(0, parts.parts), slice(0, parts.n), slice(0, within.n), _in_order(xp, parts.starts, parts.n))
-    if not on_device(T) or within.n * per_row + parts.n * per_group < free_bytes() // 2:
-        return [whole]
     groups, rows = to_host(parts.starts), to_host(within.starts)
+    needs = per_row * rows + per_group * groups
+    if not on_device(T):
+        budget: int | None = max(_HOST_BYTES, int(np.diff(needs).max(initial=0)))
+    else:  # all at once where they fit
+        budget = int(needs[-1]) if needs[-1] < free_bytes() // 2 else None
     out = []
-    for some in pieces_of_parts(per_row * rows + per_group * groups, 1):
+    for some in pieces_of_parts(needs, 1, budget=budget):
         first, last = int(groups[some.start]), int(groups[some.stop])
         starts = parts.starts[some.start : some.stop + 1] - first
         place = slice(int(rows[some.start]), int(rows[some.stop]))
@@ -171,7 +178,7 @@ def column_order(
         return list(range(d))
     if isinstance(order, str):
         xp = namespace(T)
-        distinct = [min(len(xp.unique(T[:, j])), bins or T.shape[0]) for j in range(d)]
+        distinct = each(lambda j: min(len(xp.unique(T[:, j])), bins or len(T)), range(d))
         if order == "fewest":
             return sorted(range(d), key=distinct.__getitem__)
         if sensitive is None:
@@ -193,10 +200,11 @@ def association(T: Array, sensitive: Sensitive) -> list[float]:
     """
     codes = bin_codes(T, Partition.whole(len(T), like=T), COARSE)
     columns = list(zip(sensitive.codes.T, sensitive.ordered, strict=True))
-    return [
-        round(max(_explained(codes[:, j], values, ordered) for values, ordered in columns), 9)
-        for j in range(T.shape[1])
-    ]
+
+    def told(j: int) -> float:
+        return round(max(_explained(codes[:, j], values, ordered) for values, ordered in columns), 9)
+
+    return each(told, range(T.shape[1]))
 
 
 def _explained(codes: Array, values: Array, ordered: bool) -> float:

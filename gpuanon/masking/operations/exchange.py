@@ -13,7 +13,9 @@ from pydantic import Field
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition, shuffle_within
 from gpuanon.arrays.rng import Draws
-from gpuanon.masking.contract import NewColumn, Operation, Recoded, Records, Sight
+from gpuanon.masking.contract import Operation, Sight
+from gpuanon.masking.given import Records
+from gpuanon.masking.outcomes import NewColumn, Recoded
 
 
 def exchange(codes: Array, groups: Partition, draws: Draws, together: bool = False) -> Array:

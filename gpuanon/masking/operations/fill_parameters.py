@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from gpuanon.errors import ParameterError
-from gpuanon.masking.contract import ColumnValues
+from gpuanon.masking.outcomes import ColumnValues
 from gpuanon.numerics.fills.calibration import Named
 
 FillName: TypeAlias = Literal[

@@ -11,8 +11,11 @@ from pydantic import Field
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition, segment_maxima, segment_minima
 from gpuanon.errors import ParameterError
-from gpuanon.masking.claims import Claim, EqualRecords
-from gpuanon.masking.contract import NewColumn, Operation, Recoded, Records, Sight
+from gpuanon.masking.claims import Claim
+from gpuanon.masking.class_claims import EqualRecords
+from gpuanon.masking.contract import Operation, Sight
+from gpuanon.masking.given import Records
+from gpuanon.masking.outcomes import NewColumn, Recoded
 from gpuanon.tables.schema import Kind, Reading
 
 _ABOVE_ALL = np.iinfo(np.int32).max

@@ -11,7 +11,9 @@ from pydantic import Field, model_validator
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import ParameterError
-from gpuanon.masking.contract import Changed, Operation, Records, RowEffect
+from gpuanon.masking.contract import Operation, RowEffect
+from gpuanon.masking.given import Records
+from gpuanon.masking.outcomes import Changed
 from gpuanon.numerics.maximum_entropy import MaximumEntropy, Moments, MomentSums
 
 MomentNames: TypeAlias = Annotated[

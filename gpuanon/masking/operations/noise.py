@@ -9,7 +9,9 @@ from pydantic import Field, model_validator
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
-from gpuanon.masking.contract import Changed, Operation, Records
+from gpuanon.masking.contract import Operation
+from gpuanon.masking.given import Records
+from gpuanon.masking.outcomes import Changed
 from gpuanon.numerics.lockstep import Affine
 from gpuanon.numerics.neighbour_distance import neighbour_distances
 from gpuanon.numerics.svd import Axes, principal_axes
@@ -50,12 +52,14 @@ def add_noise(
         noise = Affine((axes.s * b**0.5 / root)[:, :, None] * axes.V.transpose(0, 2, 1))(noise, groups)
     else:
         variances = ((axes.s / root)[:, None] ** 2 * axes.V**2).sum(axis=2)
-        noise = noise * xp.sqrt(b * variances)[labels]
-    noisy = T + noise
-    if kind != "corrected":
-        return noisy
-    means = axes.means[labels]
-    return (noisy - means) / (1.0 + b) ** 0.5 + means
+        noise *= xp.sqrt(b * variances)[labels]
+    noise += T
+    if kind == "corrected":
+        means = axes.means[labels]
+        noise -= means
+        noise /= (1.0 + b) ** 0.5
+        noise += means
+    return noise
 
 
 def _whitened(T: Array, axes: Axes, groups: Partition) -> Array:

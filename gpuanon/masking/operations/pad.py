@@ -18,20 +18,12 @@ from pydantic import Field, model_validator
 
 from gpuanon.arrays.backend import Array, namespace, to_host
 from gpuanon.arrays.partition import Partition
-from gpuanon.masking.claims import Claim, EqualRecords
-from gpuanon.masking.contract import (
-    AddedRows,
-    Facts,
-    Filled,
-    Moved,
-    Operation,
-    Records,
-    RowEffect,
-    Sampled,
-    Samples,
-    Sight,
-)
+from gpuanon.masking.claims import Claim
+from gpuanon.masking.class_claims import EqualRecords
+from gpuanon.masking.contract import Operation, RowEffect, Sight
+from gpuanon.masking.given import Facts, Records
 from gpuanon.masking.operations.fill_parameters import Calibrate, Depth, FillKind, Leaf, SampleRows, Trees
+from gpuanon.masking.outcomes import AddedRows, Filled, Moved, Sampled, Samples
 from gpuanon.masking.people import persons_per_part
 from gpuanon.numerics.compatible import covering_counts
 from gpuanon.numerics.equal_rows import equal_rows

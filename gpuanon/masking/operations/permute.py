@@ -9,8 +9,11 @@ import numpy as np
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition, segment_maxima, segment_minima, sort_within
 from gpuanon.arrays.rng import Draws
-from gpuanon.masking.claims import Claim, DrawnFromGroup
-from gpuanon.masking.contract import Moved, Operation, Records
+from gpuanon.masking.claims import Claim
+from gpuanon.masking.contract import Operation
+from gpuanon.masking.drawn_claims import DrawnFromGroup
+from gpuanon.masking.given import Records
+from gpuanon.masking.outcomes import Moved
 from gpuanon.numerics.empirical import running_weights
 from gpuanon.numerics.resampling import check_weights
 

@@ -17,7 +17,9 @@ from pydantic import Field
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import ParameterError
-from gpuanon.masking.contract import NewColumn, Operation, Recoded, Records, RowEffect, Sight
+from gpuanon.masking.contract import Operation, RowEffect, Sight
+from gpuanon.masking.given import Records
+from gpuanon.masking.outcomes import NewColumn, Recoded
 from gpuanon.numerics.guides import drawn_guide, hypercube_guide, noisy_guide, scaled_codes
 from gpuanon.numerics.random_ranks import in_rank_order
 

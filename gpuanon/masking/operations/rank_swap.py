@@ -19,7 +19,9 @@ from pydantic import Field
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
-from gpuanon.masking.contract import NewColumn, Operation, Recoded, Records, Sight
+from gpuanon.masking.contract import Operation, Sight
+from gpuanon.masking.given import Records
+from gpuanon.masking.outcomes import NewColumn, Recoded
 from gpuanon.numerics.pairing import near_pairs
 from gpuanon.numerics.random_ranks import random_tie_order
 

@@ -10,8 +10,11 @@ from pydantic import Field
 from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import ParameterError
-from gpuanon.masking.claims import Claim, EqualRecords
-from gpuanon.masking.contract import ClassInfo, NewColumn, Operation, Recoded, Records, Sight
+from gpuanon.masking.claims import Claim
+from gpuanon.masking.class_claims import EqualRecords
+from gpuanon.masking.contract import Operation, Sight
+from gpuanon.masking.given import ClassInfo, Records
+from gpuanon.masking.outcomes import NewColumn, Recoded
 from gpuanon.numerics.recoding import recode
 from gpuanon.tables.schema import Kind, Reading
 

@@ -20,10 +20,13 @@ from pydantic import Field, model_validator
 from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import GuaranteeError, ParameterError
-from gpuanon.masking.claims import Claim, EqualRecords
+from gpuanon.masking.claims import Claim
+from gpuanon.masking.class_claims import EqualRecords
 from gpuanon.masking.constraints import Constraint
-from gpuanon.masking.contract import NewColumn, Operation, Recoded, Records, RowEffect, Sight
+from gpuanon.masking.contract import Operation, RowEffect, Sight
+from gpuanon.masking.given import Records
 from gpuanon.masking.operations.recoding_table import RecodingTable
+from gpuanon.masking.outcomes import NewColumn, Recoded
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.lattice_search import Found
 from gpuanon.numerics.patterns import Patterns

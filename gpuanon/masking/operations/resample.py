@@ -6,8 +6,11 @@ from typing import ClassVar, Literal
 
 from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Partition
-from gpuanon.masking.claims import Claim, DrawnFromGroup
-from gpuanon.masking.contract import Moved, Operation, Records
+from gpuanon.masking.claims import Claim
+from gpuanon.masking.contract import Operation
+from gpuanon.masking.drawn_claims import DrawnFromGroup
+from gpuanon.masking.given import Records
+from gpuanon.masking.outcomes import Moved
 from gpuanon.numerics.resampling import resample
 
 

@@ -11,7 +11,9 @@ from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.errors import ParameterError
-from gpuanon.masking.contract import Changed, Operation, Records, RowEffect
+from gpuanon.masking.contract import Operation, RowEffect
+from gpuanon.masking.given import Records
+from gpuanon.masking.outcomes import Changed
 from gpuanon.numerics.copula import ScoreSums, exclusive_sets, normal_factor, winners
 from gpuanon.numerics.lockstep import Affine
 

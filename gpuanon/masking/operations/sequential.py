@@ -9,7 +9,9 @@ from pydantic import Field
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import ParameterError
-from gpuanon.masking.contract import NewColumn, Operation, Recoded, Records, RowEffect, Sight
+from gpuanon.masking.contract import Operation, RowEffect, Sight
+from gpuanon.masking.given import Records
+from gpuanon.masking.outcomes import NewColumn, Recoded
 from gpuanon.numerics.conditional_trees import Coded
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.sequential import BLOCK, Model, synthesise

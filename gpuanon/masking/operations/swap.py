@@ -16,7 +16,9 @@ from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
-from gpuanon.masking.contract import Changed, Operation, Records
+from gpuanon.masking.contract import Operation
+from gpuanon.masking.given import Records
+from gpuanon.masking.outcomes import Changed
 from gpuanon.numerics.lockstep import even_batches, gather, random_order, random_words, scatter
 from gpuanon.numerics.uncorrelate import decorrelate, restore_covariance
 

@@ -14,7 +14,9 @@ from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.errors import ParameterError
-from gpuanon.masking.contract import ClassInfo, NewColumn, Operation, Recoded, Records, RowEffect, Sight
+from gpuanon.masking.contract import Operation, RowEffect, Sight
+from gpuanon.masking.given import ClassInfo, Records
+from gpuanon.masking.outcomes import NewColumn, Recoded
 from gpuanon.numerics.log_linear import fit_margins, margin_counts
 from gpuanon.numerics.random_ranks import random_tie_order
 

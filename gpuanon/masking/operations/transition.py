@@ -18,7 +18,9 @@ from pydantic import Field
 from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import ParameterError
-from gpuanon.masking.contract import NewColumn, Operation, Recoded, Records, Sight
+from gpuanon.masking.contract import Operation, Sight
+from gpuanon.masking.given import Records
+from gpuanon.masking.outcomes import NewColumn, Recoded
 from gpuanon.numerics.transition import draw_values, invariant, spread
 
 Host = np.ndarray[Any, Any]

@@ -22,7 +22,9 @@ from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.sorting import sort_rows
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
-from gpuanon.masking.contract import Changed, Operation, Records
+from gpuanon.masking.contract import Operation
+from gpuanon.masking.given import Records
+from gpuanon.masking.outcomes import Changed
 from gpuanon.numerics.chow_liu import dependence_forest, link_threshold, mutual_information, quantile_classes
 from gpuanon.numerics.lockstep import even_batches, gather, random_words, scatter
 from gpuanon.numerics.uncorrelate import restore_covariance

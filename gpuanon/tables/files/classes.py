@@ -81,10 +81,11 @@ def _pieces(written: Path, name: Path, columns: Sequence[str]) -> Iterator[Table
     """The columns of a written table, piece by piece, as anybody else would read them."""
     import pyarrow as pa
     import pyarrow.csv as csv
-    import pyarrow.parquet as pq
 
     form = format_of(name)
     if form in ("parquet", "parts"):
+        import pyarrow.parquet as pq
+
         for file in sorted(written.iterdir()) if form == "parts" else [written]:
             with pq.ParquetFile(file) as parquet:
                 for group in range(parquet.num_row_groups):

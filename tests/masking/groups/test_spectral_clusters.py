@@ -21,7 +21,7 @@ from gpuanon.masking.groups.spectral import Spectral, spectral_clusters
 from gpuanon.numerics import spectral as spectral_module
 from gpuanon.numerics.distance import Metric
 from gpuanon.numerics.eigen import leading_eigenvectors
-from gpuanon.numerics.kmeans import kmeans
+from gpuanon.numerics.kmeans import kmeans, seeds
 from gpuanon.numerics.spectral import median_distances, spectral_coordinates, width
 from tests.cuda.fixtures import host, xp
 
@@ -104,16 +104,15 @@ def test_affinities_that_are_not_stored_give_the_same_coordinates(monkeypatch):
 def test_kmeans_is_as_good_as_that_of_scikit_learn():
     for seed in range(3):
         X, _ = blobs(500, 6, seed=seed)
-        best = min(
-            kmeans(X[None], Key(b"k" * 16).draws(np.arange(500), str(at)).uniform(6)[None])[1][0] for at in range(4)
-        )
+        starts = (Key(b"k" * 16).draws(np.arange(500), str(at)).uniform(6)[None] for at in range(4))
+        best = min(kmeans(X[None], seeds(X[None], uniforms))[1][0] for uniforms in starts)
         reference = KMeans(6, n_init=4, random_state=0).fit(X).inertia_
         assert best <= 1.001 * reference
 
 
 def test_kmeans_labels_are_the_nearest_centres_of_their_own_clusters():
     X, _ = blobs(200, 3)
-    labels, loss = kmeans(X[None], draws(200).uniform(3)[None])
+    labels, loss = kmeans(X[None], seeds(X[None], draws(200).uniform(3)[None]))
     centres = np.stack([X[labels[0] == c].mean(axis=0) for c in range(3)])
     distances = ((X[:, None] - centres) ** 2).sum(axis=2)
     np.testing.assert_array_equal(labels[0], distances.argmin(axis=1))
@@ -125,8 +124,6 @@ def test_kmeans_seeds_are_drawn_by_squared_distance():
     X = np.tile([[0.0], [1.0], [3.0]], (1, 1))[None]
     uniforms = np.random.default_rng(3).uniform(size=(20_000, 3, 2))
     uniforms[:, 0, 0], uniforms[:, 1:, 0] = 0.999, 0.5  # least −log u: the first row starts
-    from gpuanon.numerics.kmeans import seeds
-
     centres = seeds(np.repeat(X, 20_000, axis=0), uniforms)
     assert abs((centres[:, 1, 0] == 3).mean() - 0.9) < 0.01
 

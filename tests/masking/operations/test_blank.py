@@ -12,7 +12,8 @@ from hypothesis.extra import numpy as hnp
 import gpuanon
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import GpuanonError, GuaranteeError
-from gpuanon.masking.claims import Counted, SharedValues
+from gpuanon.masking.claims import Counted
+from gpuanon.masking.class_claims import SharedValues
 from gpuanon.masking.evidence import Evidence
 from gpuanon.masking.operations.blank import Blank, RandomBlank, blank_cells, plan_blanks
 from gpuanon.numerics import local_suppression

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
-from gpuanon.masking.contract import Records
+from gpuanon.masking.given import Records
 from gpuanon.masking.operations.centroid import Centroid
 
 

@@ -11,14 +11,15 @@ from sklearn.metrics import r2_score
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import GpuanonError, ParameterError
-from gpuanon.masking.claims import DrawnFromGroup, DrawnFromMixture
 from gpuanon.masking.constraints import Sensitive
-from gpuanon.masking.contract import Changed, Moved, Records
+from gpuanon.masking.drawn_claims import DrawnFromGroup, DrawnFromMixture
+from gpuanon.masking.given import Records
 from gpuanon.masking.operations.bins import bin_codes
 from gpuanon.masking.operations.cells import cell_dither, merged_cells
 from gpuanon.masking.operations.dither import Dither, association, column_order, gaussian_dither
 from gpuanon.masking.operations.permute import Permute
 from gpuanon.masking.operations.resample import Resample
+from gpuanon.masking.outcomes import Changed, Moved
 from gpuanon.numerics.median_blocks import blocks
 from gpuanon.numerics.mixture import group_mixture, group_moments
 from tests.cuda.fixtures import host, xp
@@ -84,6 +85,15 @@ class TestGaussian:
         assert min(stats.kstest(column, "uniform").pvalue for column in u.T) > 1e-5
         assert np.abs(np.corrcoef(u.T) - np.eye(3)).max() < 5 / np.sqrt(20_000)
         assert within.parts == {0: 1, None: 16, 200: 100}[block]
+
+    def test_blocks_a_few_at_a_time_give_the_same_numbers(self, monkeypatch):
+        X, draws = discrete_table(3000), KEY.draws(np.arange(3000))
+        groups, weights = near(X, 10), np.random.default_rng(5).integers(0, 4, 3000).astype(float)
+        whole, within = gaussian_dither(X, groups, draws, block=200, weights=weights)
+        monkeypatch.setattr("gpuanon.masking.operations.dither._HOST_BYTES", 1)
+        u, again = gaussian_dither(X, groups, draws, block=200, weights=weights)
+        np.testing.assert_array_equal(u, whole)
+        np.testing.assert_array_equal(again.order, within.order)
 
     def test_blocks_are_unions_of_groups(self):
         X = np.random.default_rng(2).normal(size=(1000, 3))

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
-from gpuanon.masking.claims import EqualRecords
-from gpuanon.masking.contract import ClassInfo, Recoded, Records
+from gpuanon.masking.class_claims import EqualRecords
+from gpuanon.masking.given import ClassInfo, Records
 from gpuanon.masking.operations.interval import Interval
+from gpuanon.masking.outcomes import Recoded
 
 KEY = Key(b"a key for the tests of intervals")
 VALUES = 4

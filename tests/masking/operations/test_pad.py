@@ -14,9 +14,10 @@ from scipy.optimize import LinearConstraint, milp
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
-from gpuanon.masking.claims import EqualRecords
-from gpuanon.masking.contract import ClassInfo, Moved, Records
+from gpuanon.masking.class_claims import EqualRecords
+from gpuanon.masking.given import ClassInfo, Records
 from gpuanon.masking.operations.pad import Pad, pad, pad_maximal
+from gpuanon.masking.outcomes import Moved
 
 KEY = Key(b"a key for the tests of padding")
 tables = hnp.arrays(np.int64, st.tuples(st.integers(1, 30), st.integers(1, 3)), elements=st.integers(-1, 2))

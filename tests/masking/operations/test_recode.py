@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
-from gpuanon.masking.claims import EqualRecords
-from gpuanon.masking.contract import ClassInfo, Records
+from gpuanon.masking.class_claims import EqualRecords
+from gpuanon.masking.given import ClassInfo, Records
 from gpuanon.masking.operations.recode import Recode
 
 KEY = Key(b"a key for the tests of recoding")

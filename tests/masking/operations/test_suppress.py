@@ -13,10 +13,11 @@ import gpuanon
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import GuaranteeError
-from gpuanon.masking.claims import EqualRecords, FewDropped
-from gpuanon.masking.contract import ClassInfo, Moved, Records
+from gpuanon.masking.class_claims import EqualRecords, FewDropped
 from gpuanon.masking.evidence import Evidence
+from gpuanon.masking.given import ClassInfo, Records
 from gpuanon.masking.operations.suppress import Suppress, suppress, suppress_incompatible
+from gpuanon.masking.outcomes import Moved
 from tests.support.every import recipe, registry
 
 KEY = Key(b"a key for the tests of suppression")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
-from gpuanon.masking.contract import Records
+from gpuanon.masking.given import Records
 from gpuanon.masking.operations.noise import Noise, add_noise
 from gpuanon.masking.operations.swap import Swap, swap
 from gpuanon.masking.views.svd import Svd, svd_coordinates

@@ -13,7 +13,7 @@ from scipy.stats import rankdata, spearmanr
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
-from gpuanon.masking.contract import ClassInfo, Given, Records
+from gpuanon.masking.given import ClassInfo, Given, Records
 from gpuanon.masking.operations.exchange import exchange
 from gpuanon.masking.operations.rank_match import LatinHypercube, RankMatch, RankNoise
 from gpuanon.masking.operations.rank_swap import column_swap, rank_swap

@@ -17,7 +17,7 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.utility.propensity import pmse_cart
 from gpuanon.errors import ParameterError, RecipeError
-from gpuanon.masking.contract import ClassInfo, Records
+from gpuanon.masking.given import ClassInfo, Records
 from gpuanon.masking.operations.condense import condense
 from gpuanon.masking.operations.maximum_entropy import LargestEntropy
 from gpuanon.masking.operations.sample import Sample

@@ -11,7 +11,7 @@ from sklearn.metrics import mutual_info_score
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
-from gpuanon.masking.contract import Records
+from gpuanon.masking.given import Records
 from gpuanon.masking.operations import AnyOperation
 from gpuanon.masking.operations.swap import swap
 from gpuanon.masking.operations.tree_swap import TreeSwap, tree_swap

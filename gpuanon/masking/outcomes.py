@@ -1,0 +1,147 @@
+"""What an operation returns: moved rows, new coordinates or new columns, and rows that it added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpuanon.arrays.backend import Array, Backend
+from gpuanon.arrays.rng import Draws
+from gpuanon.masking.given import Facts
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Outcome:
+    """What an operation releases.
+
+    rows  : (m,) the row that each released row stands for, or from whose class it was made; None for all, in order
+    added : number of released rows, the last ones, that stand for no record.  Columns that the mask does not release
+            are filled in them by `Operation.filled` where it declares `samples`, else by values of random rows, column
+            by column (the marginal distribution)
+    facts : counts for the manifest (rows added, cells suppressed …), by name, in groups or not; those of several cells
+            are added up
+    minima : counts for the claims, of which the smallest of all cells stands
+    """
+
+    rows: Array | None = None
+    added: int = 0
+    facts: Facts = field(default_factory=dict)
+    minima: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """How many rows of the whole table an operation has to know, with all their columns, before it fills added rows.
+
+    records : about so many records, at random
+    added   : about so many of the rows that are going to be added, at random; 0 for none
+    """
+
+    records: int
+    added: int = 0
+
+
+@dataclass(frozen=True, repr=False)
+class ColumnValues:
+    """Columns of some rows as numbers, on the host.
+
+    names  : of the columns
+    values : (n, columns) float64: numbers as they are, levels as codes from 0; NaN is a null, or a level that none of
+             the sampled records has
+    levels : for each column the number of its levels; 0 for numbers
+    """
+
+    names: tuple[str, ...]
+    values: Array
+    levels: tuple[int, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Sampled:
+    """What an operation learns its fill from: random samples of the whole table, on the host.
+
+    records : sampled records: the columns of the mask first, then those that are filled
+    known   : number of columns of the mask
+    added   : sampled rows that are going to be added: the columns of the mask; None where they were not asked for
+    rows    : number of all records, rows_added : of all added rows
+    draws   : of the rows in `added`
+    backend : of the run, for models that run on a device
+    """
+
+    records: ColumnValues
+    known: int
+    added: ColumnValues | None
+    rows: int
+    rows_added: int
+    draws: Draws
+    backend: Backend
+
+
+@dataclass(frozen=True, repr=False)
+class AddedRows:
+    """Added rows whose other columns are to be filled, on the host.
+
+    known   : the columns of the mask
+    names   : of the columns to be filled
+    parents : (m,) row of the cell beside which each was made
+    codes   : (n, columns) codes of the mask's columns in the rows of the cell
+    cell    : gives the columns to be filled in the rows of the cell
+    draws   : of the added rows
+    """
+
+    known: ColumnValues
+    names: tuple[str, ...]
+    parents: Array
+    codes: Array
+    cell: Callable[[], ColumnValues]
+    draws: Draws
+
+
+@dataclass(frozen=True, repr=False)
+class Filled:
+    """A column of added rows: drawn numbers or codes of levels (NaN is a null), or the values of rows of the cell.
+
+    values : (m,) float64; numbers are put on the lattice of the column: its type, its decimals, its range
+    donors : (m,) rows of the cell
+    """
+
+    values: Array | None = None
+    donors: Array | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Moved(Outcome):
+    """Each released row receives, whole, the values of the row `source[i]`: nothing is decoded or rounded."""
+
+    source: Array
+
+
+@dataclass(frozen=True, repr=False)
+class Changed(Outcome):
+    """New coordinates, (m, c): they are mapped back through the basis and decoded."""
+
+    values: Array
+
+
+@dataclass(frozen=True, repr=False)
+class NewColumn:
+    """One column to be released, as codes.
+
+    column  : position of the column in the view that it is made from
+    codes   : (m,) codes of values at `depth`, or rows of `members`
+    depth   : of the hierarchy; 0 for the column's own values; None: codes number the nodes of all depths, those of
+              depth 0 first
+    members : (sets, values) bool: each code means a set of values; None: each code means one value
+    """
+
+    column: int
+    codes: Array
+    depth: int | None = 0
+    members: Array | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Recoded(Outcome):
+    """New columns in place of those of the view: one or two (low, high) for each, as `Operation.reading` declares."""
+
+    columns: Sequence[NewColumn]

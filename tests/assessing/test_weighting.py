@@ -1,0 +1,201 @@
+"""Sample weights: a record with weight w counts as w equal records, in every measure that says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from gpuanon.assessing.measures import MEASURES
+from gpuanon.assessing.moments import Moments
+from gpuanon.assessing.streams import Pieces
+from gpuanon.assessing.weighting import ESTIMATES, IGNORED, WEIGHTED, declared_weighting, effective_size
+from gpuanon.faces.explaining import explain
+from gpuanon.numerics.weighted_quantile import inverse_shares, quantiles
+from gpuanon.recipe import Recipe
+from gpuanon.running.assess import Assessment, assess, measure
+from gpuanon.tables.schema import Schema
+from gpuanon.tables.table import Table
+
+COLUMNS = {
+    "age": {"role": "quasi"},
+    "cost": {"role": "quasi"},
+    "region": {"role": "quasi", "kind": "categorical"},
+    "ill": {"role": "sensitive", "kind": "categorical"},
+    "w": {"role": "weight"},
+}
+WORKLOAD = {
+    "name": "cost",
+    "response": "cost",
+    "columns": ["age", "ill"],
+    "existing": {"region": ["a", "b"]},
+    "new": {"region": "c"},
+    "kind": "linear",
+}
+UTILITY = [one.name for one in MEASURES if one.family == "utility"]
+
+
+def tables(seed: int = 0, n: int = 400, *, nulls: bool = False) -> tuple[pa.Table, pa.Table]:
+    """An original and a release of noise and swapped levels, with weights that tell of age."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 90, n).astype(float)
+    cost = np.round(np.exp(rng.normal(4 + age / 60, 0.5)), 1)
+    region = rng.choice(list("abc"), n, p=[0.5, 0.3, 0.2])
+    weights = 1 + (age > 60) * rng.integers(1, 6, n) + rng.integers(0, 3, n)
+
+    def table(age: Any, cost: Any, region: Any) -> pa.Table:
+        known = pa.array(np.where(nulls & (np.arange(n) % 50 == 7), np.nan, cost), from_pandas=True)
+        ill = np.where(age > 55, "yes", "no")
+        return pa.table({"age": age, "cost": known, "region": region, "ill": ill, "w": weights})
+
+    moved = np.where(rng.random(n) < 0.3, rng.permutation(region), region)
+    return table(age, cost, region), table(np.round(age + rng.normal(2, 6, n)), cost * rng.uniform(0.8, 1.3, n), moved)
+
+
+def repeated(table: pa.Table) -> pa.Table:
+    """Each record as often as its weight says, with a weight of 1."""
+    rows = np.repeat(np.arange(len(table)), table["w"].to_numpy())
+    return table.take(pa.array(rows)).set_column(table.schema.names.index("w"), "w", pa.array(np.ones(len(rows), int)))
+
+
+def assessed(original: pa.Table, release: pa.Table, names: tuple[str, ...], **more: Any) -> Assessment:
+    recipe = {
+        "columns": COLUMNS,
+        "mask": [{"method": "microaggregation", "k": 3}],
+        "analysis": [{"formula": "cost ~ age"}],
+        **more,
+    }
+    link = np.arange(len(release)) if len(original) == len(release) else None
+    return assess(original, release, recipe, link=link, measures=names, backend="numpy")
+
+
+def test_every_measure_of_utility_says_what_it_does_with_weights() -> None:
+    declared = [WEIGHTED, ESTIMATES.keys(), IGNORED.keys()]
+    assert sorted(name for names in declared for name in names) == sorted(UTILITY)
+    for name in UTILITY:
+        assert explain(name).facts["sample weights"] == declared_weighting(name)
+    assert "sample weights" not in explain("k_anonymity").facts
+
+
+@pytest.mark.parametrize("name", sorted(WEIGHTED - {"workload"}))
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_weight_is_a_number_of_records(name: str, seed: int) -> None:
+    before, after = tables(seed)
+    weighted = assessed(before, after, (name,)).measured[name]
+    counted = assessed(repeated(before), repeated(after), (name,)).measured[name]
+    assert weighted.value == pytest.approx(counted.value, rel=1e-9, abs=1e-12)
+    plain = assessed(before.drop_columns("w"), after.drop_columns("w"), (name,), columns=without_weights())
+    assert plain.measured[name].value != pytest.approx(counted.value, rel=1e-6)  # the weights matter here
+
+
+def without_weights() -> dict[str, Any]:
+    return {name: column for name, column in COLUMNS.items() if name != "w"}
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("mean_bias", {"columns": ["age", "cost"]}),
+        ("correlation_bias", {"pair": ["age", "cost"]}),
+        ("cdf_points", {"at": {"age": [30, 60]}}),
+    ],
+)
+def test_a_weight_is_a_number_of_records_for_named_columns(name: str, options: dict[str, Any]) -> None:
+    before, after = tables(2, nulls=True)
+    found = [assessed(*pair, (name,), measures={name: options}) for pair in both(before, after)]
+    assert found[0].measured[name].value == pytest.approx(found[1].measured[name].value, rel=1e-9)
+
+
+def both(before: pa.Table, after: pa.Table) -> list[tuple[pa.Table, pa.Table]]:
+    return [(before, after), (repeated(before), repeated(after))]
+
+
+def test_a_weight_is_a_number_of_records_for_predictions() -> None:
+    found = [assessed(*pair, ("workload",), workload=[WORKLOAD]) for pair in both(*tables(3, 1500, nulls=True))]
+    assert found[0].measured["workload"].value == pytest.approx(found[1].measured["workload"].value, rel=1e-9)
+
+
+def test_coefficients_of_analysts_are_those_of_the_population() -> None:
+    pytest.importorskip("statsmodels")
+    found = [assessed(*pair, ("analysis",)).measured["analysis"].to_json() for pair in both(*tables(4, nulls=True))]
+    estimates = [
+        [one["estimate"] for side in ("original", "release") for one in json["compared"][side].values()]
+        for json in found
+    ]
+    assert len(estimates[0]) == 4
+    np.testing.assert_allclose(*estimates, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_a_measure_that_does_not_take_them_says_so_beside_its_figure() -> None:
+    before, after = tables()
+    found = assessed(before, after, tuple(UTILITY))
+    for name, figure in found.measured.items():
+        told = "sample weights are not used" in (figure.note or "")
+        assert told == (name in IGNORED), name
+    assert len(found.measured) > 30
+
+
+def test_notes_of_a_quick_measure_and_of_weights_that_were_not_released() -> None:
+    before, after = tables()
+    found = assessed(before, after, ("mse", "means", "k_anonymity")).measured
+    assert IGNORED["mse"] in (found["mse"].note or "")
+    assert "weights" not in (found["means"].note or "")
+    assert "weights" not in (found["k_anonymity"].note or "")
+    lost = assessed(before, after.drop_columns("w"), ("means",)).measured["means"]
+    assert "only one of the tables has them" in (lost.note or "")
+
+
+def test_weights_in_pieces_are_those_of_the_whole() -> None:
+    before, after = (Table.of(table) for table in tables(5))
+    recipe = Recipe.load({"columns": COLUMNS, "mask": [{"method": "svd-swap"}]})
+    schema = Schema.resolve(before, recipe.columns, recipe.others)
+    names = ("means", "variances", "correlations", "covariances")
+    whole = measure(Pieces.of(before), Pieces.of(after), schema, names)
+
+    def cut(table: Table) -> Pieces:
+        return Pieces.counted(lambda: [table.take(np.arange(0, 150)), table.take(np.arange(150, 400))])
+
+    parts = measure(cut(before), cut(after), schema, names, sample_rows=200)
+    for name in names:
+        assert parts.measured[name].value == pytest.approx(whole.measured[name].value, rel=1e-9)
+
+
+@pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
+def test_a_weight_that_is_none_fails_the_measure_alone(bad: float) -> None:
+    before, after = tables()
+    wrong = np.array(after["w"].to_numpy(), dtype=float)
+    wrong[3] = bad
+    after = after.set_column(4, "w", pa.array(wrong))
+    found = assessed(before.set_column(4, "w", before["w"].cast(pa.float64())), after, ("means", "mse"))
+    assert "every weight must be a number of 0 or more" in found.failed["means"]
+    assert "mse" in found.measured
+
+
+def test_quantiles_are_those_of_repeated_values() -> None:
+    rng = np.random.default_rng(6)
+    levels = np.array([0.0, 0.1, 0.25, 0.333, 0.5, 0.9, 1.0])
+    for n in (1, 2, 7, 60):
+        values, weights = rng.normal(size=n).round(1), rng.integers(1, 6, n)
+        every = np.repeat(values, weights)
+        np.testing.assert_allclose(quantiles(values, levels, weights), np.quantile(every, levels), rtol=1e-12)
+        np.testing.assert_array_equal(
+            inverse_shares(values, levels[1:], weights), np.quantile(every, levels[1:], method="inverted_cdf")
+        )
+
+
+def test_moments_are_those_of_numpy() -> None:
+    rng = np.random.default_rng(7)
+    X, w = rng.normal(size=(50, 3)), rng.uniform(0.2, 5, 50)
+    found = Moments.of(X, w)
+    np.testing.assert_allclose(found.mean, np.average(X, axis=0, weights=w))
+    np.testing.assert_allclose(found.products / found.rows, np.cov(X.T, aweights=w, ddof=0))
+    pieces = Moments.over([X[:20], X[20:]], [w[:20], w[20:]])
+    np.testing.assert_allclose(pieces.products, found.products)
+
+
+def test_equal_weights_have_the_effective_size_of_the_records() -> None:
+    assert effective_size(np.full(40, 3.5)) == pytest.approx(40)
+    assert effective_size(np.array([1.0, 1.0, 0.0])) == pytest.approx(2)

@@ -35,7 +35,7 @@ ESTIMATES: dict[str, str] = {
 
 _RECORDS = "it says how far the values of single records were moved, whomever they stand for"
 _TEST = "it compares with what chance does to this number of records, which weights do not change"
-_CELLS = "it compares the cells of tables of records"
+_CELLS = "its cells count records: what chance does to them is known for counts, not for sums of weights"
 _SCORES = "a model tells the records of both tables apart"
 
 IGNORED: dict[str, str] = {

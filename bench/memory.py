@@ -24,8 +24,31 @@ RESULTS = Path(__file__).resolve().parent / "results" / "memory.json"
 LIMIT = 40
 COLUMNS = len(table(1).column_names)
 
-REMARKS: dict[str, str] = {}
-"""Why a method takes more than the limit."""
+_CODES = "codes of 8 bytes, of each column and of all together; normal scores of them and the order that they are given"
+_SCORES = "15 features of 8 bytes for 10 columns, five times: encoded, sorted for the way back, as scores, drawn, new"
+_GROUPS = "15 features of 8 bytes for 10 columns: encoded, as coordinates, gathered by group, and changed"
+
+REMARKS: dict[str, str] = {
+    "noise, resampled and exact": "15 features of 8 bytes for 10 columns: data, noise, each whitened",
+    "noise, normal scores": _CODES,
+    "data-shuffle": _CODES,
+    "column-swap": "codes of 8 bytes, of each column and of all together, exchanged; and their order",
+    "copula": _SCORES,
+    "univariate-synthesis": _SCORES,
+    "latin-hypercube": _SCORES,
+    "maximum-entropy": "rows, proposals and their noise for each step of all chains at once",
+    "maximum-entropy, named": "rows, proposals and their noise for each step of all chains at once",
+    "clustered-synthesis": _GROUPS,
+    "sequential-synthesis, cart": "codes of 8 bytes of the table and of its synthesis, and the rows of every leaf",
+    "sequential-synthesis, parametric": "codes of 8 bytes, and scores of all predictors of a column at once",
+    "distribution-preserving": "a covariance of 15 × 15 for each group of 10 records, factored and inverted,"
+    " for some blocks at a time",
+    "svd-swap": "one group: its coordinates, permuted, and standardised twice to see their correlations",
+    "pica": _GROUPS,
+    "clustered-swap": _GROUPS,
+    "synthetic-rows": "the added rows, which are part of the release, while they are filled",
+}
+"""Why a method takes more than the limit: what is there at the peak."""
 
 
 def peak(name: str, rows: int) -> int:

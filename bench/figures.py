@@ -162,7 +162,11 @@ def memory() -> list[str]:
     if not path.exists():
         return []
     content = json.loads(path.read_text())
-    lines = ["**Memory** beyond input and output, bytes per row and column (`make bench-memory`)", ""]
+    lines = [
+        "**Memory** beyond input and output, bytes per row and column (`make bench-memory`); near 0 where"
+        " buffers of a fixed size are the peak at these sizes",
+        "",
+    ]
     lines += ["| method | rows × columns | bytes per row and column | remark |", "|---|---|---|---|"]
     for one in content["results"]:
         size = f"{one['rows']:,} × {one['columns']}"

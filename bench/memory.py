@@ -26,7 +26,7 @@ COLUMNS = len(table(1).column_names)
 
 _CODES = "codes of 8 bytes, of each column and of all together; normal scores of them and the order that they are given"
 _SCORES = "15 features of 8 bytes for 10 columns, five times: encoded, sorted for the way back, as scores, drawn, new"
-_GROUPS = "15 features of 8 bytes for 10 columns: encoded, as coordinates, gathered by group, and changed"
+_GROUPS = "15 features of 8 bytes for 10 columns: encoded, as coordinates, changed, and turned back"
 
 REMARKS: dict[str, str] = {
     "noise, resampled and exact": "15 features of 8 bytes for 10 columns: data, noise, each whitened",
@@ -35,18 +35,19 @@ REMARKS: dict[str, str] = {
     "column-swap": "codes of 8 bytes, of each column and of all together, exchanged; and their order",
     "copula": _SCORES,
     "univariate-synthesis": _SCORES,
-    "latin-hypercube": _SCORES,
-    "maximum-entropy": "rows, proposals and their noise for each step of all chains at once",
-    "maximum-entropy, named": "rows, proposals and their noise for each step of all chains at once",
+    "latin-hypercube": _CODES,
+    "maximum-entropy": "products of every two columns, 44 of 8 bytes for each row, while their means are taken",
+    "maximum-entropy, named": "the named products, 18 of 8 bytes for each row, while their means are taken",
     "clustered-synthesis": _GROUPS,
-    "sequential-synthesis, cart": "codes of 8 bytes of the table and of its synthesis, and the rows of every leaf",
+    "sequential-synthesis, cart": "codes of 8 bytes, of each column, of all together and new; rows of every leaf",
     "sequential-synthesis, parametric": "codes of 8 bytes, and scores of all predictors of a column at once",
     "distribution-preserving": "a covariance of 15 × 15 for each group of 10 records, factored and inverted,"
     " for some blocks at a time",
     "svd-swap": "one group: its coordinates, permuted, and standardised twice to see their correlations",
     "pica": _GROUPS,
     "clustered-swap": _GROUPS,
-    "synthetic-rows": "the added rows, which are part of the release, while they are filled",
+    "spectral × tca × tree-swap": "15 features of 8 bytes for 10 columns, twice; counts of every two axes",
+    "synthetic-rows": "predictors and responses of the trees that fill the added rows, of 8 bytes each",
 }
 """Why a method takes more than the limit: what is there at the peak."""
 

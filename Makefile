@@ -81,12 +81,15 @@ hpc: .venv/installed-test
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	@touch $@
 
+# Compiled to bytecode, as pip does with what is not editable: some machines are set to write none later.
 .venv/installed: .venv/python-ok pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[report]'
+	$(BIN)/python -m compileall -q gpuanon
 	@touch $@
 
 .venv/installed-test: .venv/python-ok pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	$(BIN)/python -m compileall -q gpuanon
 	@touch $@ .venv/installed
 
 clean:

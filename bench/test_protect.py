@@ -57,3 +57,25 @@ def test_distribution_preserving(record: Record, dither: str, rows: int, way: st
     recipe = {"columns": columns | {"cost": {"role": "sensitive"}}, "others": "drop", "mask": [method]}
     work = lambda: gpuanon.protect(table, recipe, rng=KEY, backend="numpy")
     record(work, group=f"protect: {dither}, k = 10", rows=rows, columns=5, rounds=1, warm=rows < 100_000)
+
+
+BLOCKED: dict[str, dict[str, Any]] = {
+    "microaggregation, k = 5": {"method": "microaggregation", "k": 5},
+    "resample, k = 10": {"method": "distribution-preserving", "k": 10, "dither": "resample"},
+    "permute, k = 10": {"method": "distribution-preserving", "k": 10, "dither": "permute"},
+    "gaussian, k = 10": {"method": "distribution-preserving", "k": 10, "dither": "gaussian"},
+    "PICA": {"method": "pica"},
+    "clustered swapping": {"method": "clustered-swap"},
+    "clustered synthesis, k = 20": {"method": "clustered-synthesis", "k": 20},
+}
+"""Methods that form their groups in blocks of rows."""
+
+
+@pytest.mark.parametrize("name", BLOCKED)
+@sizes(full=(10_000, 100_000, 1_000_000, 10_000_000))
+def test_blocked_methods(record: Record, name: str, rows: int) -> None:
+    """Five columns; does the time grow with the rows, and no faster?"""
+    _, table, recipe = masked(rows, 5, BLOCKED[name])
+    work = lambda: gpuanon.protect(table, recipe, rng=KEY, backend="numpy")
+    rounds = 3 if rows <= 100_000 else 1
+    record(work, group=f"blocked: {name}", rows=rows, columns=5, rounds=rounds, warm=rows <= 100_000)

@@ -82,14 +82,7 @@ def _cut(X: Host, level: Partition, chosen: Host, cuts: Host, metric: Metric, ba
     def run(batch: Batch) -> None:
         parts = batch.parts
         axis = _widest(X, level, parts, metric)
-        values = X[batch.rows, axis[:, None]]
-        values[~batch.valid] = np.inf
-        lower = _lowest(values, cuts[parts])
-        offsets = np.arange(values.shape[1])
-        place = level.starts[parts][:, None] + offsets
-        first = offsets < cuts[parts][:, None]
-        level.order[place[first]] = batch.rows[lower]
-        level.order[place[~first & batch.valid]] = batch.rows[~lower & batch.valid]
+        lowest_first(X[batch.rows, axis[:, None]], batch, level.starts, cuts[parts], level.order)
 
     each(run, even_batches(level, chosen, batch_elements))
 
@@ -103,6 +96,19 @@ def _widest(X: Host, level: Partition, parts: Host, metric: Metric) -> Host:
     if metric.categorical is not None:
         variance[:, np.asarray(metric.categorical)] = -1
     return widest(variance)
+
+
+def lowest_first(values: Host, batch: Batch, starts: Host, low: Host, order: Host) -> None:
+    """Rearrange `order` so that the `low` (b,) rows of lowest value come first in each part of a batch.
+
+    values : (b, length) one for each row of the batch; those of the padding are overwritten
+    starts : where the parts of the partition begin in `order`
+    """
+    values[~batch.valid] = np.inf
+    lower, offsets = _lowest(values, low), np.arange(values.shape[1])
+    places, first = starts[batch.parts][:, None] + offsets, offsets < low[:, None]
+    order[places[first]] = batch.rows[lower]
+    order[places[~first & batch.valid]] = batch.rows[~lower & batch.valid]
 
 
 def _lowest(values: Host, counts: Host) -> Host:

@@ -28,9 +28,14 @@ from gpuanon.numerics.device_cuts import all_cuts_cuda, widest_cuts_cuda
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 from gpuanon.numerics.equal_rows import equal_rows, packed
 from gpuanon.numerics.lockstep import Affine
+from gpuanon.numerics.median_blocks import lowest_first
 from gpuanon.numerics.svd import principal_axes
 
+Host = np.ndarray[Any, Any]
+
 _BATCH_ELEMENTS = 1 << 16
+_NEAR_ROWS = 1 << 15
+"""Rows of a part from which on its rows lie together in memory."""
 
 
 def widest_cuts(X: Array, within: Partition, k: int) -> Partition:
@@ -45,14 +50,29 @@ def widest_cuts(X: Array, within: Partition, k: int) -> Partition:
     require_k_rows(within, k)
     if on_device(X):
         return widest_cuts_cuda(X, within, k)
-    level = within
-    open_parts = level.sizes > 2 * k
-    while open_parts.any():
-        finer = cut_in_two(X, level, level.sizes // 2, open_parts)
-        # Children are in the order of their parents; a part that was not cut has one child.
-        halves = np.bincount(level.labels()[finer.order[finer.starts[:-1]]], minlength=level.parts)
-        open_parts = np.repeat(halves > 1, halves) & (finer.sizes > 2 * k)
-        level = finer
+    large = max(_NEAR_ROWS, 2 * k)
+    coarse = _cut_down(X, within, large)
+    near = _cut_down(X[coarse.order], Partition(np.arange(len(X)), coarse.starts), 2 * k)
+    return Partition(coarse.order[near.order], near.starts)
+
+
+def _cut_down(X: Host, within: Partition, most: int) -> Partition:
+    """Cut the parts of more than `most` rows in two, and their halves, until none of them can be cut."""
+    level, chosen = within, np.flatnonzero(within.sizes > most)
+    while len(chosen):
+        order, middle = level.order.copy(), level.starts[chosen] + level.sizes[chosen] // 2
+        cut = np.zeros(level.parts, dtype=bool)
+
+        def halve(batch: Batch, level: Partition = level, order: Host = order, cut: Host = cut) -> None:
+            Z = gather(X, batch)  # padding repeats the first row and does not change a range
+            ranges = Z.max(axis=1) - Z.min(axis=1)
+            values = np.take_along_axis(Z, ranges.argmax(axis=1)[:, None, None], axis=2)[:, :, 0]
+            lowest_first(values, batch, level.starts, level.sizes[batch.parts] // 2, order)
+            cut[batch.parts] = ranges.max(axis=1) > 0
+
+        each(halve, even_batches(level, chosen, _BATCH_ELEMENTS))
+        level = Partition(order, np.union1d(level.starts, middle[cut[chosen]]))
+        chosen = np.flatnonzero(np.repeat(cut, 1 + cut) & (level.sizes > most))  # a part that was not cut is one part
     return level
 
 

@@ -345,7 +345,7 @@ MEASURES: tuple[Measure, ...] = (
     _loss("propensity_wilcoxon", KULIK, "distance of the propensity scores' rank sums",
           with_options.PROPENSITY_WILCOXON, "sample", HOST, on="values"),
     _loss("cluster_balance", WOO, "mean squared deviation of a cluster's share of original records",
-          lambda c: clusters.cluster_balance(*c.encoded), "sample", on="encoded", long=True),
+          lambda c: clusters.cluster_balance(*c.encoded, sampled=c.sampled), "sample", on="encoded", long=True),
     _loss("kernel_pca", LASKO, "mean Kolmogorov–Smirnov distance along kernel principal components",
           with_options.KERNEL_PCA, "sample", on="encoded", long=True),
     _loss("regression_drift", FRIED, "mean shift of the coefficients that explain the last column by the others",

@@ -70,8 +70,8 @@ class ComparedTables:
 
     @property
     def sampled(self) -> bool:
-        """Whether the tables are samples of larger ones."""
-        return self.note is not None
+        """Whether the tables are samples of larger ones: fewer rows than were summarised."""
+        return self.note is not None and self.summary is not None and self.original.n_rows < self.summary.rows
 
     @made_once
     def columns(self) -> tuple[str, ...]:

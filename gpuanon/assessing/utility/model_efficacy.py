@@ -22,8 +22,8 @@ from gpuanon.numerics.sampling import sample_rows
 Floats = np.ndarray[Any, Any]
 
 MODEL_ROWS = 50_000
-PIECES = 4
-"""Pieces of the sample that models are fitted to again; a fit of fewer rows does not take much less time."""
+PIECES, CUTS = 4, 2
+"""Pieces of the sample that models are fitted to again, and how often it is cut: trees of fewer rows vary more."""
 
 _PUBLIC = Key(b"the split of a measure is no secret")
 
@@ -77,16 +77,19 @@ def model_efficacy(
     measured = Measured(scores[0] - scores[1], details, note, beside=beside)
     if not several:
         return measured
-    pieces = zip(*(_pieces(rows) for rows in (train, learned, test)), strict=True)
     refits = [
-        _score(own, unseen, at, categorical) - _score(other, unseen, at, categorical) for own, other, unseen in pieces
+        [
+            _score(own, unseen, at, categorical) - _score(other, unseen, at, categorical)
+            for own, other, unseen in zip(*(_pieces(rows, cut) for rows in (train, learned, test)), strict=True)
+        ]
+        for cut in range(CUTS)
     ]
     return with_error(measured, refits)
 
 
-def _pieces(rows: Floats) -> list[Floats]:
+def _pieces(rows: Floats, cut: int) -> list[Floats]:
     """Disjoint pieces of a sample, each of which a model is fitted to or scored on."""
-    return [rows[chosen] for chosen in pieces_of(len(rows), PIECES)]
+    return [rows[chosen] for chosen in pieces_of(len(rows), PIECES, cut)]
 
 
 def _known(rows: Floats, at: int, categorical: Sequence[bool]) -> Floats:

@@ -63,7 +63,8 @@ def forest(X: Array, y: Array, new: Array, trees: int = 100, smallest: int = 10,
     """(m,) float64 probability of class 1 for the rows of `new` (m, d), by a random forest fitted to `X` (n, d).
 
     Every tree is fitted to all rows and chooses each split among √d random columns, so a row that occurs once in each
-    class has the probability ½ whatever the trees.  Both libraries fit in float32; cuML splits at 128 quantiles.
+    class has the probability ½ whatever the trees.  Both libraries fit in float32; cuML splits at 128 quantiles, which
+    are all values of a column that has no more different ones.
 
     y : (n,) 0 or 1, both of which occur
     smallest, depth : least rows of a leaf, and most splits above it

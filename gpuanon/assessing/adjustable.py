@@ -26,6 +26,7 @@ from gpuanon.assessing.utility import (
     paired_means,
     propensity,
     propensity_forest,
+    propensity_scores,
 )  # fmt: skip
 
 
@@ -62,7 +63,9 @@ def scores(measure: Callable[..., Measured]) -> Adjustable:
     def computed(c: Comparison, permutations: int = 0) -> Measured:
         before, after = c.values
         link = _pairs(c) if permutations else None
-        return measure(before, after, categorical=c.categorical, permutations=permutations, link=link)
+        return measure(
+            before, after, categorical=c.categorical, permutations=permutations, link=link, sampled=c.sampled
+        )
 
     return Adjustable(computed, PERMUTATIONS)
 
@@ -121,9 +124,9 @@ def _model_of_scores(measure: Callable[..., Measured]) -> Adjustable:
 
     def computed(c: Comparison, **options: Any) -> Measured:
         before, after = c.values
-        return measure(before, after, categorical=c.categorical, **options)
+        return measure(before, after, categorical=c.categorical, sampled=c.sampled, **options)
 
-    return Adjustable(computed, {"model": propensity.Model})
+    return Adjustable(computed, {"model": propensity_scores.Model})
 
 
 def _analysis(c: Comparison, models: Sequence[Mapping[str, Any]] = ()) -> Measured:

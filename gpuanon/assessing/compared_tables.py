@@ -68,6 +68,11 @@ class ComparedTables:
         if self.known_link is not None:
             as_link(self.known_link, self.original.n_rows, self.release.n_rows)
 
+    @property
+    def sampled(self) -> bool:
+        """Whether the tables are samples of larger ones: fewer rows than were summarised."""
+        return self.note is not None and self.summary is not None and self.original.n_rows < self.summary.rows
+
     @made_once
     def columns(self) -> tuple[str, ...]:
         """Every column that is compared: those of role quasi and sensitive, or all that can be when there are none."""

@@ -219,7 +219,8 @@ class Comparison(ComparedTables):
     @made_once
     def prediction(self) -> Prediction:
         """How well the release predicts each original record: shared by three measures."""
-        return predict(*self.standardised)
+        found = predict(*self.standardised)
+        return replace(found, originals=self.summary.rows) if self.sampled and self.summary is not None else found
 
     @made_once
     def _scale(self) -> tuple[Array, Array] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from gpuanon.assessing import adjustable as with_options
@@ -21,6 +22,7 @@ from gpuanon.assessing.risk import diversity, individual_risk, k_anonymity, matc
 from gpuanon.assessing.risk import k_ambiguity as ambiguity
 from gpuanon.assessing.risk import reference_standard as standard
 from gpuanon.assessing.risk import reidentification as attack
+from gpuanon.assessing.sampled_figures import with_sampling_error
 from gpuanon.assessing.shared_arrays import Kind
 from gpuanon.assessing.singled_out import POPULATION_UNIQUENESS, SUDA2
 from gpuanon.assessing.source import Source
@@ -106,6 +108,8 @@ class Measure:
                 all measures of the kind, and given up after the last of them; None: the tables themselves
     long      : takes long, so that it is started before shorter ones of its kind
     large     : needs about as much memory again as its arrays: on tables of many rows it runs beside no other measure
+    settles   : what of it settles as 1/√n with the rows of a sample, for its error: the value, the root of a mean of
+                squares, or nothing (a p-value)
     alone     : runs beside no other measure: it changes filters of warnings, which threads share, or OpenMP runs its
                 loops, whose threads wait for each other by spinning
     """
@@ -122,6 +126,7 @@ class Measure:
     long: bool = False
     large: bool = False
     alone: bool = False
+    settles: Literal["value", "root", "nothing"] = "value"
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -129,8 +134,13 @@ class Measure:
         return self.compute.options if isinstance(self.compute, Adjustable) else {}
 
     def measured(self, comparison: Any, options: Mapping[str, Any]) -> Measured:
-        """The figure, with these options."""
-        return self.compute(comparison, **options) if isinstance(self.compute, Adjustable) else self.compute(comparison)
+        """The figure, with these options; of a random sample of both tables or of pairs, with its error."""
+        compute: Compute = self.compute
+        if isinstance(compute, Adjustable):
+            compute = partial(compute.function, **options)
+        if self.scaling not in ("sample", "pairs") or self.settles == "nothing":
+            return compute(comparison)
+        return with_sampling_error(compute(comparison), comparison, compute, squares=self.settles == "root")
 
     @property
     def range(self) -> tuple[float, float]:
@@ -301,8 +311,10 @@ MEASURES: tuple[Measure, ...] = (
           _linked(information_loss.information_loss), "pairs", on="quasi"),
     _loss("ks", KULIK, "largest Kolmogorov–Smirnov distance of a column", with_options.KS, "sample",
           on="encoded", long=True),
-    _loss("kl", KULIK, "mean Kullback–Leibler divergence of two-way tables", tables(cells.kl), "sample", on="values"),
-    _loss("jsd", KULIK, "mean Jensen–Shannon divergence of two-way tables", tables(cells.jsd), "sample", on="values"),
+    _loss("kl", KULIK, "mean Kullback–Leibler divergence of two-way tables", tables(cells.kl), "sample", on="values",
+          settles="root"),
+    _loss("jsd", KULIK, "mean Jensen–Shannon divergence of two-way tables", tables(cells.jsd), "sample", on="values",
+          settles="root"),
     _loss("vw", KULIK, "mean Σ (td − ta)² / ta of two-way tables", tables(cells.vw), "whole", on="values"),
     _loss("ft", SNOKE, "mean Freeman–Tukey statistic of two-way tables over its degrees of freedom",
           tables(cells.ft), "whole", on="values"),
@@ -317,7 +329,7 @@ MEASURES: tuple[Measure, ...] = (
     _loss("model_efficacy", ESTEBAN, "how much worse a model of the release predicts held-out originals",
           with_options.MODEL_EFFICACY, "whole", HOST, on="values", alone=True),
     _gain("paired_means", KULIK, "p of the largest change of a mean, by flipping the signs of differences",
-          with_options.PAIRED_MEANS, "pairs", on="encoded"),
+          with_options.PAIRED_MEANS, "pairs", on="encoded", settles="nothing"),
     _loss("distribution_fit", KULIK, "largest change of a column's distance from a named distribution",
           with_options.DISTRIBUTION_FIT, "sample", HOST, on="values"),
     _loss("grouping_sensitivity", KULIK, "how far a divergence of tables depends on the number of bins",
@@ -345,7 +357,7 @@ MEASURES: tuple[Measure, ...] = (
     _loss("propensity_wilcoxon", KULIK, "distance of the propensity scores' rank sums",
           with_options.PROPENSITY_WILCOXON, "sample", HOST, on="values"),
     _loss("cluster_balance", WOO, "mean squared deviation of a cluster's share of original records",
-          lambda c: clusters.cluster_balance(*c.encoded), "sample", on="encoded", long=True),
+          lambda c: clusters.cluster_balance(*c.encoded, sampled=c.sampled), "sample", on="encoded", long=True),
     _loss("kernel_pca", LASKO, "mean Kolmogorov–Smirnov distance along kernel principal components",
           with_options.KERNEL_PCA, "sample", on="encoded", long=True),
     _loss("regression_drift", FRIED, "mean shift of the coefficients that explain the last column by the others",

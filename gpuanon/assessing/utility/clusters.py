@@ -9,17 +9,22 @@ References
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from gpuanon.arrays import rapids
 from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.figures import Distribution, Figure, Measured
+from gpuanon.assessing.refits import pieces_of, with_error
 from gpuanon.assessing.utility.pairs import require_comparable
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.kmeans import seeds
 from gpuanon.numerics.sampling import sample_rows
+
+Floats = np.ndarray[Any, Any]
 
 CLUSTERS = 20
 CLUSTER_ROWS = 50_000
@@ -28,7 +33,7 @@ CLUSTER_ROWS = 50_000
 _PUBLIC = Key(b"the clusters of a measure are no secret")
 
 
-def cluster_balance(original: Array, release: Array, *, clusters: int = CLUSTERS) -> Measured:
+def cluster_balance(original: Array, release: Array, *, clusters: int = CLUSTERS, sampled: bool = False) -> Measured:
     """Mean squared difference between a cluster's share of original records and that of both tables together [1].
 
     ``U = (1/G) Σ_j w_j (n_jo / n_j − c)²`` over the G clusters that k-means finds in both tables together, n_jo of the
@@ -39,25 +44,40 @@ def cluster_balance(original: Array, release: Array, *, clusters: int = CLUSTERS
     ----------
     original, release : encoded matrices with the same columns, (n, d) and (m, d)
     clusters : G; fewer when there are fewer different records
+    sampled : the tables are samples of larger ones: the error of the value is stated, as it is where a sample is taken
+        here
     """
     require_comparable(original, release)
     if clusters < 1:
         raise ParameterError(f"clusters: a whole number from 1 up is allowed, got {clusters}")
-    xp = namespace(original)
-    parts = [table[like(sample_rows(len(table), CLUSTER_ROWS, "clusters"), table)] for table in (original, release)]
-    X = xp.concatenate(parts)
+    before, after = (
+        table[like(sample_rows(len(table), CLUSTER_ROWS, "clusters"), table)] for table in (original, release)
+    )
+    squares, sizes = _balance(before, after, clusters)
+    details: dict[str, Figure] = {
+        "clusters": len(sizes),
+        "by_size": float((sizes * squares).sum() / sizes.sum()),
+        "share_original": len(before) / (len(before) + len(after)),
+    }
+    taken = max(len(original), len(release)) > CLUSTER_ROWS
+    note = f"on a random sample of {len(before)} original and {len(after)} released rows" if taken else None
+    measured = Measured(float(squares.mean()), details, note, parts=(Distribution.over("clusters", squares),))
+    if not (taken or sampled):
+        return measured
+    pieces = zip(pieces_of(len(before)), pieces_of(len(after)), strict=True)
+    refits = [
+        _balance(before[like(own, before)], after[like(other, after)], clusters)[0].mean() for own, other in pieces
+    ]
+    return with_error(measured, refits, squares=True)
+
+
+def _balance(before: Array, after: Array, clusters: int) -> tuple[Floats, Floats]:
+    """(G,) squared difference of each cluster's share of original records from that of all, and (G,) records."""
+    xp = namespace(before)
+    X = xp.concatenate([before, after])
     G = min(clusters, int(equal_rows(X).max()) + 1)
     draws = _PUBLIC.draws(xp.arange(len(X), dtype=np.int64))
     labels, _ = rapids.kmeans(X, seeds(X[None], draws.uniform(G)[None])[0], iterations=100)
-    own, all_of = (np.bincount(to_host(at), minlength=G) for at in (labels[: len(parts[0])], labels))
-    own, all_of = own[all_of > 0], all_of[all_of > 0]
-    c = len(parts[0]) / len(X)
-    squares = (own / all_of - c) ** 2
-    details: dict[str, Figure] = {
-        "clusters": len(all_of),
-        "by_size": float((all_of * squares).sum() / len(X)),
-        "share_original": c,
-    }
-    taken = max(len(original), len(release)) > CLUSTER_ROWS
-    note = f"on a random sample of {len(parts[0])} original and {len(parts[1])} released rows" if taken else None
-    return Measured(float(squares.mean()), details, note, parts=(Distribution.over("clusters", squares),))
+    own, sizes = (np.bincount(to_host(at), minlength=G) for at in (labels[: len(before)], labels))
+    own, sizes = own[sizes > 0], sizes[sizes > 0]
+    return (own / sizes - len(before) / len(X)) ** 2, sizes

@@ -20,6 +20,7 @@ from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.columns import Names, column_names, constant_note, fold
 from gpuanon.assessing.figures import By, Figure, Measured, join
+from gpuanon.assessing.refits import PIECES, pieces_of, with_error
 from gpuanon.assessing.utility.differences import varying
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.sampling import sample_rows
@@ -79,26 +80,44 @@ def estimator_mse(original: Array, release: Array, *, rounds: int = 200, names: 
     if not varies.any():
         raise InputError("estimator_mse: not defined, every column of the original is constant")
     before, after = _chosen(before, varies), _chosen(after, varies)
-    truth = {name: estimate(before, axis=0) for name, estimate in ESTIMATORS.items()}
-    spread_before, spread_after = _bootstrap_variance(before, rounds), _bootstrap_variance(after, rounds)
-    ratios: dict[str, Floats] = {}
-    for name, estimate in ESTIMATORS.items():
-        bias = estimate(after, axis=0) - truth[name]
-        spread = np.where(spread_before[name] > 0, spread_before[name], np.nan)
-        ratios[name] = (spread_after[name] + bias**2) / spread
-    every = np.stack(list(ratios.values()))
+    bias = np.stack([estimate(after, axis=0) - estimate(before, axis=0) for estimate in ESTIMATORS.values()])
+    sample, shown = _sampled(before), _sampled(after)
+    every = _ratios(_variances(sample, rounds, len(before)), _variances(shown, rounds, len(after)), bias)
     if np.isnan(every).all():
         raise InputError("estimator_mse: not defined, no estimate from the original has an error")
     details: dict[str, Figure] = {"max": float(np.nanmax(every)), "rounds": rounds}
-    estimators = {name: None if np.isnan(found).all() else float(np.nanmedian(found)) for name, found in ratios.items()}
+    estimators = {
+        name: None if np.isnan(found).all() else float(np.nanmedian(found))
+        for name, found in zip(ESTIMATORS, every, strict=True)
+    }
     labels = column_names(names, original.shape[1])
     largest = np.fmax.reduce(every, axis=0)
     parts = By("column", fold(_spread(largest, varies), labels)), By("estimator", estimators)
-    rows = max(len(before), len(after))
     note = constant_note(labels, varies, varies_after)
-    if rows > _BOOTSTRAP_ROWS:
-        note = join(note, f"variances were resampled from {_BOOTSTRAP_ROWS} rows and scaled to the number of rows")
-    return Measured(float(np.nanmedian(every)), details, note, parts=parts)
+    if max(len(before), len(after)) <= _BOOTSTRAP_ROWS:
+        return Measured(float(np.nanmedian(every)), details, note, parts=parts)
+    note = join(note, f"variances were resampled from {_BOOTSTRAP_ROWS} rows and scaled to the number of rows")
+    fewer = max(2, rounds // PIECES)  # of the resamples as of the rows: both have a part in the error
+    refits = [
+        float(np.nanmedian(_ratios(_variances(X, fewer, len(before)), _variances(Y, fewer, len(after)), bias)))
+        for X, Y in zip(_pieces(sample), _pieces(shown), strict=True)
+    ]
+    return with_error(Measured(float(np.nanmedian(every)), details, note, parts=parts), refits)
+
+
+def _sampled(X: Floats) -> Floats:
+    """The rows that are resampled."""
+    return np.asarray(X[sample_rows(len(X), _BOOTSTRAP_ROWS, "bootstrap")])
+
+
+def _pieces(X: Floats) -> list[Floats]:
+    """Disjoint pieces of the rows."""
+    return [X[rows] for rows in pieces_of(len(X))]
+
+
+def _ratios(before: Floats, after: Floats, bias: Floats) -> Floats:
+    """(estimators, d) error from the release over that from the original; NaN where the original has none."""
+    return np.asarray((after + bias**2) / np.where(before > 0, before, np.nan))
 
 
 def _chosen(X: Floats, columns: Floats) -> Floats:
@@ -120,14 +139,12 @@ def _shares_inside(before: Floats, after: Floats, z: float) -> float:
     return float((np.abs(released - share) <= half).mean())
 
 
-def _bootstrap_variance(X: Floats, rounds: int) -> dict[str, Floats]:
-    """(d,) variance of each estimator over resamples of the rows.
+def _variances(X: Floats, rounds: int, rows: int) -> Floats:
+    """(estimators, d) variance of each estimator over resamples of the rows of `X`, for a table of `rows` rows.
 
     A resample is how often each row is drawn: sums are products with that, and the median of a column is where the
     counts, in the order of its values, reach one half.
     """
-    n = len(X)
-    X = X[sample_rows(n, min(n, _BOOTSTRAP_ROWS), "bootstrap")]
     size = len(X)
     order = np.argsort(X, axis=0, kind="stable")
     ordered = np.take_along_axis(X, order, axis=0)
@@ -143,7 +160,7 @@ def _bootstrap_variance(X: Floats, rounds: int) -> dict[str, Floats]:
         return np.stack([middle + mean, median, np.sqrt(np.maximum(squares - mean**2, 0.0))])
 
     found = np.array(each(one, range(rounds)))
-    return {name: found[:, at].var(axis=0, ddof=1) * size / n for at, name in enumerate(ESTIMATORS)}
+    return np.asarray(found.var(axis=0, ddof=1) * size / rows)
 
 
 def _median(ordered: Floats, counts: Floats) -> float:

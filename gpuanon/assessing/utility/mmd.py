@@ -61,9 +61,10 @@ def mmd(
     both = _features(np.concatenate([X, Y]), _bandwidth(X), features)
     released = np.repeat([0.0, 1.0], [len(X), len(Y)])
     value = float(_distances(both, released[None, :])[0])
-    if note is not None:
-        note += f": right to ±{_error(both[: len(X)], both[len(X) :], own is not None):.4f} (95 %)"
     details: dict[str, Figure] = {"features": features, "rows": len(X), "released_rows": len(Y)}
+    if note is not None:
+        error = _error(both[: len(X)], both[len(X) :], own is not None)
+        details, note = details | {"sampling_error": error}, f"{note}: right to ±{error:.4f} (95 %)"
     if not permutations:
         return Measured(value, details, note)
     null = _distances(both, np.stack(permuted(released, len(X), own, permutations)))

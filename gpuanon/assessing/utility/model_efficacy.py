@@ -15,12 +15,16 @@ import numpy as np
 
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.figures import Beside, Figure, Measured, join
+from gpuanon.assessing.refits import pieces_of, with_error
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.sampling import sample_rows
 
 Floats = np.ndarray[Any, Any]
 
 MODEL_ROWS = 50_000
+PIECES, CUTS = 4, 2
+"""Pieces of the sample that models are fitted to again, and how often it is cut: trees of fewer rows vary more."""
+
 _PUBLIC = Key(b"the split of a measure is no secret")
 
 
@@ -49,7 +53,8 @@ def model_efficacy(
     if target not in names:
         raise ParameterError(f"target: {target!r} is not one of the compared columns")
     at = list(names).index(target)
-    held = np.asarray(_PUBLIC.draws(np.arange(len(original), dtype=np.int64), "held out").uniform())[:, 0] < 0.5
+    lots = np.asarray(_PUBLIC.draws(np.arange(len(original), dtype=np.int64), "held out").uniform())[:, 0]
+    held = lots < np.median(lots)
     seen = np.ones(len(release), dtype=bool) if link is None else (link >= 0) & ~held[np.maximum(link, 0)]
     train, learned, test = (_known(rows, at, categorical) for rows in (original[~held], release[seen], original[held]))
     if min(len(train), len(learned), len(test)) < 20:
@@ -69,7 +74,22 @@ def model_efficacy(
         Beside("score_original", "score of a model of the original", scores[0]),
         Beside("score_release", "score of a model of the release", scores[1]),
     )
-    return Measured(scores[0] - scores[1], details, note, beside=beside)
+    measured = Measured(scores[0] - scores[1], details, note, beside=beside)
+    if not several:
+        return measured
+    refits = [
+        [
+            _score(own, unseen, at, categorical) - _score(other, unseen, at, categorical)
+            for own, other, unseen in zip(*(_pieces(rows, cut) for rows in (train, learned, test)), strict=True)
+        ]
+        for cut in range(CUTS)
+    ]
+    return with_error(measured, refits)
+
+
+def _pieces(rows: Floats, cut: int) -> list[Floats]:
+    """Disjoint pieces of a sample, each of which a model is fitted to or scored on."""
+    return [rows[chosen] for chosen in pieces_of(len(rows), PIECES, cut)]
 
 
 def _known(rows: Floats, at: int, categorical: Sequence[bool]) -> Floats:

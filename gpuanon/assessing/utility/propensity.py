@@ -14,56 +14,26 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.arrays.backend import Array, to_host
 from gpuanon.arrays.rng import Key
-from gpuanon.assessing.figures import Beside, Counts, Figure, Measured, join
-from gpuanon.assessing.utility.pairs import require_comparable, sampled_pairs
+from gpuanon.assessing.figures import Beside, Figure, Measured, join
+from gpuanon.assessing.refits import with_error
+from gpuanon.assessing.utility import propensity_scores
+from gpuanon.assessing.utility.pairs import sampled_pairs
+from gpuanon.assessing.utility.propensity_scores import Model, Stacked, dummies, logit, propensity, stacked
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.class_tree import class_shares
-from gpuanon.numerics.ks import ks_distance
-from gpuanon.numerics.sampling import sample_rows
 
 Floats = np.ndarray[Any, Any]
-Model = Literal["logit", "cart"]
-
-LOGIT_ROWS, CART_ROWS = 100_000, 20_000
-"""Rows of each table that a model is fitted to at most; beyond, a repeatable random sample."""
 
 DEPENDENT = "original and release are dependent samples: this is a distance, not a test"
 
 _PUBLIC = Key(b"the permutations of a measure are no secret")
-
-
-@dataclass(frozen=True, eq=False)
-class Scores:
-    """Propensity scores, the original's rows first.
-
-    scores   : (N,) predicted probability that a record is a released one
-    released : (N,) 1 for released records
-    df       : free parameters of the model beside the intercept; None for a tree
-    note     : whether a sample was taken, or None
-    """
-
-    scores: Floats
-    released: Floats
-    df: int | None
-    note: str | None
-
-    @property
-    def overlap(self) -> Counts:
-        """How the scores of original and released records are spread."""
-        sides = {"original": self.scores[self.released == 0], "release": self.scores[self.released > 0]}
-        return Counts.over("propensity score", sides)
-
-    @property
-    def pmse(self) -> float:
-        """Mean squared difference of the scores from the share of released records."""
-        return float(((self.scores - self.released.mean()) ** 2).mean())
 
 
 def pmse_logit(
@@ -73,25 +43,27 @@ def pmse_logit(
     categorical: Sequence[bool] | None = None,
     permutations: int = 0,
     link: Array | None = None,
+    sampled: bool = False,
 ) -> Measured:
     """Propensity mean squared error by logistic regression: 0 indistinguishable, c(1 − c) perfectly separable.
 
     Beside it its expectation when the release is drawn from the distribution of the original at hand,
     ``df · c · (1 − c)² / N``, and the ratio to that ([1], as in synthpop); an independent sample of the population
-    would have 1 / (1 − c) times as much.  `permutations` and `link`: see `pmse_cart`.
+    would have 1 / (1 − c) times as much.  `permutations`, `link` and `sampled`: see `pmse_cart`.
     """
-    found = propensity(original, release, "logit", categorical)
+    found = propensity(original, release, "logit", categorical, sampled=sampled)
     n, c = len(found.released), float(found.released.mean())
     expected = (found.df or 0) * c * (1 - c) ** 2 / n
     details: dict[str, Figure] = {"df": found.df, "share_released": c}
     if expected > 0:
         details |= {"ratio": found.pmse / expected, "independent_ratio": 1 / (1 - c)}
     if permutations:
-        X, flags, labels, valid = null_sample(original, release, categorical, link, LOGIT_ROWS)
-        design = _dummies(X, flags)
-        details |= _against_permuted(lambda y: _logit(design, y)[0], labels, valid, permutations)
+        null, valid = null_sample(original, release, categorical, link, propensity_scores.LOGIT_ROWS)
+        design = dummies(null.X, null.categorical)
+        details |= _against_permuted(lambda y: logit(design, y)[0], null.released, valid, permutations)
     beside = Beside("expected", "draws from the original would have", expected), separable(c)
-    return Measured(found.pmse, details, join(DEPENDENT, found.note), parts=(found.overlap,), beside=beside)
+    measured = Measured(found.pmse, details, join(DEPENDENT, found.note), parts=(found.overlap,), beside=beside)
+    return with_error(measured, found.over_refits("pmse"), squares=True)
 
 
 def separable(c: float) -> Beside:
@@ -117,6 +89,7 @@ def pmse_cart(
     categorical: Sequence[bool] | None = None,
     permutations: int = 0,
     link: Array | None = None,
+    sampled: bool = False,
 ) -> Measured:
     """Propensity mean squared error by a classification tree: 0 indistinguishable, c(1 − c) perfectly separable.
 
@@ -126,29 +99,32 @@ def pmse_cart(
         share that reach the value
     link : (m,) original row of each released row, −1 for added rows: labels are then permuted within pairs of a
         record and its release, which is valid for dependent samples
+    sampled : the tables are samples of larger ones: the error of the value is stated, as it is where a sample is taken
+        here
     """
-    found = propensity(original, release, "cart", categorical)
+    found = propensity(original, release, "cart", categorical, sampled=sampled)
     c = float(found.released.mean())
     details: dict[str, Figure] = {"share_released": c}
     if permutations:
-        X, flags, labels, valid = null_sample(original, release, categorical, link, CART_ROWS)
-        details |= _against_permuted(lambda y: class_shares(X, y, flags), labels, valid, permutations)
-    parts = (found.overlap,)
-    return Measured(found.pmse, details, join(DEPENDENT, found.note), parts=parts, beside=(separable(c),))
+        null, valid = null_sample(original, release, categorical, link, propensity_scores.CART_ROWS)
+        fit = partial(class_shares, null.X, categorical=null.categorical)
+        details |= _against_permuted(fit, null.released, valid, permutations)
+    note, parts = join(DEPENDENT, found.note), (found.overlap,)
+    measured = Measured(found.pmse, details, note, parts=parts, beside=(separable(c),))
+    return with_error(measured, found.over_refits("pmse"), squares=True)
 
 
 def null_sample(
     original: Array, release: Array, categorical: Sequence[bool] | None, link: Array | None, rows: int
-) -> tuple[Floats, tuple[bool, ...], Floats, Array | None]:
-    """The stacked matrix, flags and labels that a null is made of, and the link within them.
+) -> tuple[Stacked, Array | None]:
+    """Both tables in one, that a null is made of, and the link within them.
 
     With a link and more than `rows` rows, a sample of pairs; else as `stacked`.
     """
     before, after = to_host(original), to_host(release)
     if link is not None and max(len(before), len(after)) > rows:
         before, after, link = sampled_pairs(before, after, to_host(link), rows)
-    X, flags, labels, _ = stacked(before, after, categorical, rows)
-    return X, flags, labels, link
+    return stacked(before, after, categorical, rows), link
 
 
 def _against_permuted(
@@ -173,108 +149,31 @@ def against_chance(value: float, null: Sequence[float]) -> dict[str, Figure]:
 
 
 def propensity_ks(
-    original: Array, release: Array, *, model: Model = "logit", categorical: Sequence[bool] | None = None
+    original: Array,
+    release: Array,
+    *,
+    model: Model = "logit",
+    categorical: Sequence[bool] | None = None,
+    sampled: bool = False,
 ) -> Measured:
     """Kolmogorov–Smirnov distance between the propensity scores of original and released records, 0 to 1."""
-    found = propensity(original, release, model, categorical)
-    released = found.released > 0
-    return Measured(
-        ks_distance(found.scores[~released], found.scores[released]), {"model": model}, join(DEPENDENT, found.note)
-    )
+    found = propensity(original, release, model, categorical, sampled=sampled)
+    measured = Measured(found.ks, {"model": model}, join(DEPENDENT, found.note))
+    return with_error(measured, found.over_refits("ks"))
 
 
 def propensity_wilcoxon(
-    original: Array, release: Array, *, model: Model = "logit", categorical: Sequence[bool] | None = None
+    original: Array,
+    release: Array,
+    *,
+    model: Model = "logit",
+    categorical: Sequence[bool] | None = None,
+    sampled: bool = False,
 ) -> Measured:
     """Wilcoxon rank-sum of the original's propensity scores, as |2 U / (n m) − 1|: 0 mixed, 1 apart."""
-    from scipy.stats import rankdata
-
-    found = propensity(original, release, model, categorical)
-    released = found.released > 0
-    n, m = int((~released).sum()), int(released.sum())
-    u = float(rankdata(found.scores)[~released].sum()) - n * (n + 1) / 2
-    return Measured(abs(2 * u / (n * m) - 1), {"U": u, "model": model}, join(DEPENDENT, found.note))
-
-
-def propensity(original: Array, release: Array, model: Model, categorical: Sequence[bool] | None = None) -> Scores:
-    """Fit the model that tells released records from original ones, and score every record.
-
-    original, release : (n, d) and (m, d) numbers, codes in categorical columns; NaN where a value is missing
-    categorical       : one flag per column; None for no categorical column
-    """
-    rows = LOGIT_ROWS if model == "logit" else CART_ROWS
-    X, flags, released, note = stacked(to_host(original), to_host(release), categorical, rows)
-    if model == "cart":
-        return Scores(class_shares(X, released, flags), released, None, note)
-    scores, df = _logit(_dummies(X, flags), released)
-    return Scores(scores, released, df, note)
-
-
-def stacked(
-    original: Array, release: Array, categorical: Sequence[bool] | None, rows: int
-) -> tuple[Array, tuple[bool, ...], Floats, str | None]:
-    """Both tables in one, without gaps: the matrix, its flags, which rows are released, and whether a sample was taken.
-
-    A missing number becomes 0 and a further column says that it was missing; a missing category is a category.
-    The matrix stays where the tables are; what is known of its rows is on the host.
-    """
-    require_comparable(original, release)
-    flags = (False,) * original.shape[1] if categorical is None else tuple(categorical)
-    if len(flags) != original.shape[1]:
-        raise ParameterError(f"categorical: one flag per column is needed ({original.shape[1]}), got {len(flags)}")
-    xp = namespace(original)
-    chosen = [like(sample_rows(len(table), rows, "propensity"), table) for table in (original, release)]
-    parts = [table[at].astype(np.float64) for table, at in zip((original, release), chosen, strict=True)]
-    X, columns, out_flags = xp.concatenate(parts), [], []
-    for j, flag in enumerate(flags):
-        missing = xp.isnan(X[:, j])
-        if flag:
-            columns.append(xp.unique(X[:, j], return_inverse=True)[1].reshape(-1).astype(np.float64))
-            out_flags.append(True)
-            continue
-        columns.append(xp.where(missing, 0.0, X[:, j]))
-        out_flags.append(False)
-        if bool(missing.any()):
-            columns.append(missing.astype(np.float64))
-            out_flags.append(True)
-    released = np.concatenate([np.zeros(len(parts[0])), np.ones(len(parts[1]))])
-    taken = max(len(original), len(release)) > rows
-    note = f"fitted to a random sample of {len(parts[0])} original and {len(parts[1])} released rows" if taken else None
-    return xp.stack(columns, axis=1), tuple(out_flags), released, note
-
-
-def _dummies(X: Floats, categorical: tuple[bool, ...]) -> Floats:
-    """Intercept, standardised numbers, and an indicator of each category but the first."""
-    columns = [np.ones(len(X))]
-    for j, flag in enumerate(categorical):
-        if flag:
-            columns.extend((X[:, j] == level).astype(float) for level in np.unique(X[:, j])[1:])
-        else:
-            spread = X[:, j].std()
-            columns.append((X[:, j] - X[:, j].mean()) / (spread if spread > 0 else 1.0))
-    return np.column_stack(columns)
-
-
-def _logit(X: Floats, y: Floats) -> tuple[Floats, int]:
-    """Fitted probabilities of a logistic regression by Newton's method, and its rank without the intercept.
-
-    Where the tables can be separated the coefficients have no limit; the probabilities do, and 30 steps are near it.
-    Not scikit-learn's: `LogisticRegression` gives the same probabilities where the design has full rank, in one and a
-    half times the time, but warns and changes its solver where columns depend on each other, and does not give the
-    rank, which the expectation of the pMSE needs.
-    """
-    from scipy.special import expit
-
-    beta = np.zeros(X.shape[1])
-    rank = 0
-    for _ in range(30):
-        p = expit(X @ beta)
-        weight = np.maximum(p * (1 - p), 1e-10)
-        step, _, rank, _ = np.linalg.lstsq((X * weight[:, None]).T @ X, X.T @ (y - p), rcond=1e-12)
-        beta = beta + step
-        if np.abs(X @ step).max() < 1e-10:
-            break
-    return expit(X @ beta), int(rank) - 1
+    found = propensity(original, release, model, categorical, sampled=sampled)
+    measured = Measured(found.wilcoxon, {"U": found.rank_sum, "model": model}, join(DEPENDENT, found.note))
+    return with_error(measured, found.over_refits("wilcoxon"))
 
 
 def permuted(released: Floats, originals: int, link: Array | None, rounds: int) -> list[Floats]:

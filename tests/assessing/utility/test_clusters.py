@@ -78,7 +78,7 @@ def test_large_tables_are_sampled_and_say_so(monkeypatch):
     monkeypatch.setattr(clusters, "CLUSTER_ROWS", 200)
     X = np.random.default_rng(1).normal(size=(1000, 2))
     found = cluster_balance(X, X.copy())
-    assert found.note == "on a random sample of 200 original and 200 released rows"
+    assert found.note.startswith("on a random sample of 200 original and 200 released rows; right to ±0 (95 %)")
     assert found.value == 0  # of a copy in the same order the same records are drawn
     assert cluster_balance(X, X[::-1].copy()) == cluster_balance(X, X[::-1].copy())
 

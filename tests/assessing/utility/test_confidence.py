@@ -62,7 +62,8 @@ def test_added_variance_and_bias_raise_the_error_as_they_should() -> None:
 
 
 def test_bootstrap_variance_of_the_mean_is_the_textbook_one() -> None:
-    from gpuanon.assessing.utility.confidence import _bootstrap_variance
+    from gpuanon.assessing.utility.confidence import _sampled, _variances
 
     X = np.random.default_rng(4).normal(size=(25_000, 1))
-    assert _bootstrap_variance(X, 400)["mean"][0] == pytest.approx(X.var() / 25_000, rel=0.25)
+    assert len(_sampled(X)) == 20_000
+    assert _variances(_sampled(X), 400, len(X))[0, 0] == pytest.approx(X.var() / 25_000, rel=0.25)

@@ -8,7 +8,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import cross_val_predict
 
 from gpuanon.assessing.utility import propensity_forest
-from gpuanon.assessing.utility.propensity_forest import _halves, _scores, pmse_forest
+from gpuanon.assessing.utility.propensity_forest import BINS, _binned, _halves, _scores, pmse_forest
 
 
 def tables(n=400, shift=0.0, seed=1):
@@ -24,7 +24,7 @@ def test_records_are_scored_by_the_forest_of_the_other_half():
     halves = _halves(X)
     assert 240 < halves.sum() < 360
     model = RandomForestClassifier(
-        100, max_depth=16, min_samples_leaf=10, max_features="sqrt", bootstrap=False, random_state=0
+        propensity_forest.TREES, max_depth=16, min_samples_leaf=10, max_features="sqrt", bootstrap=False, random_state=0
     )
     folds = [(np.flatnonzero(halves != half), np.flatnonzero(halves == half)) for half in (False, True)]
     expected = cross_val_predict(model, X, y, cv=folds, method="predict_proba")[:, 1]
@@ -34,6 +34,18 @@ def test_records_are_scored_by_the_forest_of_the_other_half():
 def test_equal_records_stay_in_one_half():
     X = np.repeat(np.random.default_rng(2).normal(size=(50, 2)), 4, axis=0)
     assert (_halves(X).reshape(50, 4).std(axis=1) == 0).all()
+
+
+def test_columns_of_many_values_are_binned_in_order_and_others_kept():
+    rng = np.random.default_rng(5)
+    X = np.column_stack([np.exp(rng.normal(size=5000)), rng.integers(-3, 4, 5000), np.full(5000, 7.0)])
+    found = _binned(X)
+    counts = np.bincount(found[:, 0].astype(int))
+    assert len(counts) == BINS
+    assert set(counts) <= {5000 // BINS, 5000 // BINS + 1}
+    assert (np.diff(found[np.argsort(X[:, 0]), 0]) >= 0).all()
+    np.testing.assert_array_equal(found[:, 1], X[:, 1] + 3)
+    assert (found[:, 2] == 0).all()
 
 
 def test_extremes():
@@ -90,6 +102,7 @@ def test_large_tables_are_sampled_and_say_so(monkeypatch):
     X, Y, flags = tables(n=300)
     found = pmse_forest(X, Y, categorical=flags)
     assert "a random sample of 100 original and 100 released rows" in found.note
+    assert "by refits on 8 disjoint pieces" in found.note
     assert found == pmse_forest(X, Y, categorical=flags)
 
 

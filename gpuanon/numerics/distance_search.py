@@ -197,19 +197,22 @@ def _measure_all(X: Host, columns: Columns, k: int, answers: _Answers) -> None:
 
 def _search_many(X: Host, Y: Host, k: int, metric: Metric, answers: _Answers) -> None:
     """Measure few of the pairs, chosen by what is fastest for so many columns."""
-    (m, d), columns, left = Y.shape, Columns.of(Y, metric), np.arange(len(X))
-    if columns.squared and _FEWEST_COLUMNS < d <= _MOST_COLUMNS and worth_compiling(len(X)):
-        propose = Leaves.of(Y, columns.weights).propose
-        left = _search_candidates(X, left, columns, k, answers, propose, max(_MANY, 4 * (k + _SPARE)))
+    (m, d), left = Y.shape, np.arange(len(X))
+    one = Columns.of(Y[:1], metric)  # weights and kinds of the columns
+    if one.squared and _FEWEST_COLUMNS < d <= _MOST_COLUMNS and worth_compiling(len(X)):
+        propose = Leaves.of(Y, one.weights).propose
+        most = max(_MANY, 4 * (k + _SPARE))
+        left = _search_candidates(X, left, Columns.of(Y, metric), k, answers, propose, most)
         if not len(left):
             return
-    if d <= _TREE_COLUMNS and not columns.categorical.any():
+    if d <= _TREE_COLUMNS and not one.categorical.any():
+        columns = Columns.of(Y, metric)
         _search_candidates(X, left, columns, k, answers, _tree(Y, columns), m)
-    elif columns.squared:
+    elif one.squared:
         tied = float(answers.limit(np.ones(1))[0]) - 1
-        _search_tiles(X, left, Tiles.of(Y, columns.weights, tied), k, answers)
+        _search_tiles(X, left, Tiles.of(Y, one.weights, tied), k, answers)
     else:
-        _measure_all(X, columns, k, answers)
+        _measure_all(X, Columns.of(Y, metric), k, answers)
 
 
 def _search_tiles(X: Host, chosen: Host, tiles: Tiles, k: int, answers: _Answers) -> None:

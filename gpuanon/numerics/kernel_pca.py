@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -294,7 +294,7 @@ def _nystrom(X: Array, kernel: Kernel, landmarks: int, components: int | None = 
     if on_device(X):
         phi = kernel_product(sample.astype(np.float64), L, whitening, kernel)
     else:  # turned in φ's space, which changes no component, so that half of the whitening is 0
-        whitening = np.ascontiguousarray(np.linalg.qr(whitening.T, mode="r").T)
+        whitening = np.ascontiguousarray(cast(Host, np.linalg.qr(whitening.T, mode="r")).T)
         phi = _trapezoid_product(sample.astype(np.float64), L, whitening, kernel)
     mean = phi.mean(axis=0)
     phi -= mean

@@ -27,6 +27,11 @@ def use_compiled(work: int) -> bool:
     return _wanted() and work >= LEAST_WORK and _works()
 
 
+def loaded() -> bool:
+    """Whether numba is imported already, so that little work is worth it too."""
+    return "numba" in sys.modules
+
+
 def _wanted() -> bool:
     setting = os.environ.get("GPUANON_COMPILED", "1")
     if setting not in ("0", "1"):
@@ -61,6 +66,11 @@ def compiled(function: Function) -> Function:
 
 def compiled_exact(function: Function) -> Function:
     """The same for a function whose sums are exact (whole numbers below 2^53), which may be taken in any order."""
+    return _compile(function, fastmath={"reassoc", "contract"})
+
+
+def compiled_bounds(function: Function) -> Function:
+    """The same for a function whose results are bounds, which whoever uses them widens by the rounding error."""
     return _compile(function, fastmath={"reassoc", "contract"})
 
 

@@ -106,12 +106,12 @@ class Measure:
     host_only : written for host arrays, which it then receives whatever the backend
     on        : the kind of arrays that it works on (`gpuanon.assessing.shared_arrays.ARRAYS`): they are made once for
                 all measures of the kind, and given up after the last of them; None: the tables themselves
-    long      : takes long, so that it is started before shorter ones of its kind
+    long      : processor seconds on 100 000 × 10 numbers, about, where they are many: longer ones of a kind start first
     large     : needs about as much memory again as its arrays: on tables of many rows it runs beside no other measure
     settles   : what of it settles as 1/√n with the rows of a sample, for its error: the value, the root of a mean of
                 squares, or nothing (a p-value)
-    alone     : runs beside no other measure: it changes filters of warnings, which threads share, or OpenMP runs its
-                loops, whose threads wait for each other by spinning
+    alone     : runs beside no other measure: it changes filters of warnings for long, which threads share
+    openmp    : OpenMP runs its loops, whose threads wait for each other by spinning: it is given one of them
     """
 
     name: str
@@ -123,10 +123,11 @@ class Measure:
     scaling: Scaling
     host_only: bool = False
     on: Kind | None = None
-    long: bool = False
+    long: float = 0.0
     large: bool = False
     alone: bool = False
     settles: Literal["value", "root", "nothing"] = "value"
+    openmp: bool = False
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -221,7 +222,7 @@ MEASURES: tuple[Measure, ...] = (
     _risk("uniqueness", "lower", SAMARATI, "share of records alone in their class, and by column in their value",
           Merged(uniqueness_evidence, lambda evidence: k_anonymity.alone_of(*evidence)), "merged", on="classes"),
     _risk("suda2", "lower", MANNING, "share of records that a few quasi-identifiers are enough to single out",
-          SUDA2, "whole", on="classes", long=True),
+          SUDA2, "whole", on="classes", long=0.3),
     _risk("population_uniqueness", "lower", DANKAR, "estimated share of the population alone on the quasi-identifiers",
           POPULATION_UNIQUENESS, "merged", on="classes"),
     _risk("l_diversity", "higher", MACHANAVAJJHALA, "fewest different sensitive values in a class",
@@ -234,54 +235,54 @@ MEASURES: tuple[Measure, ...] = (
           lambda c: individual_risk.individual_risk(c.classes, c.release_weights), "whole", on="classes"),
     _risk("reidentification", "lower", WEI, "expected share of originals whose nearest released record is their own",
           lambda c: attack.reidentification(*c.quasi, c.link, unmasked=c.unmasked, hits=c.hits), "queries",
-          on="quasi", long=True),
+          on="quasi", long=1),
     _risk("reidentification_by_class", "lower", WEI, "the same, each class of equal originals counting once",
-          lambda c: attack.reidentification_by_class(*c.quasi, c.link, hits=c.hits), "whole", on="quasi", long=True),
+          lambda c: attack.reidentification_by_class(*c.quasi, c.link, hits=c.hits), "whole", on="quasi"),
     _risk("prediction_distance", "higher", LASKO, "median distance from an original to the nearest released record",
-          _predicted(prediction.prediction_distance), "queries", on="points", long=True),
+          _predicted(prediction.prediction_distance), "queries", on="points"),
     _risk("prediction_ambiguity", "higher", LASKO, "median of nearest over k-th nearest distance",
-          _predicted(prediction.prediction_ambiguity), "queries", on="points", long=True),
+          _predicted(prediction.prediction_ambiguity), "queries", on="points"),
     _risk("prediction_uncertainty", "higher", LASKO, "median variance among the k nearest released records",
-          attacks.UNCERTAINTY, "queries", on="points", long=True),
+          attacks.UNCERTAINTY, "queries", on="points"),
     _risk("reference_standard", "higher", LASKO, "p: does it predict its subjects no better than a sample does?",
           lambda c: standard.reference_standard(*c.standardised, c.standardised_reference, link=c.link_or_none,
-                                                standardise=False), "queries", on="points", long=True),
+                                                standardise=False), "queries", on="points", long=0.8),
     _risk("attribute_disclosure", "lower", GIOMI, "share of sensitive values predicted beyond what other people's tell",
-          people.disclosure, "whole", HOST, on="points", long=True),
+          people.disclosure, "whole", HOST, on="points", long=0.4),
     _risk("exact_copies", "lower", OURS, "share of released records that equal a unique original record",
           people.copies, "whole", on="values"),
     _risk("suppression_reconstruction", "lower", LASKO, "share of blanked cells whose value a minimal pattern tells",
           people.reconstruction, "whole", HOST, on="values", large=True),
     _risk("household_risk", "lower", HUNDEPOOL, "expected share of households of which a member is reidentified",
-          people.households, "whole", on="quasi", long=True),
+          people.households, "whole", on="quasi"),
     _risk("match_auc", "lower", LASKO, "how well an attacker tells right matches from wrong ones (0.5: not at all)",
           lambda c: match_auc.match_auc(*c.standardised, c.link, prediction=c.prediction), "queries",
-          on="points", long=True),
+          on="points"),
     _risk("match_auc_joint", "lower", LASKO, "the same, by the three prediction measures together, held-out records",
-          attacks.joint, "queries", on="points", long=True),
+          attacks.joint, "queries", on="points", long=1),
     _risk("linkage_probabilistic", "lower", FELLEGI, "share of originals linked with their own release by likelihood",
-          attacks.LINKAGE, "queries", HOST, on="points", long=True, large=True),
+          attacks.LINKAGE, "queries", HOST, on="points", long=1.6, large=True),
     _risk("k_ambiguity", "higher", VINTERBO, "fewest different combinations of sensitive values in a class",
           lambda c: ambiguity.k_ambiguity(c.classes, c.sensitive_codes), "whole", on="classes"),
     _risk("ct_isolation", "lower", CHAWLA, "share of released records that single out an original: c times closer",
-          attacks.ISOLATION, "whole", on="points", long=True),
+          attacks.ISOLATION, "whole", on="points", long=0.7),
     _risk("interval_disclosure", "lower", MATEO, "mean share of originals in a narrow interval around their release",
-          attacks.INTERVALS, "pairs", HOST, long=True),
+          attacks.INTERVALS, "pairs", HOST, long=0.4),
     _risk("closest_record", "lower", PLATZER, "share of released records closer to originals than to a reference",
-          attacks.closest, "whole", on="points", long=True),
+          attacks.closest, "whole", on="points", long=0.3),
     _risk("singling_out", "lower", GIOMI, "share of predicates that single out people, beyond people not in the table",
-          controlled.SINGLING_OUT, "whole", HOST, long=True),
+          controlled.SINGLING_OUT, "whole", HOST, long=0.8),
     _risk("linkability", "lower", GIOMI, "share of people whose columns it links, beyond people not in the table",
-          controlled.LINKABILITY, "whole", long=True),
+          controlled.LINKABILITY, "whole", long=1),
     _risk("inference", "lower", GIOMI, "share of attributes that it tells, beyond those of people not in the table",
-          controlled.INFERENCE, "whole", long=True),
+          controlled.INFERENCE, "whole", long=0.3),
     _risk("membership", "lower", BREUGEL, "how well people in the table are told from people who are not (0.5: not)",
-          controlled.MEMBERSHIP, "whole", long=True),
+          controlled.MEMBERSHIP, "whole", long=0.6),
     _risk("synthetic_rows_auc", "lower", FRIED, "how well added rows are told from records of their class (0.5: not)",
-          people.padding, "whole", HOST, on="classes", alone=True),
+          people.padding, "whole", HOST, on="classes"),
     _risk("noise_stripping", "lower", LASKO, "share of records matched after noise is stripped by principal components",
           lambda c: noise_stripping.noise_stripping(*c.standardised, c.link, prediction=c.prediction), "queries",
-          on="points", long=True),
+          on="points", long=0.5),
     _loss("records_changed", KULIK, "mean share of records whose value changed, by column",
           lambda c: information_loss.records_changed(*c.codes, link=c.link, names=c.columns), "pairs", on="values"),
     _loss("means", LASKO, "median shift of a mean, in standard deviations",
@@ -294,7 +295,7 @@ MEASURES: tuple[Measure, ...] = (
           MedianBeside(_from_moments(differences.covariances_of)), "merged", on="encoded"),
     _loss("rank_correlations", LASKO, "median change of a rank correlation",
           MedianBeside(lambda c: differences.rank_correlations(*c.encoded, names=c.features, weights=c.weights)),
-          "sample", on="encoded", long=True),
+          "sample", on="encoded", long=0.4),
     _loss("mean_bias", FRIED, "mean absolute shift of a mean, standardised columns",
           named.adjusted(named.mean_bias, _from_moments(bias.mean_bias_of), {"columns": list[str]}), "merged",
           on="encoded"),
@@ -310,7 +311,7 @@ MEASURES: tuple[Measure, ...] = (
     _loss("information_loss", TORRA, "100 · SSE / SST over the quasi-identifiers",
           _linked(information_loss.information_loss), "pairs", on="quasi"),
     _loss("ks", KULIK, "largest Kolmogorov–Smirnov distance of a column", with_options.KS, "sample",
-          on="encoded", long=True),
+          on="encoded", long=0.5),
     _loss("kl", KULIK, "mean Kullback–Leibler divergence of two-way tables", tables(cells.kl), "sample", on="values",
           settles="root"),
     _loss("jsd", KULIK, "mean Jensen–Shannon divergence of two-way tables", tables(cells.jsd), "sample", on="values",
@@ -325,15 +326,15 @@ MEASURES: tuple[Measure, ...] = (
     _loss("cdf_points", KULIK, "largest change of the share of values up to a point",
           with_options.CDF_POINTS, "sample", HOST, on="values"),
     _loss("mmd", GRETTON, "distance of all columns together, Gaussian kernel",
-          with_options.MMD, "sample", HOST, on="encoded", long=True),
+          with_options.MMD, "sample", HOST, on="encoded", long=0.8),
     _loss("model_efficacy", ESTEBAN, "how much worse a model of the release predicts held-out originals",
-          with_options.MODEL_EFFICACY, "whole", HOST, on="values", alone=True),
+          with_options.MODEL_EFFICACY, "whole", HOST, on="values", long=0.7, openmp=True),
     _gain("paired_means", KULIK, "p of the largest change of a mean, by flipping the signs of differences",
           with_options.PAIRED_MEANS, "pairs", on="encoded", settles="nothing"),
     _loss("distribution_fit", KULIK, "largest change of a column's distance from a named distribution",
           with_options.DISTRIBUTION_FIT, "sample", HOST, on="values"),
     _loss("grouping_sensitivity", KULIK, "how far a divergence of tables depends on the number of bins",
-          with_options.GROUPING_SENSITIVITY, "sample", on="values", long=True),
+          with_options.GROUPING_SENSITIVITY, "sample", on="values", long=0.7),
     _loss("analysis", KARR, "one less the overlap of the intervals of coefficients of the recipe's models",
           with_options.ANALYSIS, "whole", HOST, on="values", alone=True),
     _loss("workload", WEI, "largest change of the relative bias of the recipe's predictions, in points of per cent",
@@ -345,26 +346,26 @@ MEASURES: tuple[Measure, ...] = (
     _gain("confidence_overlap", KULIK, "mean overlap of the confidence intervals of a mean",
           with_options.CONFIDENCE_OVERLAP, "whole", HOST, on="encoded"),
     _loss("estimator_mse", KULIK, "median ratio of an estimator's error from the release to that from the original",
-          _encoded(confidence.estimator_mse), "whole", HOST, on="encoded", long=True),
+          _encoded(confidence.estimator_mse), "whole", HOST, on="encoded", long=0.7),
     _loss("pmse_logit", SNOKE, "mean squared propensity score error, main-effects logit",
           with_options.PMSE_LOGIT, "sample", HOST, on="values"),
     _loss("pmse_cart", SNOKE, "mean squared propensity score error, classification tree",
-          with_options.PMSE_CART, "sample", HOST, on="values", long=True),
+          with_options.PMSE_CART, "sample", HOST, on="values", long=1),
     _loss("pmse_forest", SNOKE, "mean squared propensity score error, random forest, on held-out records",
-          with_options.PMSE_FOREST, "sample", on="values", long=True),
+          with_options.PMSE_FOREST, "sample", on="values", long=5),
     _loss("propensity_ks", KULIK, "Kolmogorov–Smirnov distance of the propensity scores",
           with_options.PROPENSITY_KS, "sample", HOST, on="values"),
     _loss("propensity_wilcoxon", KULIK, "distance of the propensity scores' rank sums",
           with_options.PROPENSITY_WILCOXON, "sample", HOST, on="values"),
     _loss("cluster_balance", WOO, "mean squared deviation of a cluster's share of original records",
-          lambda c: clusters.cluster_balance(*c.encoded, sampled=c.sampled), "sample", on="encoded", long=True),
+          lambda c: clusters.cluster_balance(*c.encoded, sampled=c.sampled), "sample", on="encoded", long=0.5),
     _loss("kernel_pca", LASKO, "mean Kolmogorov–Smirnov distance along kernel principal components",
-          with_options.KERNEL_PCA, "sample", on="encoded", long=True),
+          with_options.KERNEL_PCA, "sample", on="encoded", long=2.5),
     _loss("regression_drift", FRIED, "mean shift of the coefficients that explain the last column by the others",
           named.adjusted(named.regression_drift, _encoded(bias.regression_drift),
                          {"response": str, "predictors": list[str]}), "whole", HOST, on="encoded"),
     _loss("interval_statistics", XIANG, "mean width of the guaranteed range of a covariance, in standard deviations",
-          Merged(intervals.evidence, intervals.interval_statistics), "merged", HOST, long=True),
+          Merged(intervals.evidence, intervals.interval_statistics), "merged", HOST, long=0.4),
 )
 # fmt: on
 

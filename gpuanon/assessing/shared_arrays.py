@@ -93,8 +93,12 @@ def give_up(comparison: Any, kind: Kind | None, following: Kind | None = None) -
     """
     if kind is None or (following is not None and MADE_FROM.get(following) == kind):
         return
-    related = [kind, *(other for pair in MADE_FROM.items() if kind in pair for other in pair)]
-    _drop(comparison, [name for one in related for name in ARRAYS[one]])
+    _drop(comparison, [name for one in given_up_together(kind) for name in ARRAYS[one]])
+
+
+def given_up_together(kind: Kind) -> set[Kind]:
+    """The kind, and those that it is made from or that are made from it: `give_up` gives up the arrays of them all."""
+    return {kind, *(other for pair in MADE_FROM.items() if kind in pair for other in pair)}
 
 
 def _drop(comparison: Any, names: Iterable[str]) -> None:

@@ -22,7 +22,7 @@ from gpuanon.arrays.compiled import describe_compiled
 from gpuanon.arrays.progress import stage
 from gpuanon.arrays.threads import each, thread_count
 from gpuanon.masking.groups.annealing import warm_compiled
-from gpuanon.numerics import rosenblatt
+from gpuanon.numerics import distance_leaves, rosenblatt
 
 PACKAGES = ("gpuanon", "numpy", "scipy", "scikit-learn", "pyarrow", "dask", "cupy", "cuml", "dask-cuda")
 ARCHITECTURES = (80,)
@@ -77,6 +77,7 @@ def _warmed() -> str:
     if warm_compiled() is None:
         return describe_compiled()
     rosenblatt.warm_compiled()
+    distance_leaves.warm_compiled()
     return f"{describe_compiled()}, ready after {time.perf_counter() - began:.1f} s"
 
 

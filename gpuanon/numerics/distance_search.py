@@ -1,9 +1,9 @@
 """Exact search for the k nearest rows on the host, including ties.
 
-A fast search with other rounding (a k-d tree for few columns, `distance_tiles` for many) only proposes candidates.
-Their distances are recomputed from differences.  The candidates are accepted if they provably contain every row that is
-nearer than the k-th or tied with it; otherwise more are requested.  Rows that occur several times are handled once, as
-queries and as candidates.
+A fast search with other rounding (`distance_leaves` where it is compiled; else a k-d tree for few columns,
+`distance_tiles` for many) only proposes candidates.  Their distances are recomputed from differences.  The candidates
+are accepted if they provably contain every row that is nearer than the k-th or tied with it; otherwise more are
+requested.  Rows that occur several times are handled once, as queries and as candidates.
 
 The neighbours of groups (`gpuanon.masking.groups.neighbours`) are another search with another tie rule; see there.
 """
@@ -23,6 +23,7 @@ from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance import Metric, tie_limit
 from gpuanon.numerics.distance_bounds import QUERIES, Blocks
 from gpuanon.numerics.distance_host import Columns, all_pairs, panel, row_panels
+from gpuanon.numerics.distance_leaves import Leaves, worth_compiling
 from gpuanon.numerics.distance_tiles import Tiles
 from gpuanon.numerics.equal_rows import equal_rows_adjacent
 
@@ -32,8 +33,11 @@ Proposal: TypeAlias = Callable[[Host, int], tuple[Host, Host]]
 
 _SMALL = 1 << 22  # up to this many pairs all are measured: faster than any index
 _TREE_COLUMNS = 7  # with more columns a k-d tree visits so many leaves that bounds on tiles are faster
+_FEWEST_COLUMNS = 3  # with no more, a k-d tree is as fast as compiled leaves
+_MOST_COLUMNS = 32  # with more, products over whole tiles are as fast
 _FEW_VALUES = 32  # indicators of categories and the like: they cut most rows away at once
 _SPARE = 1  # extra candidates, to detect ties
+_MANY = 64  # candidates of a query: those that need more, because many rows are about as near, are searched in tiles
 _BATCH = 1 << 19  # candidates of a batch
 _LARGEST = 1e150  # squares of larger numbers may overflow
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -53,14 +57,8 @@ def search(X: Host, Y: Host, k: int, metric: Metric) -> tuple[Host, Host, Host]:
     queries, table = Distinct.of(X), Distinct.of(Y)
     n, m = len(queries.rows), len(table.rows)
     answers = _Answers(np.empty((n, k)), np.empty((n, k), dtype=np.int64), np.empty(n, dtype=np.int64), table, real)
-    first = Columns.of(table.rows[:1], metric)  # weights and kinds of the columns
-    few = X.shape[1] <= _TREE_COLUMNS and not first.categorical.any()
-    if n * m > _SMALL and first.squared and not few:
-        tied = float(answers.limit(np.ones(1))[0]) - 1
-        _search_tiles(queries.rows, Tiles.of(table.rows, first.weights, tied), min(k, m), answers)
-    elif n * m > _SMALL and few:
-        columns = Columns.of(table.rows, metric)
-        _search_candidates(queries.rows, columns, min(k, m), answers, _tree(table.rows, columns))
+    if n * m > _SMALL:
+        _search_many(queries.rows, table.rows, min(k, m), metric, answers)
     else:
         _measure_all(queries.rows, Columns.of(table.rows, metric), min(k, m), answers)
     inverse = queries.inverse()
@@ -197,22 +195,47 @@ def _measure_all(X: Host, columns: Columns, k: int, answers: _Answers) -> None:
     each(answer, row_panels(len(X), columns.rows))
 
 
-def _search_tiles(X: Host, tiles: Tiles, k: int, answers: _Answers) -> None:
-    """Measure the pairs in tiles that the bounds do not exclude."""
+def _search_many(X: Host, Y: Host, k: int, metric: Metric, answers: _Answers) -> None:
+    """Measure few of the pairs, chosen by what is fastest for so many columns."""
+    (m, d), left = Y.shape, np.arange(len(X))
+    one = Columns.of(Y[:1], metric)  # weights and kinds of the columns
+    if one.squared and _FEWEST_COLUMNS < d <= _MOST_COLUMNS and worth_compiling(len(X)):
+        propose = Leaves.of(Y, one.weights).propose
+        most = max(_MANY, 4 * (k + _SPARE))
+        left = _search_candidates(X, left, Columns.of(Y, metric), k, answers, propose, most)
+        if not len(left):
+            return
+    if d <= _TREE_COLUMNS and not one.categorical.any():
+        columns = Columns.of(Y, metric)
+        _search_candidates(X, left, columns, k, answers, _tree(Y, columns), m)
+    elif one.squared:
+        tied = float(answers.limit(np.ones(1))[0]) - 1
+        _search_tiles(X, left, Tiles.of(Y, one.weights, tied), k, answers)
+    else:
+        _measure_all(X, Columns.of(Y, metric), k, answers)
+
+
+def _search_tiles(X: Host, chosen: Host, tiles: Tiles, k: int, answers: _Answers) -> None:
+    """Measure the pairs in tiles that the bounds do not exclude, for the `chosen` queries."""
+    some = X if len(chosen) == len(X) else X[chosen]
 
     def answer(rows: Host) -> None:
-        answers.put(rows, *tiles.candidates(X[rows], k))
+        answers.put(chosen[rows], *tiles.candidates(some[rows], k))
 
     with one_blas_thread():
-        each(answer, tiles.batches(X))
+        each(answer, tiles.batches(some))
 
 
-def _search_candidates(X: Host, columns: Columns, k: int, answers: _Answers, propose: Proposal) -> None:
-    """Request candidates, and more of them for queries whose candidates are not provably complete."""
-    waiting = np.arange(len(X))
-    count = k + _SPARE
-    while len(waiting):
-        count = min(count, columns.rows)
+def _search_candidates(
+    X: Host, waiting: Host, columns: Columns, k: int, answers: _Answers, propose: Proposal, most: int
+) -> Host:
+    """Request candidates, and more of them for queries whose candidates are not provably complete.
+
+    waiting : the queries to answer
+    most    : candidates that are requested of a query; those that need more are returned
+    """
+    count = min(k + _SPARE, columns.rows)
+    while len(waiting) and count <= most:
         step = max(1, _BATCH // count)
         unproven = [waiting[:0]]
         for at in range(0, len(waiting), step):
@@ -226,7 +249,8 @@ def _search_candidates(X: Host, columns: Columns, k: int, answers: _Answers, pro
             query, candidate = np.nonzero((distance <= limit[:, None])[proven])
             if proven.any():
                 answers.put(rows[proven], query, place[proven][query, candidate], distance[proven][query, candidate])
-        waiting, count = np.concatenate(unproven), 4 * count
+        waiting, count = np.concatenate(unproven), min(4 * count, columns.rows)
+    return waiting
 
 
 def _tree(Y: Host, columns: Columns) -> Proposal:

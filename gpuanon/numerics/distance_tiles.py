@@ -52,12 +52,14 @@ class Frame:
 
     scale, centre : a row y has the coordinates ``(y · scale − centre) @ axes``; axes None for no turn
     blur          : bound of the rounding error of a coordinate in double precision
+    unit          : squared length of a coordinate of 1, as rows are measured
     """
 
     scale: Host
     centre: Host
     axes: Host | None
     blur: float
+    unit: float
 
     @classmethod
     def of(cls, Y: Host, weights: Host) -> Frame:
@@ -75,7 +77,7 @@ class Frame:
         if 1 < d <= _TURNED:
             some = (Y[:: -(-m // _SAMPLE)] * scale - centre) / radius
             axes = np.linalg.eigh(some.T @ some)[1][:, ::-1].copy()
-        return cls(scale / radius, centre / radius, axes, 2.0**-50 * d * largest / radius)
+        return cls(scale / radius, centre / radius, axes, 2.0**-50 * d * largest / radius, radius**2)
 
     def coordinates(self, rows: Host) -> Host:
         """(n, d) of rows (n, d)."""

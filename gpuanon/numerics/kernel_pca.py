@@ -14,8 +14,9 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -34,6 +35,8 @@ LANDMARKS = 1000
 
 _SAMPLE = 32  # rows of the sample per landmark; the components are those of the sample
 _TILE = 1 << 18  # kernel values of a tile: they fit a core's cache
+_TILES = 16  # tiles that one thread computes in the same memory
+_STRIP = 64  # columns of a trapezoid that are multiplied at a time
 _ROWS = 128  # rows of X per thread block, as in products.cuh
 _NOTHING = 1e-12  # eigenvalues below this share of the largest are rounding errors
 _FEW = 10  # if fewer than a tenth of the components are needed, an iterative solver finds only these
@@ -71,16 +74,19 @@ class Kernel:
 POLYNOMIAL = Kernel()
 
 
-def kernel_matrix(X: Array, Y: Array, kernel: Kernel = POLYNOMIAL) -> Array:
-    """(n, m) kernel values of the rows of `X` (n, d) and `Y` (m, d), stored; for a tile, or for landmarks."""
+def kernel_matrix(X: Array, Y: Array, kernel: Kernel = POLYNOMIAL, *, out: Array | None = None) -> Array:
+    """(n, m) kernel values of the rows of `X` (n, d) and `Y` (m, d), stored; for a tile, or for landmarks.
+
+    out : where to store them; new memory, which costs more than the values of a tile, if it is None
+    """
     xp = namespace(X)
     if kernel.kind == "polynomial":
-        K = X @ Y.T
+        K = xp.matmul(X, Y.T, out=out)
         K += X.dtype.type(kernel.constant)
         return _power(K, kernel.degree)
     if kernel.kind == "exponential":
         _check_range(X, Y, kernel)
-        K = X @ Y.T
+        K = xp.matmul(X, Y.T, out=out)
         K *= X.dtype.type(2 * kernel.gamma)
         return xp.exp(K, out=K)
     centre = Y.mean(axis=0)  # smaller numbers, less cancellation
@@ -89,7 +95,7 @@ def kernel_matrix(X: Array, Y: Array, kernel: Kernel = POLYNOMIAL) -> Array:
     x, y = (X * X).sum(axis=1, keepdims=True), (Y * Y).sum(axis=1, keepdims=True)
     left = xp.concatenate([2 * scale * X, -scale * x, xp.full_like(x, -scale)], axis=1)
     right = xp.concatenate([Y, xp.ones_like(y), y], axis=1)
-    K = left @ right.T
+    K = xp.matmul(left, right.T, out=out)
     xp.minimum(K, 0, out=K)  # −γ‖x − y‖², which rounding may make positive
     return xp.exp(K, out=K)
 
@@ -108,14 +114,22 @@ def kernel_product(X: Array, Y: Array, W: Array, kernel: Kernel = POLYNOMIAL) ->
     if on_device(X):
         _product_cuda(X, Y, W, kernel, out)
         return out
+    _each_tile(X, Y, kernel, lambda K, rows: np.matmul(K, W, out=out[rows]))
+    return out
+
+
+def _each_tile(X: Host, Y: Host, kernel: Kernel, use: Callable[[Host, slice], Any]) -> None:
+    """Call `use` with the kernel values of each tile of rows of `X`, and these rows, on all cores."""
     step = max(1, _TILE // max(1, len(Y)))
 
-    def fill(at: int) -> None:
-        np.matmul(kernel_matrix(X[at : at + step], Y, kernel), W, out=out[at : at + step])
+    def run(at: int) -> None:
+        tile = np.empty((min(step, len(X) - at), len(Y)), dtype=X.dtype)
+        for first in range(at, min(at + _TILES * step, len(X)), step):
+            rows = slice(first, min(first + step, len(X)))
+            use(kernel_matrix(X[rows], Y, kernel, out=tile[: rows.stop - first]), rows)
 
     with one_blas_thread():
-        each(fill, range(0, len(X), step))
-    return out
+        each(run, range(0, len(X), _TILES * step))
 
 
 def _product_cuda(X: Array, Y: Array, W: Array, kernel: Kernel, out: Array) -> None:
@@ -149,7 +163,10 @@ def _power(base: Array, degree: int) -> Array:
     result = None
     while True:
         if degree & 1:
-            result = base.copy() if result is None else namespace(base).multiply(result, base, out=result)
+            if result is None:
+                result = base if degree == 1 else base.copy()
+            else:
+                namespace(base).multiply(result, base, out=result)
         degree >>= 1
         if not degree:
             return result
@@ -201,7 +218,7 @@ class KernelPCA:
         if len(X) <= exact_rows:
             found = _exact(X, kernel, components)
         else:
-            found = _nystrom(X, kernel, min(landmarks, len(X)))
+            found = _nystrom(X, kernel, min(landmarks, len(X)), components)
         return found.cut(share, components)
 
     def project(self, X: Array) -> Array:
@@ -266,26 +283,43 @@ def _leading(K: Array, count: int) -> tuple[Array, Array]:
     return values[order], vectors[:, order]
 
 
-def _nystrom(X: Array, kernel: Kernel, landmarks: int) -> KernelPCA:
-    """All components in the span of the landmarks."""
+def _nystrom(X: Array, kernel: Kernel, landmarks: int, components: int | None = None) -> KernelPCA:
+    """Components in the span of the landmarks: all, or at least so many of the largest."""
     xp = namespace(X)
-    L = X[_spread(len(X), landmarks, X)]
-    K = kernel_matrix(L.astype(np.float64), L.astype(np.float64), kernel)
-    values, vectors = xp.linalg.eigh(K)
+    L = X[_spread(len(X), landmarks, X)].astype(np.float64)
+    values, vectors = xp.linalg.eigh(kernel_matrix(L, L, kernel))
     keep = int((values > _NOTHING * values[-1]).sum())
     whitening = vectors[:, -keep:] / xp.sqrt(values[-keep:])  # φ(x) = K(x, L) whitening
     sample = X[_spread(len(X), _SAMPLE * landmarks, X)]
-    phi = kernel_product(sample.astype(np.float64), L.astype(np.float64), whitening, kernel)
+    if on_device(X):
+        phi = kernel_product(sample.astype(np.float64), L, whitening, kernel)
+    else:  # turned in φ's space, which changes no component, so that half of the whitening is 0
+        whitening = np.ascontiguousarray(cast(Host, np.linalg.qr(whitening.T, mode="r")).T)
+        phi = _trapezoid_product(sample.astype(np.float64), L, whitening, kernel)
     mean = phi.mean(axis=0)
     phi -= mean
-    variances, axes = xp.linalg.eigh(phi.T @ phi / len(phi))
-    variances, axes = variances[::-1], axes[:, ::-1]
+    covariance = phi.T @ phi / len(phi)
+    spanned = float(xp.trace(covariance))
+    variances, axes = _leading(covariance, keep if components is None else components)
     real = max(1, int((variances > _NOTHING * xp.maximum(variances[0], 0)).sum()))
     weights = (whitening @ axes[:, :real]).astype(X.dtype)
     total = _mean_square(sample, kernel) - float((mean * mean).sum())
-    captured = min(1.0, float(variances.sum()) / total) if total > 0 else 1.0
-    spread = np.maximum(to_host(variances[:real]), 0)
-    return KernelPCA(kernel, L, weights, (mean @ axes[:, :real]).astype(X.dtype), spread, 1.0, captured)
+    captured = min(1.0, spanned / total) if total > 0 else 1.0
+    spread, offset = np.maximum(to_host(variances[:real]), 0), (mean @ axes[:, :real]).astype(X.dtype)
+    return KernelPCA(kernel, L.astype(X.dtype), weights, offset, spread, 1.0, captured, max(spanned, spread.sum()))
+
+
+def _trapezoid_product(X: Host, Y: Host, W: Host, kernel: Kernel) -> Host:
+    """(n, q) K(X, Y) W for a lower trapezoidal `W` (m, q): half the products of `kernel_product`."""
+    out = np.empty((len(X), W.shape[1]))
+
+    def multiply(K: Host, rows: slice) -> None:
+        for first in range(0, W.shape[1], _STRIP):
+            strip = slice(first, first + _STRIP)
+            np.matmul(K[:, first:], W[first:, strip], out=out[rows, strip])
+
+    _each_tile(X, Y, kernel, multiply)
+    return out
 
 
 def _mean_square(X: Array, kernel: Kernel) -> float:

@@ -8,6 +8,7 @@ is computed on one and says so, and what needs everything in one place is report
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend, BackendName, choose
-from gpuanon.arrays.blas import one_blas_thread
+from gpuanon.arrays.blas import one_blas_thread, one_openmp_thread
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import Measured, join
@@ -31,6 +32,7 @@ from gpuanon.assessing.weighting import unweighted_note
 from gpuanon.errors import GpuanonError, InputError, ParameterError
 from gpuanon.recipe import Recipe
 from gpuanon.running.series import prepared
+from gpuanon.running.side_by_side import side_by_side
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 
@@ -40,7 +42,8 @@ IN_MEMORY_ROWS = 5_000_000
 SAMPLE_ROWS = 200_000
 
 SIDE_BY_SIDE_ROWS = 500_000
-"""On tables of more rows a measure that needs much memory runs beside no other one."""
+"""On tables of more rows a measure that needs much memory runs beside no other one, and none beside those of other
+arrays."""
 
 DEPENDENT = (
     "a release is made from its original: the two are dependent samples, so distances between them are distances, "
@@ -213,7 +216,8 @@ def _computed(
     """Each measure on its source, with its options; the reason of one that fails.
 
     whole : the source of all of them, where both tables are in memory.  Measures that work on the same arrays then
-        follow each other, on the host some side by side, and the arrays are given up after the last of them
+        follow each other, on the host some side by side, and the arrays are given up after the last of them; unless
+        there are many rows, those of the next arrays start while the last ones of these are at work
 
     One BLAS thread: products round alike whatever the number of cores.
     """
@@ -225,6 +229,9 @@ def _computed(
         with progress.silent():
             return _one(measure, source_of, options.get(measure.name, {}))
 
+    if parallel and not many and whole is not None:
+        with progress.stage("assess"), one_blas_thread():
+            return _assessment(measures, side_by_side(measures, one, whole))
     kinds = list(by_kind(measures))
     following = [kind for kind, _ in kinds[1:]] + [None]
     with progress.stage("assess"), one_blas_thread():
@@ -232,7 +239,7 @@ def _computed(
             if whole is not None:
                 take_up(whole.host if all(measure.host_only for measure in those) else whole, kind)
             together = [measure for measure in those if parallel and not (measure.alone or (many and measure.large))]
-            together.sort(key=lambda measure: not measure.long)
+            together.sort(key=lambda measure: -measure.long)
             for measure in those:  # first, before the others have made more arrays
                 if measure not in together:
                     with progress.share(*_done(found, 1, measures)):
@@ -241,6 +248,11 @@ def _computed(
                 found |= zip((measure.name for measure in together), each(one, together), strict=True)
             if whole is not None:
                 give_up(whole, kind, after)
+    return _assessment(measures, found)
+
+
+def _assessment(measures: Sequence[Measure], found: Mapping[str, Measured | str]) -> Assessment:
+    """The figures, and the reasons of measures that have none, in the order of the measures."""
     results = {measure.name: found[measure.name] for measure in measures}
     return Assessment(
         {name: one for name, one in results.items() if isinstance(one, Measured)},
@@ -259,7 +271,8 @@ def _one(
     """The figure, or why there is none."""
     try:
         source: Any = source_of(measure)  # a measure that merges takes either
-        figure = measure.measured(source.host if measure.host_only else source, options)
+        with one_openmp_thread() if measure.openmp else nullcontext():
+            figure = measure.measured(source.host if measure.host_only else source, options)
     except GpuanonError as error:
         return str(error)
     except MemoryError:

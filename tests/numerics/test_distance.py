@@ -10,6 +10,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
+from gpuanon.arrays import compiled
 from gpuanon.errors import ParameterError
 from gpuanon.numerics import distance_search, equal_rows
 from gpuanon.numerics.distance import (
@@ -25,8 +26,11 @@ from gpuanon.numerics.distance import (
 )
 from gpuanon.numerics.distance_bounds import Blocks
 from gpuanon.numerics.distance_host import Columns
+from gpuanon.numerics.distance_leaves import Leaves
 from gpuanon.numerics.distance_search import Distinct
 from gpuanon.numerics.distance_tiles import Tiles
+
+needs_numba = pytest.mark.skipif(not compiled.use_compiled(10**9), reason="numba is not installed or is turned off")
 
 
 def naive(X, Y, metric):
@@ -106,10 +110,13 @@ def search_cases():
     yield "constant", np.zeros((150, 9)), np.zeros((400, 9))
 
 
-@pytest.fixture
-def large(monkeypatch):
-    """Search small tables as if they were large."""
+@pytest.fixture(params=["0", pytest.param("1", marks=needs_numba)], ids=["plain", "compiled"])
+def large(request, monkeypatch):
+    """Search small tables as if they were large, without and with compiled functions."""
     monkeypatch.setattr(distance_search, "_SMALL", 0)
+    monkeypatch.setattr(distance_search, "_FEWEST_COLUMNS", 0)
+    monkeypatch.setattr(compiled, "LEAST_WORK", 0)
+    monkeypatch.setenv("GPUANON_COMPILED", request.param)
 
 
 @pytest.mark.parametrize("case", list(search_cases()), ids=lambda case: f"{case[0]} {case[1].shape[1]}")
@@ -209,6 +216,23 @@ def test_many_tiles_are_searched_exactly(case, monkeypatch):
             values, index = k_nearest(X, Y, k, metric)
             assert np.array_equal(index, order[:, :k])
             assert np.array_equal(values, np.take_along_axis(D, order[:, :k], 1))
+
+
+@needs_numba
+@pytest.mark.parametrize("case", [*tiled_cases(), *search_cases()], ids=lambda case: f"{case[0]} {case[1].shape[1]}")
+@pytest.mark.parametrize("count", [1, 7, 40])
+def test_leaves_propose_the_nearest_rows_and_a_bound_of_all_others(case, count):
+    """Also where single precision tells nothing apart: the bound is then low, and never too high."""
+    name, X, Y = case
+    weights = np.random.default_rng(1).uniform(0.2, 2, X.shape[1])
+    place, bound = Leaves.of(Y, weights).propose(X, count)
+    D = distances(X, Y, Metric(weights=tuple(weights)))
+    last = np.take_along_axis(D, place, axis=1).max(axis=1)
+    np.put_along_axis(D, place, np.inf, axis=1)
+    assert all(len(set(rows)) == count for rows in place.tolist())
+    assert (bound <= D.min(axis=1)).all()
+    if name in ("related", "normal") and X.shape[1] > 1:
+        assert np.median(bound / last) > 0.999
 
 
 def test_distinct_rows_are_found_in_spite_of_hash_collisions(monkeypatch):

@@ -59,7 +59,7 @@ def search(X: Host, Y: Host, k: int, metric: Metric) -> tuple[Host, Host, Host]:
         tied = float(answers.limit(np.ones(1))[0]) - 1
         _search_tiles(queries.rows, Tiles.of(table.rows, first.weights, tied), min(k, m), answers)
     elif n * m > _SMALL and few:
-        columns = Columns.of(table.rows, metric)
+        columns = first.over(table.rows)
         _search_candidates(queries.rows, columns, min(k, m), answers, _tree(table.rows, columns))
     else:
         _measure_all(queries.rows, Columns.of(table.rows, metric), min(k, m), answers)
@@ -114,7 +114,8 @@ class Distinct:
         n = len(rows)
         order, first = equal_rows_adjacent(rows)
         if first.all():
-            return cls(rows, np.arange(n), np.arange(n + 1))
+            once = np.arange(n + 1, dtype=np.int32 if n < 2**31 - 1 else np.int64)
+            return cls(rows, once[:n], once)
         starts = np.append(np.flatnonzero(first), n)
         return cls(rows[order[starts[:-1]]], order, starts)
 
@@ -151,7 +152,7 @@ class _Answers:
         are tied with its smallest.
         """
         k = self.distance.shape[1]
-        counts = self.table.counts[place]
+        counts = self.table.starts[place + 1] - self.table.starts[place]
         first = np.searchsorted(query, np.arange(len(rows)))
         least = np.minimum.reduceat(distance, first)
         tied = distance <= self.limit(least)[query]
@@ -235,8 +236,8 @@ def _tree(Y: Host, columns: Columns) -> Proposal:
 
     power = 2 if columns.squared else 1
     scale = columns.weights ** (1 / power)
-    tree = cKDTree(Y * scale, balanced_tree=False, leafsize=32)
-    largest = np.abs(tree.data).max()
+    tree = cKDTree(Y if (scale == 1).all() else Y * scale, balanced_tree=False, leafsize=32)
+    largest = max(tree.maxes.max(), -tree.mins.min())
 
     def propose(X: Host, count: int) -> tuple[Host, Host]:
         scaled = X * scale

@@ -30,31 +30,32 @@ ABOVE_0 = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 FROM_0 = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-def _quasi_values(c: Comparison) -> tuple[Host, Host, list[bool]]:
-    """The quasi-identifiers of original and release: numbers as they are, codes else; and which are codes."""
-    if not c.schema.quasi:
-        raise MissingEvidence("needs columns of role quasi")
-    codes = [c.schema[name].kind not in ("numeric", "date") for name in c.schema.quasi]
+def _quasi_values(c: Comparison, codes: list[bool], rows: Host | None = None) -> tuple[Host, Host]:
+    """The quasi-identifiers of original and release, or of these released rows: numbers as they are, codes else."""
+    chosen = c if rows is None else c.with_released(rows)
     # Of a comparison that nobody else has: its arrays may be written to.
-    before, after = (np.asarray(to_host(side), dtype=np.float64) for side in only(c, c.schema.quasi).values)
+    before, after = (np.asarray(to_host(side), dtype=np.float64) for side in only(chosen, c.schema.quasi).values)
     for side in (before, after):
         side[:, codes] = np.where(side[:, codes] < 0, np.nan, side[:, codes])
-    return before, after, codes
+    return before, after
 
 
 def _linkage(c: Comparison, block: list[str] | None = None, **options: Any) -> Measured:
     """`linkage_probabilistic` of the quasi-identifiers; columns of blocking by name."""
-    link = c.link
-    before, after, codes = _quasi_values(c)
-    named = block or []
+    link, named = c.link, block or []
+    if not c.schema.quasi:
+        raise MissingEvidence("needs columns of role quasi")
+    codes = [c.schema[name].kind not in ("numeric", "date") for name in c.schema.quasi]
     unknown = [name for name in named if name not in c.schema.quasi]
     if unknown:
         raise ParameterError(f"block: {', '.join(map(repr, unknown))}: there is no such quasi-identifier")
     points = [to_host(side) for side in c.standardised]
+    values = _quasi_values(c, codes) if named else (None, None)
     return linkage_probabilistic(
-        Side(points[0], before),
-        Side(points[1], after),
+        Side(points[0], values[0]),
+        Side(points[1], values[1]),
         link,
+        read=None if named else lambda rows: _quasi_values(c, codes, rows),
         categorical=codes,
         names=c.schema.quasi,
         block=[name in named for name in c.schema.quasi],

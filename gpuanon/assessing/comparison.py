@@ -34,7 +34,7 @@ from gpuanon.tables.values import floats, null_mask
 T = TypeVar("T")
 
 
-def placed(make: Callable[[Comparison], T]) -> made_once[T]:
+def placed(make: Callable[[Any], T]) -> made_once[T]:
     """A cached property whose arrays are made on the host once, and uploaded where the comparison has a device."""
     name = make.__name__
 
@@ -98,6 +98,10 @@ class Comparison(ComparedTables):
         if self.backend is None or self.backend.name == "numpy":
             return found, names
         return [self.backend.upload(points) for points in found], names
+
+    def with_released(self, rows: np.ndarray[Any, Any]) -> Comparison:
+        """The same originals, and these released rows alone, which ascend; on the host, without the link."""
+        return replace(self.host, release=self.release.take(rows), known_link=None)
 
     @placed
     def quasi_codes(self) -> tuple[Array, Array]:

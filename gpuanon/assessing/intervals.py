@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from gpuanon.assessing.boxes_without_width import PlainValues
 from gpuanon.assessing.figures import By, ByPair, Measured, strict
 from gpuanon.assessing.moments import Moments
 from gpuanon.assessing.source import MissingEvidence, Source
@@ -48,29 +48,46 @@ class ReleasedBoxes:
 
     @classmethod
     def of(cls, table: Table) -> ReleasedBoxes:
-        """Columns NAME_low and NAME_high of numbers or times are the boxes; other numbers are boxes of no width."""
+        """Equal boxes of the table once; see `each`."""
+        return cls.each(table)._counted()
+
+    @classmethod
+    def each(cls, table: Table) -> ReleasedBoxes:
+        """One per record: columns NAME_low and NAME_high of numbers or times; other numbers are boxes of no width."""
         names = box_columns(table) + tuple(
             name for name in table.names if not _is_end(name, table.names) and _is_number(table, name)
         )
-        ends = []
+        ends: list[Host] = []
         for end in ("_low", "_high"):
+            if end == "_high" and set(names) <= set(table.names):  # no column is an interval
+                ends.append(ends[0])
+                continue
             columns = [table.arrow(name if name in table.names else f"{name}{end}") for name in names]
             ends.append(
                 np.stack([floats(column) for column in columns], axis=1) if names else np.empty((table.n_rows, 0))
             )
-        return cls(names, ends[0], ends[1], np.ones(table.n_rows, dtype=np.int64))._counted()
+        return cls(names, ends[0], ends[1], np.ones(table.n_rows, dtype=np.int64))
 
     @classmethod
     def over(cls, pieces: Iterable[Table]) -> ReleasedBoxes:
-        """Of all pieces together."""
-        return reduce(cls.merge, map(cls.of, pieces))
+        """Of all pieces together; a box is merged about as often as their number doubles."""
+        total: list[ReleasedBoxes] = []
+        waiting: list[ReleasedBoxes] = []
+        for piece in pieces:
+            waiting.append(cls.of(piece))
+            if sum(len(one.counts) for one in waiting) > sum(len(one.counts) for one in total):
+                total, waiting = [cls.merged([*total, *waiting])], []
+        return cls.merged([*total, *waiting])
 
-    def merge(self, other: ReleasedBoxes) -> ReleasedBoxes:
-        """The boxes of both."""
+    @classmethod
+    def merged(cls, boxes: Sequence[ReleasedBoxes]) -> ReleasedBoxes:
+        """The boxes of all."""
+        if len(boxes) == 1:
+            return boxes[0]
         low, high, counts = (
-            np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("low", "high", "counts")
+            np.concatenate([getattr(one, name) for one in boxes]) for name in ("low", "high", "counts")
         )
-        return ReleasedBoxes(self.names, low, high, counts)._counted()
+        return cls(boxes[0].names, low, high, counts)._counted()
 
     def _counted(self) -> ReleasedBoxes:
         """Equal boxes once, with the number of their records."""
@@ -94,13 +111,22 @@ class ReleasedBoxes:
         known = ~(np.isnan(low) | np.isnan(high)).any(axis=1)
         return Boxes.of(low[known], high[known], self.counts[known])
 
-    def covariance(self, first: str, second: str) -> float:
-        """Of two columns, or of one with itself, where no box has a width: nothing is to be searched."""
-        x, y = (self.low[:, self.names.index(name)] for name in (first, second))
-        known = ~(np.isnan(x) | np.isnan(y))
-        x, y, counts = x[known], y[known], self.counts[known]
-        middle = np.average(x, weights=counts), np.average(y, weights=counts)
-        return float(np.average((x - middle[0]) * (y - middle[1]), weights=counts))
+    exact = False
+
+    @property
+    def boxes(self) -> int:
+        """Number of different boxes."""
+        return len(self.counts)
+
+    def mean(self, name: str) -> Range:
+        """Range of the mean of a column."""
+        return self.chosen([name]).mean(0)
+
+    def covariance(self, first: str, second: str) -> Range:
+        """Range of the covariance of two columns, or of the variance of one."""
+        if first == second:
+            return self.chosen([first]).variance(0)
+        return self.chosen([first, second]).covariance(0, 1)
 
 
 @dataclass(frozen=True)
@@ -163,7 +189,7 @@ def _bounded(boxes: Boxes, statistic: Statistic) -> list[Bounded]:
     return [Bounded(str(statistic), *ends, boxes.rows, _HOW[statistic.kind])]
 
 
-def evidence(source: Source) -> tuple[ReleasedBoxes, tuple[str, ...], Moments]:
+def evidence(source: Source) -> tuple[ReleasedBoxes | PlainValues, tuple[str, ...], Moments]:
     """The boxes of the release, their columns, and the moments of these in the original."""
     before, after = (next(iter(source.table_pieces(side))) for side in ("original", "release"))
     names = box_columns(after) or tuple(
@@ -171,7 +197,8 @@ def evidence(source: Source) -> tuple[ReleasedBoxes, tuple[str, ...], Moments]:
     )
     if not names:
         raise MissingEvidence("needs numeric columns, released as intervals NAME_low and NAME_high or as they are")
-    boxes = ReleasedBoxes.over(source.table_pieces("release"))
+    plain = PlainValues.over(map(ReleasedBoxes.each, source.table_pieces("release")))
+    boxes = ReleasedBoxes.over(source.table_pieces("release")) if plain is None else plain
 
     def pieces() -> Iterable[Host]:
         for table in source.table_pieces("original"):
@@ -184,7 +211,7 @@ def evidence(source: Source) -> tuple[ReleasedBoxes, tuple[str, ...], Moments]:
         raise InputError("interval_statistics: every original record misses a value") from error
 
 
-def interval_statistics(found: tuple[ReleasedBoxes, tuple[str, ...], Moments]) -> Measured:
+def interval_statistics(found: tuple[ReleasedBoxes | PlainValues, tuple[str, ...], Moments]) -> Measured:
     """Mean width of the ranges of covariances (variances of one column), in the original's standard deviations.
 
     By column: the width of the mean's range.  `outside` counts the original's means and covariances that are not in
@@ -194,19 +221,14 @@ def interval_statistics(found: tuple[ReleasedBoxes, tuple[str, ...], Moments]) -
     boxes, names, truth = found
     deviation = np.sqrt(np.where(truth.varies, truth.variance, np.nan))
     outside, by_column, by_pair = 0, {}, {}
-    exact = not (boxes.high > boxes.low).any()
     for j, name in enumerate(names):
-        low, high = boxes.chosen([name]).mean(0)
+        low, high = boxes.mean(name)
         by_column[name] = _ratio(high - low, deviation[j])
         slack = 1e-9 * max(abs(low), abs(high))
         outside += not low - slack <= truth.mean[j] <= high + slack
     pairs = [(i, j) for i in range(len(names)) for j in range(i)] or [(0, 0)]
     for i, j in pairs:
-        if exact:
-            low = high = boxes.covariance(names[j], names[i])
-        else:
-            chosen = boxes.chosen([names[i]] if i == j else [names[j], names[i]])
-            low, high = chosen.variance(0) if i == j else chosen.covariance(0, 1)
+        low, high = boxes.covariance(names[j], names[i])
         by_pair[names[j], names[i]] = _ratio(high - low, deviation[i] * deviation[j])
         slack = 1e-9 * (truth.products[i, i] * truth.products[j, j]) ** 0.5 / truth.rows  # moments are rounded
         outside += not low - slack <= truth.products[i, j] / truth.rows <= high + slack
@@ -214,11 +236,11 @@ def interval_statistics(found: tuple[ReleasedBoxes, tuple[str, ...], Moments]) -
     if not known:
         raise InputError("interval_statistics: not defined, every column of the original is constant")
     note = None
-    if exact:
+    if boxes.exact:
         note = "no box has a width: released values are taken as exact"
     elif outside:
         note = "ranges hold for the released records that have values; statistics of all original records may differ"
-    details = {"outside": outside, "records": boxes.rows, "boxes": len(boxes.counts)}
+    details = {"outside": outside, "records": boxes.rows, "boxes": boxes.boxes}
     parts = (ByPair(by_pair), By("column", by_column))
     return Measured(float(np.mean(known)), details, note, parts=parts)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -12,7 +13,9 @@ import numpy as np
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Array, Backend
 from gpuanon.arrays.rng import Key
+from gpuanon.assessing import shared_arrays
 from gpuanon.assessing.comparison import Comparison
+from gpuanon.assessing.queries import Queries
 from gpuanon.assessing.released import (
     Types,
     aligned,
@@ -25,6 +28,7 @@ from gpuanon.assessing.released import (
     require_values,
     types_of,
 )
+from gpuanon.assessing.shared_arrays import Kind
 from gpuanon.assessing.source import MissingEvidence, Side, Source
 from gpuanon.assessing.weighting import weights_of
 from gpuanon.errors import InputError
@@ -226,7 +230,7 @@ class Streamed:
         draw = _drawn("pairs", self.size / self.release.rows)
         after, released = self.release.take(lambda rows: draw(rows) & (link[rows] >= 0))
         wanted = np.unique(link[released])
-        before, _ = self.original.take(lambda rows: np.isin(rows, wanted, assume_unique=True))
+        before, _ = self.original.take(_among(wanted))
         note = (
             f"on a random sample of {len(released)} of the {int((link >= 0).sum())} released rows that have an original"
         )
@@ -236,25 +240,52 @@ class Streamed:
     def queries(self) -> Comparison:
         """A random sample of the original rows, against all released rows, on the quasi-identifiers.
 
-        The release's quasi-identifiers are held in memory.  A released row whose original is not in the sample has the
-        link −1.
+        The release's quasi-identifiers are held in memory, as points.  A released row whose original is not in the
+        sample has the link −1.
         """
         quasi = self.schema.model_copy(update={"columns": tuple(self.schema[name] for name in self.schema.quasi)})
         before, rows = self.original.take(_drawn("queries", self.size / self.original.rows))
-        after = self.release.whole(class_columns(self.release.first.names, quasi))
+        columns = class_columns(self.release.first.names, quasi)
+        after = self.release.each(lambda piece: piece.select(columns))
         link = self.known_link
         if link is not None:
             place = np.minimum(np.searchsorted(rows, link), max(len(rows) - 1, 0))
             link = np.where(rows[place] == link, place, -1) if len(rows) else np.full(len(link), -1)
         note = f"for a random sample of {len(rows)} of {self.original.rows} original rows, against all released rows"
-        return self._comparison(before.select(quasi.quasi), after, link, note, quasi)
+        return Queries(
+            before.select(quasi.quasi), after.first.take(np.empty(0, np.int64)), quasi, link, self.known_reference,
+            self.backend, self.summary, lambda: self._hit_unmasked(before), note, self.known_control, give=after.give,
+            whole=after.whole, taken=lambda rows: after.take(_among(rows))[0], rows=after.rows,
+        )  # fmt: skip
 
-    def _comparison(
-        self, before: Table, after: Table, link: Host | None = None, note: str = "", schema: Schema | None = None
-    ) -> Comparison:
+    def take_up(self, kind: Kind | None, scalings: AbstractSet[str]) -> None:
+        """Before measures of a kind, computed on these samples: see `gpuanon.assessing.shared_arrays.take_up`."""
+        if "queries" in scalings and "queries" in self.__dict__:
+            shared_arrays.take_up(self.queries, kind)
+
+    def give_up(self, kind: Kind | None, following: Kind | None, scalings: AbstractSet[str]) -> None:
+        """After measures of a kind, give up what is large and no other measure works on.
+
+        following : the kind that comes next
+        scalings  : what measures that are left are computed on
+
+        Memory : sizes of classes are 8 bytes per class; the release's quasi-identifiers are held as points, 8 bytes per
+            value, twice by the attack that turns them, and a search adds about 40 bytes per row.
+        """
+        for name in ("sample", "pairs", "queries"):
+            if name in self.__dict__:
+                shared_arrays.give_up(self.__dict__[name], kind, following)
+        if kind == "classes":
+            self.__dict__.pop("class_sizes", None)
+            self.__dict__.pop("class_sizes_by_column", None)
+            self._collected.clear()
+        if "queries" not in scalings:
+            self.__dict__.pop("queries", None)
+
+    def _comparison(self, before: Table, after: Table, link: Host | None = None, note: str = "") -> Comparison:
         """The sampled rows, encoded by the whole original."""
         return Comparison(
-            before, after, schema or self.schema, link, self.known_reference, self.backend, self.summary,
+            before, after, self.schema, link, self.known_reference, self.backend, self.summary,
             lambda: self._hit_unmasked(before), note, self.known_control,
         )  # fmt: skip
 
@@ -274,6 +305,18 @@ class Streamed:
 def _drawn(name: str, share: float) -> Callable[[Host], Host]:
     """Draws each row by its number with this probability: the same rows every time, however they lie in pieces."""
     return lambda rows: _PUBLIC.draws(rows, name).uniform()[:, 0] < share
+
+
+def _among(wanted: Host) -> Callable[[Host], Host]:
+    """Flags the rows whose numbers are among `wanted`, ascending; rows of a piece are consecutive."""
+
+    def chosen(rows: Host) -> Host:
+        if not len(rows):
+            return np.zeros(0, dtype=bool)
+        first, last = np.searchsorted(wanted, [rows[0], rows[-1] + 1])
+        return np.isin(rows, wanted[first:last], assume_unique=True)
+
+    return chosen
 
 
 def _together(pieces: list[Table]) -> Table:

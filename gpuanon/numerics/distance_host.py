@@ -7,7 +7,7 @@ rows have equal distances, to the bit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,10 @@ class Columns:
         flags = np.zeros(d, dtype=bool) if metric.categorical is None or not gower else np.asarray(metric.categorical)
         return cls(np.ascontiguousarray(Y.T, dtype=np.float64), weights, flags, not gower)
 
+    def over(self, Y: Host) -> Columns:
+        """The rows `Y` (m, d) float64 themselves in place of these, not copied: for pairs of which few are measured."""
+        return replace(self, values=Y.T)
+
     @property
     def rows(self) -> int:
         """Rows of the table."""
@@ -65,9 +69,11 @@ class Columns:
 
     def pairs(self, X: Host, index: Host) -> Host:
         """(q, c) distances of the rows of `X` (q, d) from the rows `index` (q, c) of the table, or its blocks (q,)."""
+        near = self.values.T.take(index, axis=0) if self.values.T.flags.c_contiguous else None  # of `over`: whole rows
 
         def difference(j: int, out: Host) -> None:
-            np.subtract(X[:, j, None], self.values[j].take(index, axis=0), out=out)
+            column = self.values[j].take(index, axis=0) if near is None else near[..., j]
+            np.subtract(X[:, j, None], column, out=out)
 
         return self._summed(difference, (*index.shape, *self.values.shape[2:]))
 

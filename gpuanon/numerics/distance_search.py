@@ -112,7 +112,8 @@ class Distinct:
         n = len(rows)
         order, first = equal_rows_adjacent(rows)
         if first.all():
-            return cls(rows, np.arange(n), np.arange(n + 1))
+            once = np.arange(n + 1, dtype=np.int32 if n < 2**31 - 1 else np.int64)
+            return cls(rows, once[:n], once)
         starts = np.append(np.flatnonzero(first), n)
         return cls(rows[order[starts[:-1]]], order, starts)
 
@@ -149,7 +150,7 @@ class _Answers:
         are tied with its smallest.
         """
         k = self.distance.shape[1]
-        counts = self.table.counts[place]
+        counts = self.table.starts[place + 1] - self.table.starts[place]
         first = np.searchsorted(query, np.arange(len(rows)))
         least = np.minimum.reduceat(distance, first)
         tied = distance <= self.limit(least)[query]
@@ -202,11 +203,11 @@ def _search_many(X: Host, Y: Host, k: int, metric: Metric, answers: _Answers) ->
     if one.squared and _FEWEST_COLUMNS < d <= _MOST_COLUMNS and worth_compiling(len(X)):
         propose = Leaves.of(Y, one.weights).propose
         most = max(_MANY, 4 * (k + _SPARE))
-        left = _search_candidates(X, left, Columns.of(Y, metric), k, answers, propose, most)
+        left = _search_candidates(X, left, one.over(Y), k, answers, propose, most)
         if not len(left):
             return
     if d <= _TREE_COLUMNS and not one.categorical.any():
-        columns = Columns.of(Y, metric)
+        columns = one.over(Y)
         _search_candidates(X, left, columns, k, answers, _tree(Y, columns), m)
     elif one.squared:
         tied = float(answers.limit(np.ones(1))[0]) - 1
@@ -259,8 +260,8 @@ def _tree(Y: Host, columns: Columns) -> Proposal:
 
     power = 2 if columns.squared else 1
     scale = columns.weights ** (1 / power)
-    tree = cKDTree(Y * scale, balanced_tree=False, leafsize=32)
-    largest = np.abs(tree.data).max()
+    tree = cKDTree(Y if (scale == 1).all() else Y * scale, balanced_tree=False, leafsize=32)
+    largest = max(tree.maxes.max(), -tree.mins.min())
 
     def propose(X: Host, count: int) -> tuple[Host, Host]:
         scaled = X * scale

@@ -326,6 +326,12 @@ def _mean(values: Host, counts: Host) -> Fraction:
     return Fraction(total, int(counts.sum()) << 1074)
 
 
+def rounded_outward(total: int, count: int) -> Range:
+    """The mean of `count` numbers whose sum is `total` in units of 2^-1074, as the floats next to it."""
+    mean = Fraction(total, count << 1074)
+    return _below(mean), _above(mean)
+
+
 def _product(one: Range, other: Range) -> Range:
     """Range of a product."""
     if any(map(math.isinf, one)):

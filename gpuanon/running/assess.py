@@ -198,7 +198,7 @@ def _piece_by_piece(streamed: Streamed, names: Sequence[str], options: Options |
         return sources[measure.scaling]()
 
     chosen = [by_name()[name] for name in names]
-    found = _computed(chosen, source_of, options or {})
+    found = _computed(chosen, source_of, options or {}, pieces=streamed)
     exact = [m.name for m in chosen if m.scaling == "merged" and m.name in found.measured]
     sampled = [m.name for m in chosen if m.scaling != "merged" and m.name in found.measured]
     note = f"piece by piece: {', '.join(exact) or 'nothing'} on all rows"
@@ -212,12 +212,14 @@ def _computed(
     source_of: Callable[[Measure], Comparison | Streamed],
     options: Options,
     whole: Comparison | None = None,
+    pieces: Streamed | None = None,
 ) -> Assessment:
     """Each measure on its source, with its options; the reason of one that fails.
 
     whole : the source of all of them, where both tables are in memory.  Measures that work on the same arrays then
         follow each other, on the host some side by side, and the arrays are given up after the last of them; unless
         there are many rows, those of the next arrays start while the last ones of these are at work
+    pieces : the source of samples, of which arrays are given up likewise
 
     One BLAS thread: products round alike whatever the number of cores.
     """
@@ -238,6 +240,8 @@ def _computed(
         for (kind, those), after in zip(kinds, following, strict=True):
             if whole is not None:
                 take_up(whole.host if all(measure.host_only for measure in those) else whole, kind)
+            if pieces is not None:
+                pieces.take_up(kind, {measure.scaling for measure in those})
             together = [measure for measure in those if parallel and not (measure.alone or (many and measure.large))]
             together.sort(key=lambda measure: -measure.long)
             for measure in those:  # first, before the others have made more arrays
@@ -248,6 +252,8 @@ def _computed(
                 found |= zip((measure.name for measure in together), each(one, together), strict=True)
             if whole is not None:
                 give_up(whole, kind, after)
+            if pieces is not None:
+                pieces.give_up(kind, after, {measure.scaling for measure in measures if measure.name not in found})
     return _assessment(measures, found)
 
 

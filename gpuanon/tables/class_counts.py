@@ -7,7 +7,7 @@ differ, and so do NaN and null.  Where rows are compared as a mask sees them (`r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -31,6 +31,7 @@ Host = np.ndarray[Any, Any]
 HELD = 40_000_000
 """Classes that are counted at once; a table that may have more is read several times."""
 _PENDING = 1 << 22
+_MERGED = 1 << 19  # classes that are merged at a time
 _COUNT = "gpuanon count"
 
 
@@ -86,12 +87,23 @@ class ClassCounts:
 
     @staticmethod
     def merged(counts: Sequence[ClassCounts]) -> ClassCounts:
-        """The counts of the rows of all."""
+        """The counts of the rows of all.
+
+        Memory : 24 bytes per class of `counts` for the result, and the temporaries of some of them: one range of bits
+            is merged after the other.
+        """
         if len(counts) == 1:
             return counts[0]
-        return ClassCounts._summed(
-            np.concatenate([found.bits for found in counts]), np.concatenate([found.sizes for found in counts])
-        )
+        held = sum(len(found.sizes) for found in counts)
+        bits, sizes, end = np.empty((held, 2), np.uint64), np.empty(held, np.int64), 0
+        for parts in _by_range(counts, max(1, -(-held // _MERGED))):
+            part = ClassCounts._summed(
+                np.concatenate([found.bits for found in parts]), np.concatenate([found.sizes for found in parts])
+            )
+            begin, end = end, end + len(part.sizes)
+            bits[begin:end], sizes[begin:end] = part.bits, part.sizes
+        few = end < held  # what was not written is given back
+        return ClassCounts(bits[:end].copy() if few else bits, sizes[:end].copy() if few else sizes)
 
     @property
     def smallest(self) -> int:
@@ -100,6 +112,34 @@ class ClassCounts:
 
     def __repr__(self) -> str:
         return f"ClassCounts({len(self.sizes)} classes)"
+
+
+class GrowingCounts:
+    """The counts of pieces that come one after the other; a class is merged about as often as their number doubles."""
+
+    def __init__(self) -> None:
+        self._total = ClassCounts(np.empty((0, 2), np.uint64), np.empty(0, np.int64))
+        self._waiting: list[ClassCounts] = []
+
+    def add(self, counts: ClassCounts) -> None:
+        """Those of one more piece."""
+        self._waiting.append(counts)
+        if sum(len(one.sizes) for one in self._waiting) > max(_PENDING, len(self._total.sizes)):
+            self.merged()
+
+    def merged(self) -> ClassCounts:
+        """Of all pieces so far."""
+        self._total, self._waiting = ClassCounts.merged([self._total, *self._waiting]), []
+        return self._total
+
+
+def _by_range(counts: Sequence[ClassCounts], ranges: int) -> Iterator[list[ClassCounts]]:
+    """The classes of all counts whose first 64 bits lie in the same of some equal ranges, range after range."""
+    edges = np.array([(at << 64) // ranges for at in range(1, ranges)], dtype=np.uint64)
+    ends = [[0, *np.searchsorted(found.bits[:, 0], edges), len(found.sizes)] for found in counts]
+    for at in range(ranges):
+        slices = [slice(own[at], own[at + 1]) for own in ends]
+        yield [ClassCounts(found.bits[some], found.sizes[some]) for found, some in zip(counts, slices, strict=True)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -253,14 +293,9 @@ def sizes_by_set(
 
 def _round(pieces: Iterable[Table], sets: Sequence[Sequence[str]], share: tuple[int, int]) -> list[Host]:
     """For each set of columns the sizes of the classes whose bits fall to this round."""
-    empty = ClassCounts(np.empty((0, 2), np.uint64), np.empty(0, np.int64))
-    totals = [empty] * len(sets)
-    waiting: list[list[ClassCounts]] = [[] for _ in sets]
+    growing = [GrowingCounts() for _ in sets]
     for table in pieces:
         words = column_words(table, [name for columns in sets for name in columns], stored=True)
-        for at, columns in enumerate(sets):
-            rows = bits_of([words[name] for name in columns], table.n_rows)
-            waiting[at].append(ClassCounts.of(rows, share))
-            if sum(len(counts.sizes) for counts in waiting[at]) > max(_PENDING, len(totals[at].sizes)):
-                totals[at], waiting[at] = ClassCounts.merged([totals[at], *waiting[at]]), []
-    return [ClassCounts.merged([total, *more]).sizes for total, more in zip(totals, waiting, strict=True)]
+        for counts, columns in zip(growing, sets, strict=True):
+            counts.add(ClassCounts.of(bits_of([words[name] for name in columns], table.n_rows), share))
+    return [counts.merged().sizes for counts in growing]

@@ -20,8 +20,11 @@ EQUAL = 1e-9
 class Agreement:
     """Levels of agreement of pairs of rows."""
 
-    def __init__(self, before: Floats, after: Floats, categorical: Ints, tolerances: Sequence[float]) -> None:
-        self.before, self.after, self.categorical = before, after, categorical
+    def __init__(
+        self, before: Floats, after: Floats, categorical: Ints, tolerances: Sequence[float], held: Ints | None = None
+    ) -> None:
+        """`held`: ascending, the released rows that `after` has; None: all of them."""
+        self.before, self.after, self.categorical, self.held = before, after, categorical, held
         self.tolerances = np.maximum(np.asarray(tolerances, dtype=np.float64), EQUAL)
         self.columns = [np.ascontiguousarray(column) for column in after.T]
         self.sizes = [2 if flag else len(tolerances) + 1 for flag in categorical]
@@ -39,7 +42,7 @@ class Agreement:
 
     def levels(self, rows: Ints, index: Ints) -> Ints:
         """(rows, c, d) level of each pair of an original row and a candidate."""
-        out = np.empty((*index.shape, len(self.sizes)), dtype=np.int8)
+        out, index = np.empty((*index.shape, len(self.sizes)), dtype=np.int8), self._places(index)
         for j, size in enumerate(self.sizes):
             apart = self._apart(rows, index, j)
             found = (apart > 0) if self.categorical[j] else np.searchsorted(self.tolerances, apart, side="left")
@@ -48,7 +51,7 @@ class Agreement:
 
     def scores(self, rows: Ints, index: Ints, weights: Floats) -> Floats:
         """(rows, c) weight of each pair: of its levels, for numbers interpolated between the levels' middles."""
-        out = np.zeros(index.shape)
+        out, index = np.zeros(index.shape), self._places(index)
         for j, size in enumerate(self.sizes):
             apart = self._apart(rows, index, j)
             weight = weights[self.starts[j] : self.starts[j] + size]
@@ -59,6 +62,10 @@ class Agreement:
             found = np.interp(apart, self.middles, weight) if between is None else between
             out += np.where(apart <= EQUAL, weight[0], np.where(apart > self.tolerances[-1], weight[-1], found))
         return np.round(out, 9)  # sums in another order tie
+
+    def _places(self, index: Ints) -> Ints:
+        """Where the released rows `index` stand in `after`."""
+        return index if self.held is None else np.searchsorted(self.held, index)
 
     def _apart(self, rows: Ints, index: Ints, j: int) -> Floats:
         """(rows, c) difference of each pair in standard deviations; a null and a value: infinite."""

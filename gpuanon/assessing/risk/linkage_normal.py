@@ -70,10 +70,16 @@ class ByNormal:
     def _expected(self) -> Floats:
         return _expected(self.after, self.found)
 
+    def _expected_of(self, index: Ints) -> Floats:
+        """(r, c, f) of the released rows `index`; of a large table only these are computed."""
+        if len(self.after) <= index.size:
+            return np.asarray(self._expected[index])
+        return _expected(self.after[index.reshape(-1)], self.found).reshape(*index.shape, -1)
+
     def scores(self, pairs: Pairs) -> Floats:
         """(r, c) weight of each pair."""
         x = self.before[pairs.rows] @ self.found.metric
-        apart = x[:, None] - self._expected[pairs.index]
+        apart = x[:, None] - self._expected_of(pairs.index)
         weight = -0.5 * np.einsum("rcf,rcf->rc", apart, apart) + self.found.constant - self.alone[pairs.rows, None]
         return np.asarray(np.round(weight, 6))  # equal records tie, whatever the order of the sums
 
@@ -122,9 +128,10 @@ class NormalPairs:
         self.left_out = np.arange(len(pairs.rows)) % 3 == 2 if len(pairs.rows) > 2 else np.ones(len(pairs.rows), bool)
         f = before.shape[1]
         slope, left = by_moments(before, after, noise)
-        one = np.column_stack([after, np.ones(len(after))])
-        self.weight = float(f)
-        held = one.T @ one * (self.weight / len(one))
+        self.weight, held = float(f), np.empty((f + 1, f + 1))  # of the released points, and 1
+        held[:f, :f], held[f, :f], held[f, f] = after.T @ after, after.sum(axis=0), len(after)
+        held[:f, f] = held[f, :f]
+        held *= self.weight / len(after)
         self.prior = held, held @ slope, slope.T @ held @ slope + self.weight * left
 
     def first(self) -> Regression:

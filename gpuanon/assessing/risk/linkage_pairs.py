@@ -26,11 +26,11 @@ class Side:
     """One table as the attack sees it.
 
     points : (n, f) encoded and standardised, for the search of candidates
-    values : (n, d) numbers, NaN for null; codes of categories
+    values : (n, d) numbers, NaN for null; codes of categories.  None: they are read when it is known of which rows
     """
 
     points: Array
-    values: Floats
+    values: Floats | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,15 +68,18 @@ class Blocks:
     def __init__(self, original: Side, release: Side, block: Sequence[bool] | None, weights: Sequence[float] | None):
         self.original, self.release = original, release
         columns = np.flatnonzero(block) if block is not None else np.zeros(0, dtype=np.int64)
-        both = np.concatenate([original.values[:, columns], release.values[:, columns]])
+        n, m = len(original.points), len(release.points)
         if len(columns):
+            sides = [side.values for side in (original, release) if side.values is not None]
+            both = np.concatenate([values[:, columns] for values in sides])
             both = np.where(np.isnan(both), np.inf, both)  # two nulls are equal
             label = np.unique(both, axis=0, return_inverse=True)[1].reshape(-1)
+            self.order: Ints | None = np.argsort(label[n:], kind="stable")
+            self.counts = np.bincount(label[n:], minlength=int(label.max()) + 1)
         else:
-            label = np.zeros(len(both), dtype=np.int64)
-        self.before, self.after = label[: len(original.values)], label[len(original.values) :]
-        self.order = np.argsort(self.after, kind="stable")
-        self.counts = np.bincount(self.after, minlength=int(label.max()) + 1)
+            label = np.broadcast_to(np.int64(0), n + m)  # one block, in the order of the release; nothing is stored
+            self.order, self.counts = None, np.array([m])
+        self.before, self.after = label[:n], label[n:]
         self.starts = np.cumsum(self.counts) - self.counts
         self.scale = np.sqrt(np.ones(original.points.shape[1]) if weights is None else np.asarray(weights))
 
@@ -88,7 +91,7 @@ class Blocks:
     @cached_property
     def _points(self) -> tuple[Floats, Floats]:
         """The weighted points of both tables, on the host."""
-        return self.points[0] * self.scale, self.points[1] * self.scale
+        return self.points if (self.scale == 1).all() else (self.points[0] * self.scale, self.points[1] * self.scale)
 
     def nearest(self, rows: Ints, count: int) -> Pairs:
         """The `count` released rows nearest to each original; those of another block are not inside."""
@@ -115,7 +118,8 @@ class Blocks:
         at = some[(u[0] * len(some)).astype(np.int64)]
         rows = among.rows[at]
         label = self.before[rows]
-        index = self.order[self.starts[label] + (u[1] * self.counts[label]).astype(np.int64)]
+        index = self.starts[label] + (u[1] * self.counts[label]).astype(np.int64)
+        index = index if self.order is None else self.order[index]
         other = link[index] != rows
         rows, index, label, at = (side[other] if other.any() else side for side in (rows, index, label, at))
         A, B = self._points

@@ -23,8 +23,8 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -40,6 +40,8 @@ from gpuanon.numerics.sampling import sample_rows
 
 Floats = np.ndarray[Any, Any]
 Ints = np.ndarray[Any, Any]
+
+Read: TypeAlias = Callable[[Ints], tuple[Floats, Floats]]
 
 CANDIDATES = 100
 LINKED = 5_000
@@ -64,6 +66,7 @@ def linkage_probabilistic(
     block: Sequence[bool] | None = None,
     metric_weights: Sequence[float] | None = None,
     limit: int = LINKED,
+    read: Read | None = None,
 ) -> Measured:
     """Expected share of originals that are linked with their own release.
 
@@ -77,6 +80,7 @@ def linkage_probabilistic(
     block       : per column whether a candidate must be equal on it
     metric_weights : of the points' features in the search of candidates; see `blocking_weights`
     limit       : originals that are linked, at most; of more, a repeatable random sample
+    read        : gives the values of all originals and of some released rows, where the sides have none
 
     Beside it: the nearest released record as the link (the attack by distance), the model that the likelihood prefers,
     an attacker who knows m and u of the release (in the sample; the best of the models), and a blind guess.
@@ -84,7 +88,7 @@ def linkage_probabilistic(
     Cost : the search, and O(n · candidates · d); no table of all pairs.
     """
     link = to_host(link)
-    n, m = len(original.values), len(release.values)
+    n, m = len(original.points), len(release.points)
     _check(link, m, tolerances)
     rows = sample_rows(n, limit, "probabilistic linkage")
     blocks = Blocks(original, release, block, metric_weights)
@@ -94,12 +98,18 @@ def linkage_probabilistic(
     pairs = blocks.nearest(rows, min(count, m))
     own = (link[pairs.index] == rows[:, None]) & pairs.inside
     chance = _chance(blocks, pairs, own, link)
-    agree = Agreement(original.values, release.values, np.asarray(categorical), tolerances)
+    held, (before, after) = None, (original.values, release.values)
+    if read is not None:
+        held = np.unique(np.concatenate([pairs.index.reshape(-1), chance.pairs.index[:, 0]]))
+        before, after = read(held)
+    if before is None or after is None:
+        raise ParameterError("original, release: values are needed, or `read`")
+    agree = Agreement(before, after, np.asarray(categorical), tolerances, held)
     fits, knows, learned = _fits(agree, blocks.points, pairs, chance, link)
     weights = [_weights(fit, pairs) for fit in fits]
     judges = np.setdiff1d(np.arange(len(rows)), learned) if len(rows) > 1 else learned
-    held = Judges(pairs.of(judges), own[judges], chance)
-    preferred, information = likeliest(fits, [weight[judges] for weight in weights], held)
+    judging = Judges(pairs.of(judges), own[judges], chance)
+    preferred, information = likeliest(fits, [weight[judges] for weight in weights], judging)
     linked = {fit.name: _right(weight, pairs, own) for fit, weight in zip(fits, weights, strict=True)}
     known = [_right(_weights(model, pairs), pairs, own) for model in knows]
     levels = next(fit for fit in fits if isinstance(fit, ByLevels))

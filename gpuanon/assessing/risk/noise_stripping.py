@@ -84,17 +84,17 @@ def noise_stripping(
     rows = _rows(len(original), len(release), limit)
     baseline = _mean(_unstripped(original, release, link, like(rows, original), prediction))
     mean, vectors = principal_axes(release)
-    known, shown = _along(original[like(rows, original)], mean, vectors), _along(release, mean, vectors)
+    known = _along(original[like(rows, original)], mean, vectors, 0)
     place = place_in(like(rows, original), like(to_host(link), original))
     everyone = namespace(original).arange(len(rows), dtype=np.int64)
-    error_with = _errors(original, shown, link, mean, vectors)
+    error_with = _errors(original, release, link, mean, vectors)
     rates: dict[int, float] = {}
     errors: dict[int, float] = {}
     for count in tried:
         if not 1 <= count <= d:
             raise ParameterError(f"components: from 1 to the number of columns ({d}) is allowed, got {count}")
-        kept = slice(d - count, d)
-        rates[count] = _mean(right_matches(known[:, kept], shown[:, kept], place, everyone))
+        shown = _along(release, mean, vectors, d - count)
+        rates[count] = _mean(right_matches(known[:, d - count :], shown, place, everyone))
         errors[count] = float(error_with[d - count])
     best = max(rates, key=lambda count: rates[count])
     before = float(error_with[0])
@@ -127,29 +127,30 @@ def _unstripped(original: Array, release: Array, link: Array, rows: Array, predi
     return right[namespace(rows).searchsorted(prediction.rows, rows)]
 
 
-def _along(rows: Array, mean: Array, vectors: Array) -> Array:
-    """(n, d) coordinates of rows along the components, some rows at a time."""
-    out = namespace(rows).empty(rows.shape, dtype=np.float64)
+def _along(rows: Array, mean: Array, vectors: Array, first: int) -> Array:
+    """(n, d − first) coordinates of rows along the components from `first` on, some rows at a time."""
+    out = namespace(rows).empty((len(rows), rows.shape[1] - first), dtype=np.float64)
     for some in row_ranges(rows, _PIECE):
-        out[some] = (rows[some] - mean) @ vectors
+        out[some] = ((rows[some] - mean) @ vectors)[:, first:]
     return out
 
 
-def _errors(original: Array, shown: Array, link: Array, mean: Array, vectors: Array) -> Host:
+def _errors(original: Array, release: Array, link: Array, mean: Array, vectors: Array) -> Host:
     """(d + 1,) root mean squared difference between released cells and their originals, all components counted.
 
-    shown : the release along the components, of which the first 0, 1, … d are taken as 0
+    Of the release along the components the first 0, 1, … d are taken as 0.
     """
-    xp = namespace(original)
+    xp, d = namespace(original), release.shape[1]
     released = xp.flatnonzero((link >= 0) & (link < len(original)))
-    alone, apart = xp.zeros(shown.shape[1]), xp.zeros(shown.shape[1])
+    alone, apart = xp.zeros(d), xp.zeros(d)
     for some in row_ranges(released, _PIECE):
         known = (original[link[released[some]]] - mean) @ vectors
         alone += (known**2).sum(axis=0)
-        apart += ((known - shown[released[some]]) ** 2).sum(axis=0)
+        shown = (release[released[some]] - mean) @ vectors
+        apart += ((known - shown) ** 2).sum(axis=0)
     dropped, kept = np.cumsum(to_host(alone)), np.cumsum(to_host(apart)[::-1])[::-1]
     squares = np.append(0.0, dropped) + np.append(kept, 0.0)
-    return np.asarray(np.sqrt(squares / max(1, len(released) * shown.shape[1])))
+    return np.asarray(np.sqrt(squares / max(1, len(released) * d)))
 
 
 def _mean(right: Array) -> float:

@@ -8,8 +8,10 @@ model of the whole sample taken as given, errors would be several times too smal
 A mean of squares (a pMSE) settles as 1/√n where the tables differ and as 1/n where they do not.  Its root does so as
 1/√n in both cases, as the length of a vector of estimates does: the error is that of the root, squared back.
 
-A single tree does not settle so: how far it grows changes with the rows.  Its sample is cut in halves, which are nearer
-to the whole than eighths, and several times, since two figures alone say little of their spread.
+Some figures do not settle so: how far a single tree grows changes with the rows, and where a logit finds hardly any
+difference the direction of its scores, and with it their distance, is a matter of chance at any size.  Their sample is
+cut in halves, which are nearer to the whole than eighths: at worst the error is √2 too small.  It is cut several times,
+since two figures alone say little of their spread.
 
 A figure of fewer rows may be larger or smaller on average; that is a bias of the pieces and not in the error.
 """

@@ -27,8 +27,8 @@ Model = Literal["logit", "cart"]
 LOGIT_ROWS, CART_ROWS = 100_000, 20_000
 """Rows of each table that a model is fitted to at most; beyond, a repeatable random sample."""
 
-CART_CUTS = 4
-"""How often a sample is cut in halves to see how much a tree varies."""
+HALVED = 4
+"""How often a sample is cut in halves for refits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +96,8 @@ def propensity(
     """
     rows = LOGIT_ROWS if model == "logit" else CART_ROWS
     both = stacked(to_host(original), to_host(release), categorical, rows, sampled=sampled)
-    fit, cuts = (_fit_cart, both.cuts(2, CART_CUTS)) if model == "cart" else (_fit_logit, both.cuts())
-    return replace(fit(both), refits=tuple(tuple(fit(piece) for piece in cut) for cut in cuts))
+    fit = _fit_cart if model == "cart" else _fit_logit
+    return replace(fit(both), refits=tuple(tuple(fit(piece) for piece in cut) for cut in both.cuts(2, HALVED)))
 
 
 def _fit_cart(both: Stacked) -> Scores:

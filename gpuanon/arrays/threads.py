@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
+from threading import Lock, local
 from types import CellType, FunctionType, MethodType
 from typing import Any, TypeVar
 
@@ -44,19 +46,86 @@ def thread_count() -> int:
 def each(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """Apply `function` to every item, on all cores; results in the order of the items.
 
-    If the function or its items hold device arrays, the calling thread does all the work.
+    If the function or its items hold device arrays, the calling thread does all the work.  Inside a task of `each_task`
+    it does all the work while tasks have all the cores.
     """
     work = list(items)
-    workers = min(thread_count(), len(work))
     if len(work) <= 1:
         return [function(item) for item in work]
     if uses_device(function) or uses_device(work[0]):
         return [_report_progress(function(item), at, len(work)) for at, item in enumerate(work, 1)]
-    if workers == 1:  # a pool of one thread only adds context switches
-        with one_blas_thread():
-            return [_report_progress(function(item), at, len(work)) for at, item in enumerate(work, 1)]
-    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-        return [_report_progress(result, at, len(work)) for at, result in enumerate(pool.map(function, work), 1)]
+    cores, done = thread_count(), list[Result]()
+    with one_blas_thread():
+        # A pool of one thread only adds context switches.
+        while len(done) < len(work) and (cores == 1 or _tasks.busy_beside(cores)):
+            done.append(_report_progress(function(work[len(done)]), len(done) + 1, len(work)))
+        rest = work[len(done) :]
+        if rest:
+            with ThreadPoolExecutor(min(cores, len(rest))) as pool:
+                for result in pool.map(_tasks.inside(function), rest):
+                    done.append(_report_progress(result, len(done) + 1, len(work)))
+    return done
+
+
+def each_task(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """`each` for long tasks that use `each` themselves: inside, it starts threads only on cores that no task has."""
+    return each(partial(_tasks.run, function), items)
+
+
+class _Tasks:
+    """How many tasks of `each_task` are at work, and whether this thread works for one."""
+
+    def __init__(self) -> None:
+        self._lock, self._here, self._working = Lock(), local(), 0
+
+    def run(self, function: Callable[[Item], Result], item: Item) -> Result:
+        """Do a task."""
+        self._here.inside = True
+        self._add(1)
+        try:
+            return function(item)
+        finally:
+            self._add(-1)
+            self._here.inside = False
+
+    def inside(self, function: Callable[[Item], Result]) -> Callable[[Item], Result]:
+        """`function` for another thread that works for the same task as this one, if it does for any."""
+        if not getattr(self._here, "inside", False):
+            return function
+
+        def run(item: Item) -> Result:
+            self._here.inside = True
+            return function(item)
+
+        return run
+
+    def busy_beside(self, cores: int) -> bool:
+        """Whether this thread works for a task, and so many tasks are at work that no core is free."""
+        return getattr(self._here, "inside", False) and self._working >= cores
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Inside the block this thread waits for another one, and its task needs no core."""
+        inside = getattr(self._here, "inside", False)
+        self._add(-inside)
+        try:
+            yield
+        finally:
+            self._add(inside)
+
+    def _add(self, count: int) -> None:
+        with self._lock:
+            self._working += count
+
+
+_tasks = _Tasks()
+
+
+def wait_for(lock: Any) -> None:
+    """Acquire a lock that another thread may hold for long."""
+    if not lock.acquire(blocking=False):
+        with _tasks.waiting():
+            lock.acquire()
 
 
 def _report_progress(result: Result, done: int, total: int) -> Result:

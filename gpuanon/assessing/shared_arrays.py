@@ -14,6 +14,7 @@ from threading import Lock, RLock
 from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, overload
 from weakref import WeakKeyDictionary
 
+from gpuanon.arrays.threads import wait_for
 from gpuanon.errors import GpuanonError
 
 T = TypeVar("T")
@@ -48,9 +49,13 @@ class made_once(cached_property[T]):
             return self
         name = str(self.attrname)
         if name not in instance.__dict__:
-            with lock_of(instance, name):
+            lock = lock_of(instance, name)
+            wait_for(lock)
+            try:
                 if name not in instance.__dict__:
                     instance.__dict__[name] = self.func(instance)
+            finally:
+                lock.release()
         return instance.__dict__[name]
 
 

@@ -17,6 +17,7 @@ LEAF = 64
 """Rows of a leaf at most: a constant, so that the loop over them is vectorised."""
 
 _FAR = np.float32(1e35)  # further than any row
+_SAMPLE = 512  # rows of a node from which its widest axis is estimated: which one it is changes no result
 _DEPTH = 64  # of the tree at most: it is balanced
 
 
@@ -32,41 +33,53 @@ def cut_leaves(points: Host, order: Host, starts: Host, low: Host, high: Host) -
     starts    : (leaves + 1,) filled with the first row of each leaf
     low, high : (2 · leaves, a) filled with the boxes along the first a axes
     """
-    axes = low.shape[1]
     waiting = np.empty((_DEPTH, 5), dtype=np.int64)  # node, its first leaf, its leaves, its first row, its rows
     waiting[0] = np.array([0, 0, len(starts) - 1, 0, len(points)])
     starts[len(starts) - 1] = len(points)
+    other = np.zeros(len(low), dtype=np.int64)  # the right child of each node; 0 for a leaf
     top = 1
     while top:
         top -= 1
         node, first, leaves, begin, rows = waiting[top]
-        axis = _fill_box(points[begin : begin + rows, :axes], low[node], high[node])
         if leaves == 1:
             starts[first] = begin
+            _fill_box(points[begin : begin + rows], low[node], high[node])
             continue
         left = leaves // 2
-        lower = rows * left // leaves
+        lower, other[node] = rows * left // leaves, node + 2 * left
+        axis = _widest(points[begin : begin + rows : 1 + rows // _SAMPLE], low.shape[1])
         _select(points[begin : begin + rows], order[begin : begin + rows], axis, lower)
         waiting[top] = np.array([node + 2 * left, first + left, leaves - left, begin + lower, rows - lower])
         waiting[top + 1] = np.array([node + 1, first, left, begin, lower])
         top += 2
+    for node in range(2 * len(starts) - 4, -1, -1):  # children before parents
+        if other[node]:
+            for j in range(low.shape[1]):
+                low[node, j] = min(low[node + 1, j], low[other[node], j])
+                high[node, j] = max(high[node + 1, j], high[other[node], j])
 
 
 @compiled_bounds
-def _fill_box(points: Host, low: Host, high: Host) -> int:
-    """The box of some rows; returns the axis of largest variance."""
-    axes, n = len(low), len(points)
-    centre, sums, squares = points[0].copy(), np.zeros(axes, dtype=np.float32), np.zeros(axes, dtype=np.float32)
-    low[:], high[:] = points[0], points[0]
-    for i in range(n):
-        for j in range(axes):
-            x = points[i, j]
-            low[j], high[j] = min(low[j], x), max(high[j], x)
-            sums[j] += x - centre[j]
-            squares[j] += (x - centre[j]) * (x - centre[j])
+def _fill_box(points: Host, low: Host, high: Host) -> None:
+    """The box of some rows along the first axes."""
+    for j in range(len(low)):
+        low[j] = high[j] = points[0, j]
+    for i in range(1, len(points)):
+        for j in range(len(low)):
+            low[j], high[j] = min(low[j], points[i, j]), max(high[j], points[i, j])
+
+
+@compiled_bounds
+def _widest(points: Host, axes: int) -> int:
+    """The axis of largest variance, of the first ones."""
     widest, most = 0, np.float32(-1)
     for j in range(axes):
-        variance = squares[j] - sums[j] * sums[j] / np.float32(n)
+        total, squares = np.float32(0), np.float32(0)
+        for i in range(len(points)):
+            x = points[i, j] - points[0, j]
+            total += x
+            squares += x * x
+        variance = squares - total * total / np.float32(len(points))
         if variance > most:
             widest, most = j, variance
     return widest

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TypeVar
 
 from gpuanon.arrays import progress
-from gpuanon.arrays.threads import each
+from gpuanon.arrays.threads import each_task
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.measures import Measure
 from gpuanon.assessing.shared_arrays import by_kind, give_up, given_up_together
@@ -39,4 +39,4 @@ def side_by_side(measures: Sequence[Measure], one: Callable[[Measure], Result], 
     found = {measure.name: run(measure) for measure in alone}
     together = [measure for measure in queue if not measure.alone]
     with progress.share(0.99 * len(alone) / max(1, len(queue)), 0.99):
-        return found | dict(zip((measure.name for measure in together), each(run, together), strict=True))
+        return found | dict(zip((measure.name for measure in together), each_task(run, together), strict=True))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
 
 from gpuanon.arrays import progress, threads
+from gpuanon.arrays.threads import each, each_task, wait_for
 from gpuanon.errors import ParameterError
 
 
@@ -39,3 +43,70 @@ def test_a_listener_receives_every_stage_from_0_to_1():
     assert heard[-1] == ("groups", 1.0)
     assert [done for _, done in heard] == sorted(done for _, done in heard)
     assert len(heard) == 6
+
+
+def until_free():
+    """Wait until one task is at work at the most."""
+    for _ in range(1000):
+        if threads._tasks._working <= 1:
+            return
+        time.sleep(0.01)
+
+
+def test_tasks_share_the_cores_and_what_is_inside_starts_threads_on_free_ones_only(monkeypatch):
+    """While both tasks are at work each does its own items; the one that is left hands the rest to a pool."""
+    monkeypatch.setenv("GPUANON_THREADS", "2")
+    both, first_done = threading.Barrier(2), threading.Event()
+
+    def task(number):
+        me, seen = threading.get_ident(), []
+        both.wait(10)
+
+        def inner(item):
+            if number == 1 and item == 4:
+                first_done.wait(10)
+                until_free()
+            seen.append(threading.get_ident() == me)
+            return 10 * number + item
+
+        found = each(inner, range(5 if number == 0 else 9))
+        if number == 0:
+            first_done.set()
+        return found, seen
+
+    (first, seen), (second, later) = each_task(task, [0, 1])
+    assert (first, second) == (list(range(5)), list(range(10, 19)))
+    assert all(seen)
+    assert all(later[:5])
+    assert not any(later[5:])
+
+
+def test_a_task_that_waits_for_another_leaves_its_core(monkeypatch):
+    monkeypatch.setenv("GPUANON_THREADS", "2")
+    lock, held = threading.RLock(), threading.Event()
+
+    def task(number):
+        if number == 1:
+            held.wait(10)
+            wait_for(lock)
+            lock.release()
+            return True
+        wait_for(lock)
+        held.set()
+        until_free()
+        me = threading.get_ident()
+        used = each(lambda item: threading.get_ident() != me, range(4))
+        lock.release()
+        return all(used)
+
+    assert each_task(task, [0, 1]) == [True, True]
+    assert each_task(task, [0]) == [True]
+
+
+def test_a_task_that_fails_frees_its_core(monkeypatch):
+    monkeypatch.setenv("GPUANON_THREADS", "2")
+    with pytest.raises(ZeroDivisionError):
+        each_task(lambda item: 1 // item, [0, 0, 0])
+    me = threading.get_ident()
+    assert threads._tasks._working == 0
+    assert all(each(lambda item: threading.get_ident() != me, range(4)))

@@ -76,6 +76,13 @@ def test_threads_change_no_figure(comparison, monkeypatch):
     assert compute(replace(comparison), names).to_json() == several.to_json()
 
 
+def test_kind_after_kind_gives_the_figures_of_one_queue(comparison, monkeypatch):
+    names = [measure.name for measure in MEASURES if not measure.long > 0.7]
+    together = compute(replace(comparison), names)
+    monkeypatch.setattr("gpuanon.running.assess.SIDE_BY_SIDE_ROWS", 0)
+    assert compute(replace(comparison), names).to_json() == together.to_json()
+
+
 def test_the_bar_moves_with_each_measure_and_never_back(comparison):
     seen = []
     with progress.listening(lambda stage, done: seen.append((stage, done))):

@@ -108,7 +108,9 @@ class Comparison(ComparedTables):
         """Equal codes for equal values: the quasi-identifiers of original and release, intervals at midpoints."""
         at = [self.columns.index(name) for name in self._need_quasi()]
         before, after = self.host.codes
-        return before[:, at], after[:, at]
+        together = at == list(range(at[0], at[-1] + 1))  # adjacent columns are not copied
+        chosen: Any = slice(at[0], at[-1] + 1) if together else at
+        return before[:, chosen], after[:, chosen]
 
     @placed
     def classes(self) -> Array:
@@ -202,7 +204,7 @@ class Comparison(ComparedTables):
 
     def _in_bins(self, weights: Array | None) -> tuple[Array, Array]:
         """Numbers in ten bins, equal in the original by these weights; codes as they are."""
-        before, after = (np.empty(values.shape, dtype=np.int64) for values in self.values)
+        before, after = (np.empty(values.shape, dtype=np.int32) for values in self.values)
         numeric = [at for at, name in enumerate(self.columns) if self.schema[name].kind in ("numeric", "date")]
         coded = [at for at in range(len(self.columns)) if at not in numeric]
         for out, values in zip((before, after), self.values, strict=True):

@@ -179,7 +179,7 @@ def binned(original: Array, release: Array, bins: int = 10, weights: Array | Non
     if bins < 1:
         raise ParameterError(f"bins: 1 or more are allowed, got {bins}")
     xp = namespace(original)
-    codes = [xp.empty(table.shape, dtype=np.int64) for table in (original, release)]
+    codes = [xp.empty(table.shape, dtype=np.int32) for table in (original, release)]
 
     def fill(j: int) -> None:
         there = ~xp.isnan(original[:, j])

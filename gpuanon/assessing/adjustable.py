@@ -28,6 +28,7 @@ from gpuanon.assessing.utility import (
     propensity_forest,
     propensity_scores,
 )  # fmt: skip
+from gpuanon.assessing.utility.cells import SHARES
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,12 @@ def tables(measure: Callable[..., Measured]) -> Adjustable:
     """A measure of contingency tables: of all compared columns, or as a recipe groups them."""
 
     def computed(c: Comparison, ways: Any = 2, **grouping: Any) -> Measured:
+        weighted: dict[str, Any] = {"weights": c.weights} if measure in SHARES else {}
         if ways == 2 and not grouping:
-            return measure(*c.binned, ways=ways, names=c.columns, counted=c.two_way_tables)
-        before, after, names = grouped(c, **grouping)
-        return measure(before, after, ways=ways, names=names)
+            codes, counted = (c.binned_by_weight, c.weighted_tables) if weighted else (c.binned, c.two_way_tables)
+            return measure(*codes, ways=ways, names=c.columns, counted=counted, **weighted)
+        before, after, names = grouped(c, **grouping, weighted=bool(weighted))
+        return measure(before, after, ways=ways, names=names, **weighted)
 
     return Adjustable(computed, OPTIONS)
 

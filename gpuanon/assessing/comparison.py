@@ -108,7 +108,9 @@ class Comparison(ComparedTables):
         """Equal codes for equal values: the quasi-identifiers of original and release, intervals at midpoints."""
         at = [self.columns.index(name) for name in self._need_quasi()]
         before, after = self.host.codes
-        return before[:, at], after[:, at]
+        together = at == list(range(at[0], at[-1] + 1))  # adjacent columns are not copied
+        chosen: Any = slice(at[0], at[-1] + 1) if together else at
+        return before[:, chosen], after[:, chosen]
 
     @placed
     def classes(self) -> Array:
@@ -188,18 +190,42 @@ class Comparison(ComparedTables):
     @placed
     def binned(self) -> tuple[Array, Array]:
         """Every compared column as codes of at most a few levels: numbers in ten quantile bins of the original."""
-        before, after = (np.empty(values.shape, dtype=np.int64) for values in self.values)
+        return self._in_bins(None)
+
+    @property
+    def binned_by_weight(self) -> tuple[Array, Array]:
+        """`binned`, where both tables have weights in bins of equal weight."""
+        return self.binned if self.weights is None else self._weighted_bins
+
+    @placed
+    def _weighted_bins(self) -> tuple[Array, Array]:
+        assert self.weights is not None
+        return self._in_bins(self.weights[0])
+
+    def _in_bins(self, weights: Array | None) -> tuple[Array, Array]:
+        """Numbers in ten bins, equal in the original by these weights; codes as they are."""
+        before, after = (np.empty(values.shape, dtype=np.int32) for values in self.values)
         numeric = [at for at, name in enumerate(self.columns) if self.schema[name].kind in ("numeric", "date")]
         coded = [at for at in range(len(self.columns)) if at not in numeric]
         for out, values in zip((before, after), self.values, strict=True):
             out[:, coded] = values[:, coded]
-        before[:, numeric], after[:, numeric] = binned(self.values[0][:, numeric], self.values[1][:, numeric])
+        first, second = (values[:, numeric] for values in self.values)
+        before[:, numeric], after[:, numeric] = binned(first, second, weights=weights)
         return before, after
 
     @made_once
     def two_way_tables(self) -> Counted:
         """The two-way tables of `binned`: shared by measures of contingency tables."""
         return list(tables(*self.binned, 2))
+
+    @property
+    def weighted_tables(self) -> Counted:
+        """The two-way tables of `binned_by_weight`, which hold sums of weights where both tables have them."""
+        return self.two_way_tables if self.weights is None else self._weighted_tables
+
+    @made_once
+    def _weighted_tables(self) -> Counted:
+        return list(tables(*self.binned_by_weight, 2, self.weights))
 
     @placed
     def encoded(self) -> tuple[Array, Array]:

@@ -38,8 +38,15 @@ def grouped(
     columns: Sequence[str] | None = None,
     bins: int = 10,
     cuts: Mapping[str, Sequence[float] | Sequence[str]] | None = None,
+    *,
+    weighted: bool = False,
 ) -> tuple[Array, Array, tuple[str, ...]]:
-    """Codes of the chosen columns of original and release, and their names."""
+    """Codes of the chosen columns of original and release, and their names.
+
+    weighted : bins are of equal sample weight, where both tables have weights
+    """
+    shared = c.binned_by_weight if weighted else c.binned
+    own_weights = c.weights[0] if weighted and c.weights is not None else None
     names = tuple(c.columns) if columns is None else tuple(columns)
     numeric = [name for name in names if name in c.columns and c.schema[name].kind in ("numeric", "date")]
     unknown = [name for name in (*names, *(cuts or ())) if name not in c.columns]
@@ -49,11 +56,11 @@ def grouped(
     if wrong:
         raise ParameterError(f"cuts: {', '.join(map(repr, wrong))}: not a chosen column of numbers or dates")
     at = [c.columns.index(name) for name in names]
-    before, after = (side[:, at] for side in (c.binned if bins == 10 else c.codes))
+    before, after = (side[:, at] for side in (shared if bins == 10 else c.codes))
     own = [names.index(name) for name in numeric]
     if bins != 10 and own:
         values = [side[:, [c.columns.index(name) for name in numeric]] for side in c.values]
-        before[:, own], after[:, own] = binned(values[0], values[1], bins)
+        before[:, own], after[:, own] = binned(values[0], values[1], bins, own_weights)
     for name, points in (cuts or {}).items():
         edges = np.sort(_edges(c, name, points))
         for side, values in zip((before, after), c.values, strict=True):
@@ -69,9 +76,9 @@ def grouping_sensitivity(c: Comparison, *, ways: int = 1, columns: Sequence[str]
     """
     found: dict[str, float | None] = {}
     for bins in SENSITIVITY_BINS:
-        before, after, _ = grouped(c, columns, bins)
+        before, after, _ = grouped(c, columns, bins, weighted=True)
         found[f"{bins} bins"] = float(
-            np.mean([jensen_shannon(old, new) for _, old, new in tables(before, after, ways)])
+            np.mean([jensen_shannon(old, new) for _, old, new in tables(before, after, ways, c.weights)])
         )
     values = [value for value in found.values() if value is not None]
     details: dict[str, Figure] = {"ways": ways, "smallest": min(values), "largest": max(values)}

@@ -21,6 +21,7 @@ WEIGHTED = frozenset(
     (
         *("means", "variances", "correlations", "covariances", "rank_correlations", "correlation_bias"),
         *("ks", "cdf_points", "histogram_intersection", "workload"),
+        *("kl", "jsd", "cell_ks", "mutual_information", "grouping_sensitivity"),
     )
 )
 """Measures of what a population looks like: records count by their weights."""
@@ -35,13 +36,13 @@ ESTIMATES: dict[str, str] = {
 
 _RECORDS = "it says how far the values of single records were moved, whomever they stand for"
 _TEST = "it compares with what chance does to this number of records, which weights do not change"
-_CELLS = "its cells count records: what chance does to them is known for counts, not for sums of weights"
+_COUNTS = "a statistic of counts: what chance does to it is known for numbers of records; kl and jsd take weights"
 _SCORES = "a model tells the records of both tables apart"
 
 IGNORED: dict[str, str] = {
     **dict.fromkeys(("records_changed", "mse", "r2", "il1s", "information_loss"), _RECORDS),
-    **dict.fromkeys(("vw", "ft", "g", "confidence_overlap", "estimator_mse", "paired_means"), _TEST),
-    **dict.fromkeys(("kl", "jsd", "cell_ks", "mutual_information", "grouping_sensitivity"), _CELLS),
+    **dict.fromkeys(("confidence_overlap", "estimator_mse", "paired_means"), _TEST),
+    **dict.fromkeys(("vw", "ft", "g"), _COUNTS),
     **dict.fromkeys(
         ("pmse_logit", "pmse_cart", "pmse_forest", "propensity_ks", "propensity_wilcoxon", "model_efficacy"), _SCORES
     ),

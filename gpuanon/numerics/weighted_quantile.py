@@ -20,7 +20,8 @@ def quantiles(values: Array, levels: Array, weights: Array | None = None) -> Arr
     low, high = (
         ordered[xp.minimum(xp.searchsorted(reached, at, side="right"), len(ordered) - 1)] for at in (below, below + 1)
     )
-    return low + (high - low) * (place - below)
+    part = place - below
+    return xp.where(part < 0.5, low + (high - low) * part, high - (high - low) * (1 - part))  # rounded as NumPy does
 
 
 def inverse_shares(values: Array, levels: Array, weights: Array) -> Array:

@@ -100,12 +100,58 @@ def without_weights() -> dict[str, Any]:
         ("mean_bias", {"columns": ["age", "cost"]}),
         ("correlation_bias", {"pair": ["age", "cost"]}),
         ("cdf_points", {"at": {"age": [30, 60]}}),
+        ("jsd", {"ways": 1, "bins": 7}),
+        ("kl", {"columns": ["age", "region"], "cuts": {"age": [30, 60]}}),
+        ("cell_ks", {"ways": "all", "bins": 3}),
+        ("grouping_sensitivity", {"ways": 2}),
     ],
 )
 def test_a_weight_is_a_number_of_records_for_named_columns(name: str, options: dict[str, Any]) -> None:
     before, after = tables(2, nulls=True)
     found = [assessed(*pair, (name,), measures={name: options}) for pair in both(before, after)]
     assert found[0].measured[name].value == pytest.approx(found[1].measured[name].value, rel=1e-9)
+
+
+def test_tables_are_standardised_by_effective_numbers_of_records() -> None:
+    before, after = tables(5)
+    found = assessed(before, after, ("jsd",)).measured["jsd"]
+    (beside,) = found.beside
+    (part,) = found.parts
+    cells = {pair: len(counts[0]) for pair, counts in _two_way(before, after).items()}
+    size = effective_size(after["w"].to_numpy())
+    ratios = [value / ((cells[pair] - 1) / (8 * size)) for pair, value in part.values.items()]
+    assert beside.value == pytest.approx(np.mean(ratios), rel=1e-9)
+    assert "effective numbers of records" in (found.note or "")
+
+
+def _two_way(before: pa.Table, after: pa.Table) -> dict[tuple[str, ...], Any]:
+    """Cells of each two columns that somebody is in, by the bins of repeated records."""
+    names = [name for name in COLUMNS if name != "w"]
+    sides = []
+    for table in (before, after):
+        columns = []
+        for name in names:
+            values = table[name].to_numpy()
+            if values.dtype.kind == "f":
+                known = np.repeat(before[name].to_numpy(), before["w"].to_numpy())
+                values = np.searchsorted(np.unique(np.quantile(known, np.arange(1, 10) / 10)), values)
+            columns.append(values)
+        sides.append(columns)
+    found = {}
+    for i, first in enumerate(names):
+        for j, second in list(enumerate(names))[i + 1 :]:
+            held = [set(zip(side[i], side[j], strict=True)) for side in sides]
+            found[first, second] = [sorted(held[0] | held[1])]
+    return found
+
+
+@pytest.mark.parametrize("name", ["vw", "ft", "g"])
+def test_statistics_of_counts_are_the_same_with_weights_and_without(name: str) -> None:
+    before, after = tables(6)
+    weighted = assessed(before, after, (name,)).measured[name]
+    plain = assessed(before.drop_columns("w"), after.drop_columns("w"), (name,), columns=without_weights())
+    assert weighted.value == plain.measured[name].value
+    assert "sample weights are not used" in (weighted.note or "")
 
 
 def both(before: pa.Table, after: pa.Table) -> list[tuple[pa.Table, pa.Table]]:

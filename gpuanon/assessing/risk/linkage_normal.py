@@ -22,11 +22,13 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.ranges import ranges
 from gpuanon.assessing.risk.linkage_pairs import Pairs, posterior
 
 Floats = np.ndarray[Any, Any]
 Ints = np.ndarray[Any, Any]
 
+_PIECE = 1 << 14  # rows that are turned at a time
 _ROUNDS = 60
 _SETTLED = 1e-4  # of the mean likelihood in a round
 _NARROWEST = 1e-6
@@ -94,7 +96,10 @@ def log_density(x: Floats) -> Floats:
     """(n,) logarithm of the normal density with the moments of x, but for the constant that a pair has as well."""
     apart = x - x.mean(axis=0)
     values, axes = np.linalg.eigh(apart.T @ apart / len(x) + _NARROWEST * np.eye(x.shape[1]))
-    return np.asarray(-0.5 * ((apart @ axes) ** 2 / values).sum(axis=1) - 0.5 * np.log(values).sum())
+    out = np.empty(len(x))
+    for rows in ranges(len(x), _PIECE):
+        out[rows] = ((apart[rows] @ axes) ** 2 / values).sum(axis=1)
+    return np.asarray(-0.5 * out - 0.5 * np.log(values).sum())
 
 
 def by_moments(before: Floats, after: Floats, noise: float) -> tuple[Floats, Floats]:

@@ -9,6 +9,11 @@ Beside each stands its standardised form: the distance over its expectation wher
 the original's cells, ``df · n / m`` for VW, ``df / 8m`` for JSD, ``df / 2m`` for KL, df for FT and G (df: occupied
 cells less 1; n, m: rows of original and release).  About 1 is as good as a fresh sample.
 
+The divergences are functions of shares: with sample weights (`weights`, people that each row of original and release
+stands for) the cells hold sums of weights, and the figure is that of rows repeated so often; n and m of the
+standardised form are Kish's effective numbers of records, as under simple random sampling.  VW, FT and G are functions
+of counts, and take none.
+
 References
 ----------
 .. [1] R. Kulik (2025), MAT 4376 Foundations of Data Privacy, lectures 7–9.
@@ -24,12 +29,15 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array, namespace, on_device, to_host
+from gpuanon.arrays.partition import Partition, segment_sums
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, ByPair, Figure, Measured, Part, join
 from gpuanon.assessing.utility.pairs import require_comparable
+from gpuanon.assessing.weighting import effective_size
 from gpuanon.errors import ParameterError
+from gpuanon.numerics.weighted_quantile import quantiles
 
 Floats = np.ndarray[Any, Any]
 Ways: TypeAlias = int | Literal["all"]
@@ -38,6 +46,9 @@ Expected: TypeAlias = Callable[[int, float, float], float]
 
 Counted: TypeAlias = Sequence[tuple[tuple[int, ...], Floats, Floats]]
 """Each table: its columns, and the counts of its occupied cells in original and release."""
+
+Weights: TypeAlias = tuple[Array, Array] | None
+"""People that each row of original and release stands for; None for 1 each."""
 
 _DENSE = 1 << 22
 """Tables of up to this many cells are counted in place; larger ones by sorting."""
@@ -56,21 +67,35 @@ def vw(
 
 
 def jsd(
-    original: Array, release: Array, *, ways: Ways = 2, names: Names = None, counted: Counted | None = None
+    original: Array,
+    release: Array,
+    *,
+    ways: Ways = 2,
+    names: Names = None,
+    counted: Counted | None = None,
+    weights: Weights = None,
 ) -> Measured:
     """Jensen–Shannon divergence, natural logarithm, 0 to ln 2, of the cells of each table; the value is the mean."""
     measured = _over_tables(
-        original, release, ways, counted, jensen_shannon, None, names, lambda df, n, m: df / (8 * m)
+        original, release, ways, counted, jensen_shannon, None, names, lambda df, n, m: df / (8 * m), weights
     )
     return replace(measured, details={**measured.details, "bits": measured.value / math.log(2)})
 
 
 def kl(
-    original: Array, release: Array, *, ways: Ways = 2, names: Names = None, counted: Counted | None = None
+    original: Array,
+    release: Array,
+    *,
+    ways: Ways = 2,
+    names: Names = None,
+    counted: Counted | None = None,
+    weights: Weights = None,
 ) -> Measured:
     """Kullback–Leibler divergence Σ p ln(p / q) of the release (q) from the original (p); the value is the mean."""
     rule = "a cell that is empty in the release, and not in the original, counts as half a record there"
-    return _over_tables(original, release, ways, counted, kullback_leibler, rule, names, lambda df, n, m: df / (2 * m))
+    return _over_tables(
+        original, release, ways, counted, kullback_leibler, rule, names, lambda df, n, m: df / (2 * m), weights
+    )
 
 
 def ft(
@@ -93,10 +118,20 @@ def g(
 
 
 def cell_ks(
-    original: Array, release: Array, *, ways: Ways = 2, names: Names = None, counted: Counted | None = None
+    original: Array,
+    release: Array,
+    *,
+    ways: Ways = 2,
+    names: Names = None,
+    counted: Counted | None = None,
+    weights: Weights = None,
 ) -> Measured:
     """Largest difference between the shares of a cell, max |p − q|, of each table; the value is the mean."""
-    return _over_tables(original, release, ways, counted, largest_difference, None, names)
+    return _over_tables(original, release, ways, counted, largest_difference, None, names, weights=weights)
+
+
+SHARES = (kl, jsd, cell_ks)
+"""Measures of shares, which take sample weights; the others are functions of counts."""
 
 
 def variance_weighted(before: Floats, after: Floats) -> float:
@@ -136,17 +171,21 @@ def largest_difference(before: Floats, after: Floats) -> float:
     return float(np.abs(before / before.sum() - after / after.sum()).max())
 
 
-def binned(original: Array, release: Array, bins: int = 10) -> tuple[Array, Array]:
-    """Codes of numeric columns: bins of equal counts in the original, missing values a bin of their own."""
+def binned(original: Array, release: Array, bins: int = 10, weights: Array | None = None) -> tuple[Array, Array]:
+    """Codes of numeric columns: bins of equal counts in the original, missing values a bin of their own.
+
+    weights : people that each row of the original stands for, by whom bins are equal; None for 1 each
+    """
     if bins < 1:
         raise ParameterError(f"bins: 1 or more are allowed, got {bins}")
     xp = namespace(original)
-    codes = [xp.empty(table.shape, dtype=np.int64) for table in (original, release)]
+    codes = [xp.empty(table.shape, dtype=np.int32) for table in (original, release)]
 
     def fill(j: int) -> None:
-        known = original[:, j][~xp.isnan(original[:, j])]
-        levels = xp.arange(1, bins) / bins
-        cuts = xp.unique(xp.quantile(known, levels)) if len(known) else xp.empty(0)
+        there = ~xp.isnan(original[:, j])
+        there = there if weights is None else there & (weights > 0)
+        known, own = original[:, j][there], None if weights is None else weights[there]
+        cuts = xp.unique(quantiles(known, xp.arange(1, bins) / bins, own)) if len(known) else xp.empty(0)
         for table, out in zip((original, release), codes, strict=True):
             column = xp.ascontiguousarray(table[:, j])
             out[:, j] = xp.where(xp.isnan(column), bins, xp.searchsorted(cuts, column, side="left"))
@@ -155,8 +194,10 @@ def binned(original: Array, release: Array, bins: int = 10) -> tuple[Array, Arra
     return codes[0], codes[1]
 
 
-def tables(original: Array, release: Array, ways: int) -> Iterator[tuple[tuple[int, ...], Floats, Floats]]:
-    """Each set of `ways` columns, with the counts of its occupied cells in original and release."""
+def tables(
+    original: Array, release: Array, ways: int, weights: Weights = None
+) -> Iterator[tuple[tuple[int, ...], Floats, Floats]]:
+    """Each set of `ways` columns, with the counts of its occupied cells in original and release, or sums of weights."""
     coded = [_dense(original[:, j], release[:, j]) for j in range(original.shape[1])]
     for columns in combinations(range(original.shape[1]), min(ways, original.shape[1])):
         before, after, levels = coded[columns[0]]
@@ -166,10 +207,19 @@ def tables(original: Array, release: Array, ways: int) -> Iterator[tuple[tuple[i
             levels *= next_levels
             if levels > _DENSE:
                 before, after, levels = _dense(before, after)
-        xp = namespace(before)
-        counts = [to_host(xp.bincount(cells, minlength=levels)) for cells in (before, after)]
+        sides = zip((before, after), weights or (None, None), strict=True)
+        counts = [counts_of(cells, levels, own) for cells, own in sides]
         occupied = (counts[0] > 0) | (counts[1] > 0)
         yield columns, counts[0][occupied].astype(float), counts[1][occupied].astype(float)
+
+
+def counts_of(cells: Array, levels: int, weights: Array | None) -> Floats:
+    """(levels,) rows in each cell, or the sum of their weights; on a device in an order that repeats."""
+    if weights is None or not on_device(cells):
+        return np.asarray(to_host(namespace(cells).bincount(cells, weights=weights, minlength=levels)))
+    rows, out = Partition.from_labels(cells), np.zeros(levels)
+    out[to_host(cells[rows.order[rows.starts[:-1]]])] = to_host(segment_sums(weights, rows))
+    return out
 
 
 def _dense(before: Array, after: Array) -> tuple[Array, Array, int]:
@@ -199,6 +249,7 @@ def _over_tables(
     rule: str | None,
     names: Names,
     expected: Expected | None = None,
+    weights: Weights = None,
 ) -> Measured:
     """Mean and maximum of a distance, and its value by column, pair of columns or set of columns.
 
@@ -213,14 +264,17 @@ def _over_tables(
     labels = column_names(names, original.shape[1])
     found: dict[tuple[str, ...], float] = {}
     ratios, cells = [], 0
-    for columns, before, after in tables(original, release, of) if counted is None else counted:
+    n, m = (len(original), len(release)) if weights is None else map(effective_size, weights)
+    for columns, before, after in tables(original, release, of, weights) if counted is None else counted:
         value = found[tuple(labels[j] for j in columns)] = distance(before, after)
         cells = max(cells, len(before))
         if expected is not None:
-            ratios.append(value / expected(max(len(before) - 1, 1), float(before.sum()), float(after.sum())))
+            ratios.append(value / expected(max(len(before) - 1, 1), n, m))
     distances = list(found.values())
     details: dict[str, Figure] = {"ways": of, "tables": len(found), "cells": cells, "max": max(distances)}
     beside = (Beside("standardised", "over that of a fresh sample", float(np.mean(ratios))),) if ratios else ()
+    if weights is not None and ratios:
+        rule = join(rule, "standardised by Kish's effective numbers of records, as under simple random sampling")
     if cells > len(original) / 2:
         rule = join(rule, f"sparse: {cells} cells for {len(original)} original rows, so that most say little")
     part: Part

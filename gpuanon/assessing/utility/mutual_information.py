@@ -11,16 +11,18 @@ from itertools import combinations
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import ByPair, Figure, Measured
-from gpuanon.assessing.utility.cells import dense
+from gpuanon.assessing.utility.cells import Weights, counts_of, dense
 from gpuanon.assessing.utility.pairs import require_comparable
 from gpuanon.errors import InputError
 
 
-def mutual_information(original: Array, release: Array, *, names: Names = None) -> Measured:
+def mutual_information(original: Array, release: Array, *, names: Names = None, weights: Weights = None) -> Measured:
     """Mean absolute change of the mutual information (natural logarithm) over all pairs of columns of codes.
+
+    weights : people that each row of original and release stands for; shares are those of the people
 
     The estimate from counts is biased upwards by about (r − 1)(c − 1) / 2n,
     alike in both tables when they have as many rows.
@@ -29,7 +31,8 @@ def mutual_information(original: Array, release: Array, *, names: Names = None) 
     if original.shape[1] < 2:
         raise InputError("mutual_information: needs two columns")
     labels = column_names(names, original.shape[1])
-    then, now = (_by_pair(side) for side in (original, release))
+    sides = zip((original, release), weights or (None, None), strict=True)
+    then, now = (_by_pair(side, own) for side, own in sides)
     change = {(labels[a], labels[b]): abs(now[a, b] - then[a, b]) for a, b in then}
     details: dict[str, Figure] = {
         "max": max(change.values()),
@@ -39,17 +42,17 @@ def mutual_information(original: Array, release: Array, *, names: Names = None) 
     return Measured(float(np.mean(list(change.values()))), details, parts=(ByPair(dict(change)),))
 
 
-def information(a: Array, b: Array) -> float:
+def information(a: Array, b: Array, weights: Array | None = None) -> float:
     """Σ p(x, y) ln(p(x, y) / p(x) p(y)) of two columns of codes from 0 up, counted on their device."""
     columns = int(b.max()) + 1
-    counts = namespace(a).bincount(a * columns + b, minlength=(int(a.max()) + 1) * columns)
-    p = to_host(counts).reshape(-1, columns) / len(a)
+    counts = counts_of(a * columns + b, (int(a.max()) + 1) * columns, weights)
+    p = counts.reshape(-1, columns) / (len(a) if weights is None else float(weights.sum()))
     expected = p.sum(axis=1, keepdims=True) * p.sum(axis=0, keepdims=True)
     some = p > 0
     return max(0.0, float((p[some] * np.log(p[some] / expected[some])).sum()))
 
 
-def _by_pair(codes: Array) -> dict[tuple[int, int], float]:
+def _by_pair(codes: Array, weights: Array | None) -> dict[tuple[int, int], float]:
     """The mutual information of each pair of columns."""
     columns = [dense(codes[:, j])[0] for j in range(codes.shape[1])]
-    return {(a, b): information(columns[a], columns[b]) for a, b in combinations(range(codes.shape[1]), 2)}
+    return {(a, b): information(columns[a], columns[b], weights) for a, b in combinations(range(codes.shape[1]), 2)}

@@ -12,7 +12,7 @@ from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.groups.batched import BATCH_ELEMENTS, Host, group_batches, group_compiled, require_k_rows
 from gpuanon.masking.groups.device import kmember_cuda
-from gpuanon.masking.groups.in_blocks import InBlocks, Refined
+from gpuanon.masking.groups.in_blocks import RefinedInBlocks
 from gpuanon.masking.groups.leftovers import EuclideanRaises, PairwiseRaises
 from gpuanon.masking.groups.spaces import free_rows
 from gpuanon.masking.groups.whole_numbers import grid_of
@@ -119,7 +119,7 @@ def _place_leftovers(Z: Host, valid: Host, labels: Host, k: int, mismatch: Host 
     labels[late] = mine
 
 
-class KMember(InBlocks, Refined):
+class KMember(RefinedInBlocks):
     """Greedy k-member clustering under Euclidean or Gower distortion (Byun et al. 2007)."""
 
     use: Literal["k-member"] = "k-member"

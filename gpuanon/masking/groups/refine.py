@@ -32,8 +32,8 @@ from gpuanon.numerics.distance import EUCLIDEAN, Metric, weighted
 _HEAT = 0.5
 _NEIGHBOURS = {"fast": 4, "normal": 4, "best": 8}
 _STEPS = 30
-_FAST_STEPS = 45
-"""Steps of a turn of the fast effort: it has half as many turns, whose cells and neighbours cost more than steps."""
+_FAST_STEPS = 40
+"""Steps of a turn of the fast effort: it has half as many turns, whose cells and neighbours cost as much as steps."""
 _FEWEST_TURNS, _MOST_TURNS = 10, 50
 _BEST_WORK = 10_800_000
 """Groups times turns of the best effort: less than a minute, compiled."""

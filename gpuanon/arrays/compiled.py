@@ -21,15 +21,17 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 LEAST_WORK = 2_500_000
 """Rows times passes over them: less is not worth the time that numba takes to be imported."""
 
+_LEAST_LOADED = 50_000  # less is done as fast by a few calls of NumPy
+
 
 def use_compiled(work: int) -> bool:
     """Whether compiled functions are used for so much work (rows × passes); ``GPUANON_COMPILED=0`` turns them off."""
     return _wanted() and work >= LEAST_WORK and _works()
 
 
-def loaded() -> bool:
-    """Whether numba is imported already, so that little work is worth it too."""
-    return "numba" in sys.modules
+def use_loaded(work: int) -> bool:
+    """Whether they are used for work that is not worth the import of numba, but may find it imported."""
+    return use_compiled(work) or (work >= _LEAST_LOADED and "numba" in sys.modules and _wanted() and _works())
 
 
 def _wanted() -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.compiled import LEAST_WORK, loaded, use_compiled
+from gpuanon.arrays.compiled import use_loaded
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each
 from gpuanon.numerics.distance_tiles import Frame
@@ -33,7 +33,7 @@ _TINY = 1e-280  # smaller squares lose digits, and nothing is proven of them
 
 def worth_compiling(queries: int) -> bool:
     """Whether so many queries are answered here."""
-    return use_compiled(LEAST_WORK if loaded() else _ROWS_PER_QUERY * queries)
+    return use_loaded(_ROWS_PER_QUERY * queries)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,10 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, on_device
 from gpuanon.arrays.batches import even_batches, padded_length
+from gpuanon.arrays.compiled import use_loaded
 from gpuanon.arrays.partition import Batch, Partition
-from gpuanon.arrays.threads import each
+from gpuanon.arrays.ranges import ranges
+from gpuanon.arrays.threads import each, thread_count
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.device_cuts import blocks_cuda, widest
 from gpuanon.numerics.distance import EUCLIDEAN, Metric, weighted
@@ -18,6 +20,7 @@ Host: TypeAlias = Any
 """A NumPy array."""
 
 _BATCH_ELEMENTS = 1 << 18
+_PIECES = 4  # of a table for each thread, so that all are busy to the end
 _SAMPLE = 512
 """Rows of a part by which its widest column is estimated: the choice between nearly equal ones hardly matters."""
 
@@ -56,9 +59,11 @@ def blocks(
     if on_device(X):
         return blocks_cuda(X, within, size, metric, multiple, _SAMPLE)
     X = weighted(X, metric)
-    order, starts = within.order.copy(), within.starts
     units = -(-within.sizes // multiple)  # of `multiple` rows; the last unit of a part may be smaller
     leaves = -(-units // (size // multiple))
+    if use_loaded(len(X) * int(leaves.max(initial=1)).bit_length()):
+        return _blocks_compiled(X, within, units, leaves, multiple, metric)
+    order, starts = within.order.copy(), within.starts
     while (leaves > 1).any():
         left_leaves = leaves // 2
         left_units = units * left_leaves // leaves
@@ -67,6 +72,30 @@ def blocks(
         starts = np.union1d(starts, (starts[:-1] + left_units * multiple)[splitting])
         units = _interleave(left_units, units - left_units)
         leaves = _interleave(left_leaves, leaves - left_leaves)
+    return Partition(order, starts)
+
+
+def _blocks_compiled(X: Host, within: Partition, units: Host, leaves: Host, multiple: int, metric: Metric) -> Partition:
+    """The same blocks.  A table of few parts is cut into several pieces first, which all cores then cut further."""
+    from gpuanon.numerics.compiled_cuts import cut_parts
+
+    order, bounds = within.order.copy(), within.starts
+    categorical = np.asarray(metric.categorical or (False,) * X.shape[1])
+    first = np.cumsum(leaves) - leaves
+    starts = np.full(int(leaves.sum()) + 1, -1, dtype=np.int64)
+    starts[-1] = len(order)
+
+    def cut(chosen: slice, fewest: int) -> None:
+        parts = (chosen.start, chosen.stop)
+        cut_parts(X, order, bounds, units, leaves, first, parts, multiple, fewest, _SAMPLE, categorical, starts)
+
+    pieces = _PIECES * thread_count()
+    if pieces > within.parts and thread_count() > 1:
+        cut(slice(0, within.parts), max(1, len(starts) // pieces))
+        first = np.flatnonzero(starts[:-1] >= 0)
+        bounds, leaves = starts[np.append(first, len(starts) - 1)], np.diff(first, append=len(starts) - 1)
+        units = -(-np.diff(bounds) // multiple)
+    each(lambda chosen: cut(chosen, 1), ranges(len(first), max(1, len(first) // pieces)))
     return Partition(order, starts)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from importlib.metadata import version
 from typing import Any
 
@@ -28,7 +29,7 @@ def describe(recipe: Recipe, backend: str, done: Done) -> dict[str, Any]:
         for step in done.steps
     ]
     rows_in, rows_out = done.rows
-    libraries = {name: version(name) for name in ("numpy", "scipy", "pyarrow")}
+    libraries = _libraries()
     released = done.steps[-1].fitted.released_schema
     return {
         "gpuanon": __version__,
@@ -48,6 +49,12 @@ def describe(recipe: Recipe, backend: str, done: Done) -> dict[str, Any]:
         "backend": backend,
         "versions": {"python": platform.python_version(), **libraries},
     }
+
+
+@lru_cache(maxsize=1)
+def _libraries() -> dict[str, str]:
+    """The versions of libraries that a release may depend on: reading them takes ten milliseconds."""
+    return {name: version(name) for name in ("numpy", "scipy", "pyarrow")}
 
 
 def _smallest(step: Step) -> dict[str, int]:

@@ -34,7 +34,7 @@ def _limits_of_each_device() -> None:
 def brief_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few steps, in small cells: kernels are interpreted."""
     module = sys.modules["gpuanon.masking.groups.refine"]
-    monkeypatch.setattr(module, "_CELL", 8)
+    monkeypatch.setattr("gpuanon.masking.groups.cells.CELL", 8)
     monkeypatch.setattr(module, "_STEPS", 6)
 
 

@@ -1,4 +1,4 @@
-"""k-member and MDAV under squared Euclidean distances, compiled: see `kmember` and `mdav` for the algorithms.
+"""MDAV under squared Euclidean distances, compiled, and what it shares with k-member: see `mdav` for the algorithm.
 
 Rows are whole numbers as float64, and all their sums are exact (`spaces`), so the order of a sum does not matter, and
 ties go to the lowest row.
@@ -11,13 +11,13 @@ import numpy as np
 from gpuanon.arrays.compiled import compiled, compiled_exact
 from gpuanon.masking.groups.batched import Host
 
-_BLOCK = 64
-_FLIP = np.int64(0x7FFFFFFFFFFFFFFF)  # all bits but the sign
-_KEPT = 0.75  # share of free rows below which taken ones are dropped from the arrays
+BLOCK = 64
+FLIP = np.int64(0x7FFFFFFFFFFFFFFF)  # all bits but the sign
+KEPT = 0.75  # share of free rows below which taken ones are dropped from the arrays
 
 
 @compiled_exact
-def _measure(columns: Host, square: Host, point: Host, count: int, a: int, values: Host) -> None:
+def measure(columns: Host, square: Host, point: Host, count: int, a: int, values: Host) -> None:
     """``count · |x|² − 2 x·point`` of `a` rows into `values`: it increases with the distance from ``point / count``."""
     d = len(columns)
     for i in range(a):
@@ -33,7 +33,7 @@ def _measure(columns: Host, square: Host, point: Host, count: int, a: int, value
 
 
 @compiled
-def _lowest(values: Host, a: int) -> int:
+def lowest(values: Host, a: int) -> int:
     """The first of the lowest of `a` values.
 
     They are compared by their bits, which as whole numbers are ordered like the values once those of negative ones are
@@ -41,18 +41,18 @@ def _lowest(values: Host, a: int) -> int:
     another is 0.0.
     """
     bits = values.view(np.int64)
-    least, block = _FLIP, 0
-    for begin in range(0, a - a % _BLOCK, _BLOCK):
-        low = _FLIP
-        for i in range(_BLOCK):
-            low = min(low, bits[begin + i] ^ ((bits[begin + i] >> 63) & _FLIP))
+    least, block = FLIP, 0
+    for begin in range(0, a - a % BLOCK, BLOCK):
+        low = FLIP
+        for i in range(BLOCK):
+            low = min(low, bits[begin + i] ^ ((bits[begin + i] >> 63) & FLIP))
         if low < least:
             least, block = low, begin
-    for i in range(a - a % _BLOCK, a):
-        low = bits[i] ^ ((bits[i] >> 63) & _FLIP)
+    for i in range(a - a % BLOCK, a):
+        low = bits[i] ^ ((bits[i] >> 63) & FLIP)
         if low < least:
             least, block = low, i
-    least ^= (least >> 63) & _FLIP
+    least ^= (least >> 63) & FLIP
     for i in range(block, a):
         if bits[i] == least:
             return i
@@ -64,11 +64,11 @@ def _furthest(values: Host, square: Host, a: int) -> int:
     """The first of the highest of the values of rows that are free."""
     for i in range(a):
         values[i] = -values[i] if square[i] < np.inf else np.inf
-    return _lowest(values, a)
+    return lowest(values, a)
 
 
 @compiled
-def _load(rows: Host, order: Host, begin: int, n: int, columns: Host, square: Host, position: Host) -> None:
+def load_part(rows: Host, order: Host, begin: int, n: int, columns: Host, square: Host, position: Host) -> None:
     """The n rows of a part, column by column, with the sums of their squares and their positions in it."""
     for i in range(n):
         row = order[begin + i]
@@ -80,84 +80,16 @@ def _load(rows: Host, order: Host, begin: int, n: int, columns: Host, square: Ho
 
 
 @compiled
-def _drop_taken(columns: Host, square: Host, position: Host, a: int) -> int:
-    """Move the free rows to the front, in their order; return their number."""
+def drop_taken(columns: Host, square: Host, position: Host, near: Host, a: int) -> int:
+    """Move the free rows to the front, in their order, with all that is known of them; return their number."""
     free = 0
     for i in range(a):
         if square[i] < np.inf:
-            square[free], position[free] = square[i], position[i]
+            square[free], position[free], near[free] = square[i], position[i], near[i]
             for j in range(len(columns)):
                 columns[j, free] = columns[j, i]
             free += 1
     return free
-
-
-@compiled
-def kmember_parts(
-    rows: Host, order: Host, starts: Host, first_part: int, last_part: int, k: int, labels: Host, largest: int
-) -> None:
-    """Write each row's cluster inside its part to `labels` (n,), for the parts from `first_part` to before `last_part`.
-
-    rows    : (n, d) int32
-    largest : rows of the largest of these parts
-    """
-    d = rows.shape[1]
-    columns, square, values = np.empty((d, largest), np.int32), np.empty(largest), np.empty(largest)
-    position, point = np.empty(largest, np.int64), np.empty(d)
-    for part in range(first_part, last_part):
-        begin, n = starts[part], starts[part + 1] - starts[part]
-        _load(rows, order, begin, n, columns, square, position)
-        for i in range(n):
-            labels[order[begin + i]] = -1
-        a, taken = n, 0
-        point[:] = columns[:, 0]
-        for number in range(n // k):
-            _measure(columns, square, point, 1, a, values)
-            best = _furthest(values, square, a)
-            point[:] = columns[:, best]
-            total = point.copy()
-            for count in range(1, k + 1):
-                labels[order[begin + position[best]]] = number
-                square[best] = np.inf
-                if count < k:
-                    _measure(columns, square, total, count, a, values)
-                    best = _lowest(values, a)
-                    total += columns[:, best]
-            taken += k
-            if a - taken <= _KEPT * a:
-                a, taken = _drop_taken(columns, square, position, a), 0
-        if n % k:
-            _place_leftovers(rows, order, begin, n, n // k, labels)
-
-
-@compiled
-def _place_leftovers(rows: Host, order: Host, begin: int, n: int, clusters: int, labels: Host) -> None:
-    """Add the rows without a cluster, in ascending order, to that whose distortion they raise least."""
-    d = rows.shape[1]
-    totals, counts = np.zeros((clusters, d), np.int64), np.zeros(clusters, np.int64)
-    for i in range(n):
-        row = order[begin + i]
-        if labels[row] >= 0:
-            counts[labels[row]] += 1
-            for j in range(d):
-                totals[labels[row], j] += rows[row, j]
-    for i in range(n):
-        row = order[begin + i]
-        if labels[row] >= 0:
-            continue
-        least, best = np.int64(0), -1
-        for c in range(clusters):
-            raised = np.int64(0)
-            for j in range(d):
-                apart = counts[c] * np.int64(rows[row, j]) - totals[c, j]
-                raised += apart * apart
-            raised //= counts[c] * (counts[c] + 1)
-            if best < 0 or raised < least:
-                least, best = raised, c
-        labels[row] = best
-        counts[best] += 1
-        for j in range(d):
-            totals[best, j] += rows[row, j]
 
 
 @compiled_exact
@@ -171,8 +103,8 @@ def _measure_from_mean(columns: Host, square: Host, total: Host, n: int, a: int,
     """
     centre = total // n
     rest = total - n * centre
-    _measure(columns, square, centre.astype(np.float64), 1, a, work[0])
-    _measure(columns, square, rest.astype(np.float64), 0, a, work[1])
+    measure(columns, square, centre.astype(np.float64), 1, a, work[0])
+    measure(columns, square, rest.astype(np.float64), 0, a, work[1])
     highest = np.iinfo(np.int64).min
     for i in range(a):
         free = square[i] < np.inf
@@ -214,7 +146,7 @@ def mdav_parts(
     least, chosen = np.empty(k), np.empty(k, np.int64)
     for part in range(first_part, last_part):
         begin, n = starts[part], starts[part + 1] - starts[part]
-        _load(rows, order, begin, n, columns, square, position)
+        load_part(rows, order, begin, n, columns, square, position)
         total = np.zeros(d, np.int64)
         for i in range(n):
             labels[order[begin + i]] = n // k - 1  # rows that are never taken form the last group
@@ -227,9 +159,9 @@ def mdav_parts(
                     best = _measure_from_mean(columns, square, total, left, a, work, values)
                     at_r[:] = columns[:, best]
                 else:
-                    _measure(columns, square, at_r, 1, a, work[0])
+                    measure(columns, square, at_r, 1, a, work[0])
                     best = _furthest(work[0], square, a)
-                _measure(columns, square, columns[:, best].astype(np.float64), 1, a, work[0])
+                measure(columns, square, columns[:, best].astype(np.float64), 1, a, work[0])
                 work[0, best] = -np.inf  # the centre comes first
                 _lowest_few(work[0], a, k, least, chosen)
                 for slot in range(k):
@@ -239,5 +171,5 @@ def mdav_parts(
                         total[j] -= np.int64(columns[j, chosen[slot]])
                 number += 1
                 left -= k
-            if left <= _KEPT * a:
-                a = _drop_taken(columns, square, position, a)
+            if left <= KEPT * a:
+                a = drop_taken(columns, square, position, work[0], a)

@@ -58,7 +58,8 @@ class Table:
 
     def _visit(self, a: Host, b: Host, heat: Host) -> None:
         change, code = self.weigh(a, b)
-        spread = (self.distortion[a] + self.distortion[b]) / (self.sizes[a] + self.sizes[b])
+        rows = 2 * self.k if self.width == self.k else self.sizes[a] + self.sizes[b]
+        spread = (self.distortion.take(a) + self.distortion.take(b)) / rows
         good = np.flatnonzero(change < spread * heat)
         if len(good):
             self.exchange(a[good], b[good], code[good])
@@ -116,7 +117,12 @@ class Table:
 
     def _swap(self, a: Host, b: Host, code: Host) -> None:
         i, r = np.divmod(code, self.width)
-        self.members[a, i], self.members[b, r] = self.members[b, r], self.members[a, i]
+        i += a * self.width
+        r += b * self.width
+        flat = self.members.reshape(-1)  # one index is looked up faster than two
+        held = flat.take(i)
+        flat[i] = flat.take(r)
+        flat[r] = held
 
     def _move(self, source: Host, slot: Host, target: Host) -> None:
         """Move the row in `slot` of each source to the target; the source's last row fills the gap."""
@@ -148,41 +154,50 @@ class EuclideanTable(Table):
     """
 
     def __init__(self, x: Host, sizes: Host, k: int) -> None:
-        g, w, d = x.shape
-        rows = np.empty((g, w, d + 1))  # coordinates, and their squares
-        rows[:, :, :d] = x
-        rows[:, :, d] = np.einsum("gwd,gwd->gw", x, x)
+        g, w, self.d = x.shape
+        rows = np.empty((g, w, self.d + 2))  # coordinates, their squares, and 1
+        rows[:, :, : self.d] = x
+        np.einsum("gwd,gwd->gw", x, x, out=rows[:, :, self.d])
+        rows[:, :, self.d + 1] = 1
         super().__init__(rows, sizes, k)
-        self.totals, self.squares = np.empty((g, d)), np.empty(g)
-        self.left, self.right = np.ones((g, k, d + 2)), np.ones((g, d + 2, k))
+        self.totals, self.squares = np.empty((g, self.d)), np.empty(g)
+        self.left, self.right = np.empty((g, k, self.d + 2)), np.empty((g, self.d + 2, k))
         self.keep = np.vstack([2 * np.eye(k) - 1, np.ones(k)])
-        self.load(np.arange(g))
+        if w == k:
+            self._load_tight(slice(None), rows)
+        else:
+            self.load(np.arange(g))
 
     def load(self, lines: Host) -> None:
-        d, k = self.totals.shape[1], self.k
-        if self.width > k:
-            tight = self.sizes[lines] == k
+        if self.width > self.k:
+            tight = self.sizes[lines] == self.k
             loose = lines[~tight]
             if len(loose):
                 x = self.rows[self.members[loose]]
                 x[~self._filled(loose)] = 0
                 self._load_sums(loose, x.sum(axis=1), self.sizes[loose])
             lines = lines[tight]
-        kept = np.matmul(self.keep, self.rows.take(self.members[lines, :k], axis=0))
-        square = self._load_sums(lines, kept[:, k], k)
-        y = kept[:, :k, :d]
-        u = (square[:, None] - np.einsum("gkd,gkd->gk", y, y)) / 2
-        self.left[lines, :, :d] = y
-        self.left[lines, :, d] = u
-        self.right[lines, :d] = y.transpose(0, 2, 1)
-        self.right[lines, d + 1] = u
+        held = self.members.take(lines, axis=0)
+        self._load_tight(lines, self.rows.take(held[:, : self.k], axis=0))
 
-    def _load_sums(self, lines: Host, sums: Host, sizes: Host | int) -> Host:
-        """Store the sums (g, d + 1) of the groups' rows; return (g,) the square of the total."""
-        total = sums[:, :-1]
+    def _load_tight(self, lines: Host | slice, x: Host) -> None:
+        """Store what is known of groups of k rows x (g, k, d + 2)."""
+        d, k = self.d, self.k
+        kept = np.matmul(self.keep, x)
+        square = self._load_sums(lines, kept[:, k], k)
+        kept, y = kept[:, :k], kept[:, :k, :d]
+        u = (square[:, None] - np.einsum("gkd,gkd->gk", y, y)) / 2
+        kept[:, :, d], kept[:, :, d + 1] = u, 1
+        self.left[lines] = kept
+        kept[:, :, d], kept[:, :, d + 1] = 1, u
+        self.right[lines] = kept.transpose(0, 2, 1)
+
+    def _load_sums(self, lines: Host | slice, sums: Host, sizes: Host | int) -> Host:
+        """Store the sums (g, d + 2) of the groups' rows; return (g,) the square of the total."""
+        total, squares = sums[:, : self.d], sums[:, self.d]
         square = np.einsum("gd,gd->g", total, total)
-        self.totals[lines], self.squares[lines] = total, sums[:, -1]
-        self.distortion[lines] = (sizes * sums[:, -1] - square) / sizes
+        self.totals[lines], self.squares[lines] = total, squares
+        self.distortion[lines] = (sizes * squares - square) / sizes
         return square
 
     def weigh(self, a: Host, b: Host) -> tuple[Host, Host]:
@@ -199,7 +214,7 @@ class EuclideanTable(Table):
         """Swaps between groups of k rows."""
         changes = np.matmul(self.left.take(a, axis=0), self.right.take(b, axis=0)).reshape(len(a), -1)
         code = changes.argmin(axis=1)
-        change = changes[np.arange(len(a)), code]
+        change = changes.reshape(-1).take(code + np.arange(0, changes.size, changes.shape[1]))
         change -= np.einsum("pd,pd->p", self.totals.take(a, axis=0), self.totals.take(b, axis=0))
         change /= self.k
         if self.width > self.k:
@@ -208,16 +223,17 @@ class EuclideanTable(Table):
 
     def sums(self, a: Host, b: Host) -> tuple[Host, Host, Host, Host, Host]:
         x_a, x_b = self.rows.take(self.members[a], axis=0), self.rows.take(self.members[b], axis=0)
-        apart = np.matmul(-2 * x_a[:, :, :-1], np.ascontiguousarray(x_b[:, :, :-1].transpose(0, 2, 1)))
-        apart += x_a[:, :, -1, None]
-        apart += x_b[:, None, :, -1]
+        d = self.d
+        apart = np.matmul(-2 * x_a[:, :, :d], np.ascontiguousarray(x_b[:, :, :d].transpose(0, 2, 1)))
+        apart += x_a[:, :, d, None]
+        apart += x_b[:, None, :, d]
         over = self._over
         return apart, over(x_a, a), over(x_a, b), over(x_b, b), over(x_b, a)
 
     def _over(self, x: Host, lines: Host) -> Host:
-        """(p, w) sums of the squared distances of the rows x (p, w, d + 1) from those of these groups."""
-        sums = np.matmul(x[:, :, :-1], -2 * self.totals[lines][:, :, None])[:, :, 0]
-        sums += self.sizes[lines][:, None] * x[:, :, -1]
+        """(p, w) sums of the squared distances of the rows x (p, w, d + 2) from those of these groups."""
+        sums = np.matmul(x[:, :, : self.d], -2 * self.totals[lines][:, :, None])[:, :, 0]
+        sums += self.sizes[lines][:, None] * x[:, :, self.d]
         sums += self.squares[lines][:, None]
         return sums
 

@@ -12,7 +12,7 @@ from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.groups.batched import BATCH_ELEMENTS, Host, group_batches, group_compiled, require_k_rows
 from gpuanon.masking.groups.device import kmember_cuda
-from gpuanon.masking.groups.in_blocks import InBlocks, Refined
+from gpuanon.masking.groups.in_blocks import RefinedInBlocks
 from gpuanon.masking.groups.leftovers import EuclideanRaises, PairwiseRaises
 from gpuanon.masking.groups.spaces import free_rows
 from gpuanon.masking.groups.whole_numbers import grid_of
@@ -59,7 +59,7 @@ def kmember(
         return kmember_cuda(X, within, k, grid)
     rows, mismatch = grid.rows(X), grid.mismatch()
     if mismatch is None and use_compiled(len(X) * int(within.sizes.max())):
-        from gpuanon.masking.groups.compiled_greedy import kmember_parts
+        from gpuanon.masking.groups.compiled_kmember import kmember_parts
 
         return group_compiled(rows, within, k, kmember_parts)
 
@@ -89,7 +89,7 @@ def _clusters(Z: Host, valid: Host, k: int, mismatch: Host | None) -> Host:
     labels = np.full(valid.shape, -1, dtype=np.int64)
     seed = free.at(np.zeros(len(Z), dtype=np.int64))
     for number in range(int(clusters.max())):
-        new = free.furthest(seed)
+        new = free.furthest_from_seed(seed) if number else free.furthest(seed)
         seed = free.at(new)
         members = [free.begin(new)]
         for _ in range(k - 1):
@@ -119,7 +119,7 @@ def _place_leftovers(Z: Host, valid: Host, labels: Host, k: int, mismatch: Host 
     labels[late] = mine
 
 
-class KMember(InBlocks, Refined):
+class KMember(RefinedInBlocks):
     """Greedy k-member clustering under Euclidean or Gower distortion (Byun et al. 2007)."""
 
     use: Literal["k-member"] = "k-member"

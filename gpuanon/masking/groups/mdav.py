@@ -12,7 +12,7 @@ from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.groups.batched import BATCH_ELEMENTS, Host, group_batches, group_compiled, require_k_rows
 from gpuanon.masking.groups.device import mdav_cuda
-from gpuanon.masking.groups.in_blocks import InBlocks, Refined
+from gpuanon.masking.groups.in_blocks import RefinedInBlocks
 from gpuanon.masking.groups.spaces import free_rows
 from gpuanon.masking.groups.whole_numbers import grid_of
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
@@ -98,7 +98,7 @@ def _mark(labels: Host, members: Host, number: int, active: Host) -> None:
     labels[here[:, None], members[here]] = number
 
 
-class Mdav(InBlocks, Refined):
+class Mdav(RefinedInBlocks):
     """Maximum Distance to Average Vector, the standard microaggregation heuristic (Domingo-Ferrer, Torra 2005)."""
 
     use: Literal["mdav"] = "mdav"

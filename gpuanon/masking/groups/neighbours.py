@@ -11,12 +11,15 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.arrays.batches import even_batches
+from gpuanon.arrays.compiled import use_loaded
 from gpuanon.arrays.kernels import launch, limits
 from gpuanon.arrays.partition import Batch, Partition
+from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each
 from gpuanon.masking.groups.batched import Host
 
 _THREADS = 128
+_COMPILED_CELLS = 4  # cells of a compiled batch: few, so that all cores are busy to the end
 _BATCH = 1 << 10  # groups of a batch: with their distances they fit a core's cache
 _INFINITE = 0x7F800000  # as a float's bits
 
@@ -39,7 +42,10 @@ def neighbours(places: Array, cells: Partition, count: int) -> Array:
     cells : sets of near groups
     count : neighbours of each group
     """
-    return (_neighbours_cuda if on_device(places) else _neighbours_numpy)(places, cells, count)
+    if on_device(places):
+        return _neighbours_cuda(places, cells, count)
+    compiled = use_loaded(cells.n * int(cells.sizes.max()))
+    return (_neighbours_compiled if compiled else _neighbours_numpy)(places, cells, count)
 
 
 def _position_mask(cells: Partition) -> int:
@@ -60,6 +66,20 @@ def _neighbours_numpy(places: Host, cells: Partition, count: int) -> Host:
         near[: keys.shape[2], batch.rows[batch.valid]] = found[batch.valid].T
 
     each(run, even_batches(Partition(np.arange(cells.n), cells.starts), elements=_BATCH))
+    return near
+
+
+def _neighbours_compiled(places: Host, cells: Partition, count: int) -> Host:
+    """Cell after cell, on all cores; the same neighbours as `_neighbours_numpy`."""
+    from gpuanon.masking.groups.compiled_cells import nearest
+
+    near = np.empty((count, cells.n), dtype=np.int64)
+    mask, largest = np.int32(_position_mask(cells)), int(cells.sizes.max())
+
+    def run(chosen: slice) -> None:
+        nearest(places, cells.order, cells.starts, chosen.start, chosen.stop, mask, largest, near)
+
+    each(run, ranges(cells.parts, _COMPILED_CELLS))
     return near
 
 

@@ -24,26 +24,20 @@ from gpuanon.arrays.partition import Partition, segment_means
 from gpuanon.arrays.ranges import row_ranges
 from gpuanon.arrays.threads import each
 from gpuanon.masking.groups.annealing import Schedule, anneal
-from gpuanon.masking.groups.neighbours import exact_bits, neighbours
+from gpuanon.masking.groups.cells import Neighbourhood
 from gpuanon.masking.groups.split import split_large
 from gpuanon.masking.groups.whole_numbers import places_of, whole_numbers
 from gpuanon.numerics.distance import EUCLIDEAN, Metric, weighted
-from gpuanon.numerics.median_blocks import blocks
 
 _HEAT = 0.5
 _NEIGHBOURS = {"fast": 4, "normal": 4, "best": 8}
 _STEPS = 30
-_FAST_STEPS = 45
-"""Steps of a turn of the fast effort: it has half as many turns, whose cells and neighbours cost more than steps."""
+_FAST_STEPS = 40
+"""Steps of a turn of the fast effort: it has half as many turns, whose cells and neighbours cost as much as steps."""
 _FEWEST_TURNS, _MOST_TURNS = 10, 50
 _BEST_WORK = 10_800_000
 """Groups times turns of the best effort: less than a minute, compiled."""
-_CELL = 256
-"""Groups in a cell; the distances of all pairs are computed."""
-_COARSE = 1 << 13
-_TREES = 3
-_REFLECTIONS = 5
-_BATCH = 1 << 14  # groups of a batch on the host
+_BATCH = 1 << 14  # rows of a batch on the host
 
 
 Effort: TypeAlias = Literal["fast", "normal", "best"]
@@ -95,16 +89,12 @@ def refine(
     turns = turns or _usual_turns(groups.parts, effort)
     count = min(_NEIGHBOURS[effort], groups.parts - 1)
     steps = _FAST_STEPS if effort == "fast" else _STEPS
-    finer = 2.0 ** (exact_bits(places.shape[1]) - bits)
-    trees: list[Partition] = []
+    neighbourhood = Neighbourhood(places, bits, count)
     changed = 0.0
     with one_blas_thread():
         for turn in range(turns):
             with progress.stage(""):  # progress is reported per turn, not per batch
-                centres = _centres(places, members, sizes)
-                cells = _cells(centres, turn, trees)
-                whole = namespace(X).rint(centres * finer).astype(np.int32)
-                near = neighbours(whole, cells, count)
+                cells, near = neighbourhood.at(turn, members, sizes)
                 schedule = Schedule(turn, steps, turn * steps, max(1, (turns - 1) * steps), _HEAT)
                 changed = changed + anneal(rows, mismatch, members, sizes, near, cells, k, schedule)
             progress.report(0.99 * (turn + 1) / turns)
@@ -143,48 +133,6 @@ def _partition(groups: Partition, members: Array, sizes: Array) -> Partition:
     labels = xp.empty(groups.n, dtype=np.int64)
     labels[groups.order[members[filled]]] = line[filled]
     return Partition.from_labels(labels)
-
-
-def _centres(places: Array, members: Array, sizes: Array) -> Array:
-    """(g, e) mean places of the groups, from exact sums of whole numbers: the same on every device."""
-    xp, (g, w) = namespace(places), members.shape
-    centres = xp.empty((g, places.shape[1]), dtype=np.float64)
-
-    def work(lines: slice) -> None:
-        held, used = members[lines], sizes[lines]
-        total = xp.zeros((len(held), places.shape[1]), dtype=np.int64)
-        for slot in range(w):
-            total += xp.where((slot < used)[:, None], places.take(held[:, slot], axis=0), 0)
-        centres[lines] = total / used[:, None]
-
-    each(work, row_ranges(members, _BATCH))
-    return centres
-
-
-def _cells(centres: Array, turn: int, trees: list[Partition]) -> Partition:
-    """Cells of near groups: median cuts along axes that are rotated differently at every turn.
-
-    (A k-d tree would find all neighbours, but slowly beyond a few columns.  Cells miss some neighbours, different ones
-    at every turn.)  The upper cuts cost as much as the lower ones, so those of the first turns are stored in `trees`
-    and reused.
-    """
-    xp, (g, e) = namespace(centres), centres.shape
-    rotated = xp.ascontiguousarray(centres.T)
-    rng = np.random.default_rng(turn)
-    for _ in range(_REFLECTIONS):
-        mirror = rng.standard_normal(e)
-        mirror /= np.sqrt((mirror * mirror).sum())
-        # Column by column with Python numbers: nothing is copied to the device, and every device rounds alike.
-        along = sum(column * float(share) for column, share in zip(rotated, mirror, strict=True))
-        for j, share in enumerate(mirror):
-            rotated[j] -= along * float(2 * share)
-    axes = xp.ascontiguousarray(rotated.T.astype(np.float32))
-    within = Partition.whole(g, like=centres)
-    if g > _COARSE:
-        if len(trees) < _TREES:
-            trees.append(blocks(axes, within, _COARSE))
-        within = trees[turn % _TREES]
-    return blocks(axes, within, _CELL)
 
 
 def _lower(X: Array, before: Partition, after: Partition, metric: Metric, changed: float) -> bool:

@@ -69,6 +69,10 @@ class Free:
         """(b,) index of the free row furthest from `point` (b, d)."""
         return self._last(self.distances(point))
 
+    def furthest_from_seed(self, seed: Host) -> Host:
+        """(b,) index of the free row furthest from the `seed` (b, d), the first row of the current cluster."""
+        return self.furthest(seed)
+
     def furthest_from_mean(self) -> Host:
         """(b,) index of the free row furthest from the mean of all free rows."""
         raise NotImplementedError
@@ -90,12 +94,14 @@ class Free:
 class EuclideanFree(Free):
     """Squared Euclidean distances, as products: ``|x|² − 2 x·p`` increases with the distance of x from p.
 
-    The last coordinate is ``|x|²``, made infinite for taken rows, so that they are never nearest.
+    The last coordinate is ``|x|²``, made infinite for taken rows, so that they are never nearest.  The distances from
+    the first row of a cluster serve to find the next row, and afterwards the first row of the next cluster.
     """
 
     def __init__(self, Z: Host, valid: Host) -> None:
         super().__init__(valid)
         self.Z = Z
+        self.from_seed: Host = None  # (b, a) distances from the first row of the current cluster
         b, length, d = Z.shape
         self.coordinates = np.empty((b, d + 1, length))
         self.coordinates[:, :d] = Z.transpose(0, 2, 1)
@@ -115,16 +121,30 @@ class EuclideanFree(Free):
         return self._scaled_distances(point, 1)
 
     def begin(self, index: Host) -> Host:
-        self.total, self.count = self.at(index), 1
-        return self.take(index)
+        self.seed, self.count = self.at(index), 1
+        self.total = self.seed.copy()
+        position = self.take(index)
+        self.from_seed = self.distances(self.seed)
+        return position
 
     def join(self, index: Host) -> Host:
         self.total += self.at(index)
         self.count += 1
         return self.take(index)
 
+    def furthest_from_seed(self, seed: Host) -> Host:
+        return self._last(self.from_seed)
+
+    def shrink(self, taken: int) -> None:
+        length = self.taken.shape[1]
+        super().shrink(taken)
+        if self.from_seed is not None and self.taken.shape[1] < length:
+            self.from_seed = self.distances(self.seed)
+
     def cheapest(self) -> Host:
         # Adding x to the cluster C raises its distortion by |C| / (|C| + 1) · |x − mean(C)|².
+        if self.count == 1:
+            return self.from_seed.argmin(axis=1)
         return self._scaled_distances(self.total, self.count).argmin(axis=1)
 
     def furthest_from_mean(self) -> Host:

@@ -18,6 +18,7 @@ from gpuanon.masking.groups import (
     Univariate,
     VMdav,
 )
+from gpuanon.masking.groups.in_blocks import RefinedInBlocks, with_usual_block
 from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K
 from gpuanon.masking.operations import Centroid, Interval
 
@@ -84,7 +85,8 @@ class Microaggregation(ConstrainedMethod):
     block: int | None = Field(
         default=None,
         ge=0,
-        description="rows of a spatial block; 0: the whole table at once, as published; not for univariate, first-axis",
+        description="rows of a spatial block, for mdav and k-member 2048 with effort = fast; 0: the whole table at once"
+        ", as published; not for univariate, first-axis",
         json_schema_extra={"default": 1024},
     )
     centre: Literal["mean", "median"] = Field(default="mean", description="of numbers; categories have their mode")
@@ -105,6 +107,8 @@ class Microaggregation(ConstrainedMethod):
         model = MICRO_GROUPS.get(str(data.get("groups", "k-member"))) if isinstance(data, dict) else None
         if model is None:
             return data
+        if issubclass(model, RefinedInBlocks):
+            data = with_usual_block(data)
         usual = {
             name: model.model_fields[name].default
             for name in ("refine", "effort", "block")

@@ -76,6 +76,50 @@ def test_compiled_exchanges_are_those_of_numpy_on_many_tables(first: int, monkey
 
 
 @needs_numba
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_compiled_blocks_are_those_of_numpy(threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of continuous, tied and mixed tables, cut as a whole and part by part, in both precisions."""
+    monkeypatch.setattr(compiled, "LEAST_WORK", 0)
+    monkeypatch.setenv("GPUANON_THREADS", threads)
+    for seed in range(40):
+        X, k, metric = random_table(seed)
+        X = np.concatenate([X, X[::-1], X]).astype(np.float32 if seed % 5 == 0 else np.float64)
+        found = {}
+        for setting in ("0", "1"):
+            monkeypatch.setenv("GPUANON_COMPILED", setting)
+            coarse = blocks(X, Partition.whole(len(X)), len(X) // 3 + 1, metric)
+            found[setting] = (
+                coarse,
+                blocks(X, coarse if seed % 2 else Partition.whole(len(X)), 2 * k, metric, multiple=k),
+            )
+        for mine, twin in zip(found["1"], found["0"], strict=True):
+            np.testing.assert_array_equal(mine.order, twin.order, err_msg=f"seed {seed}")
+            np.testing.assert_array_equal(mine.starts, twin.starts, err_msg=f"seed {seed}")
+
+
+@needs_numba
+@pytest.mark.parametrize("shape", ["normal", "skewed", "tied", "far from zero"])
+def test_compiled_clusters_of_large_parts_are_those_of_numpy(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are looked for near the seed only: those that are passed over must never be the nearest."""
+    monkeypatch.setattr(compiled, "LEAST_WORK", 0)
+    for d in (1, 2, 5, 12):
+        rng = np.random.default_rng(d)
+        X = rng.standard_normal((1500, d))
+        if shape == "skewed":
+            X = np.exp(3 * X)
+        if shape == "tied":
+            X = np.rint(X)
+        if shape == "far from zero":
+            X[1:] = 1e6 + 1e-3 * X[1:]
+        for k in (2, 5, 23):
+            labels = []
+            for setting in ("0", "1"):
+                monkeypatch.setenv("GPUANON_COMPILED", setting)
+                labels.append(kmember(X, Partition.whole(len(X)), k).labels())
+            np.testing.assert_array_equal(*labels, err_msg=f"{d} columns, k = {k}")
+
+
+@needs_numba
 @pytest.mark.parametrize("group", [kmember, mdav])
 def test_compiled_greedy_groups_are_those_of_numpy(group: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """In blocks with leftover rows and as a whole; many rows repeat, so that ties decide."""

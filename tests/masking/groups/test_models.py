@@ -25,6 +25,7 @@ from gpuanon.masking.groups import (
 )
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
+from gpuanon.masking.methods.microaggregation import Microaggregation
 from tests.support.groups import census, information_loss
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(AnyGroups)
@@ -125,6 +126,16 @@ def test_more_effort_gives_better_groups():
 def test_the_best_groups_of_the_census_are_near_the_best_known(k, known, data_folder):
     X = census(data_folder)
     assert information_loss(X, form(KMember(k=k, block=0, effort="best"), X)) < 1.02 * known
+
+
+def test_the_fast_effort_has_larger_blocks_unless_others_are_asked_for():
+    assert KMember(k=5).block == KMember(k=5, effort="best").block == 1024
+    assert KMember(k=5, effort="fast").block == Mdav(k=5, effort="fast").block == 2048
+    assert KMember(k=5, effort="fast", block=0).block == 0
+    assert KMember(k=5, effort="fast", block=1024).block == 1024
+    assert Microaggregation(k=5, effort="fast").combination().groups.block == 2048
+    assert Microaggregation(k=5, effort="fast", block=64).combination().groups.block == 64
+    assert Microaggregation(k=5, effort="fast", groups="k-ward").combination().groups.block == 128
 
 
 def test_an_effort_that_would_do_nothing_is_refused():

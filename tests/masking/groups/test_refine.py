@@ -63,12 +63,12 @@ def test_the_best_exchange_is_the_best_of_all_and_its_change_is_correct(
 @pytest.mark.parametrize(("k", "n"), [(3, 61), (5, 75), (10, 134)])
 def test_groups_equal_those_of_the_definitions(kind: str, k: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules["gpuanon.masking.groups.refine"]
-    monkeypatch.setattr(module, "_CELL", 9)
+    monkeypatch.setattr("gpuanon.masking.groups.cells.CELL", 9)
     monkeypatch.setattr(module, "_STEPS", 12)
     X = table(kind, n)
     groups = mdav(X, Partition.whole(len(X)), k, METRICS[kind])
     fast = refine(X, groups, k, METRICS[kind], turns=3)
-    monkeypatch.setattr(module, "neighbours", exact.neighbours)
+    monkeypatch.setattr("gpuanon.masking.groups.cells.neighbours", exact.neighbours)
     monkeypatch.setattr(module, "anneal", exact.anneal)
     plain = refine(X, groups, k, METRICS[kind], turns=3)
     np.testing.assert_array_equal(fast.order, plain.order)
@@ -103,7 +103,12 @@ def test_batches_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     one = refine(X, groups, 4, turns=3)
     monkeypatch.setenv("GPUANON_THREADS", "3")
     for size in (1, 3000):
-        for module, name in (("refine", "_BATCH"), ("neighbours", "_BATCH"), ("annealing", "_BATCH_ROWS")):
+        for module, name in (
+            ("refine", "_BATCH"),
+            ("cells", "_BATCH"),
+            ("neighbours", "_BATCH"),
+            ("annealing", "_BATCH_ROWS"),
+        ):
             monkeypatch.setattr(sys.modules[f"gpuanon.masking.groups.{module}"], name, size)
         other = refine(X, groups, 4, turns=3)
         np.testing.assert_array_equal(one.order, other.order)

@@ -51,7 +51,7 @@ def pmse_logit(
     ``df · c · (1 − c)² / N``, and the ratio to that ([1], as in synthpop); an independent sample of the population
     would have 1 / (1 − c) times as much.  `permutations`, `link` and `sampled`: see `pmse_cart`.
     """
-    found = propensity(original, release, "logit", categorical, sampled=sampled)
+    found = propensity(original, release, "logit", categorical, sampled=sampled, halved=False)
     n, c = len(found.released), float(found.released.mean())
     expected = (found.df or 0) * c * (1 - c) ** 2 / n
     details: dict[str, Figure] = {"df": found.df, "share_released": c}

@@ -86,18 +86,26 @@ class Scores:
 
 
 def propensity(
-    original: Array, release: Array, model: Model, categorical: Sequence[bool] | None = None, *, sampled: bool = False
+    original: Array,
+    release: Array,
+    model: Model,
+    categorical: Sequence[bool] | None = None,
+    *,
+    sampled: bool = False,
+    halved: bool = True,
 ) -> Scores:
     """Fit the model that tells released records from original ones, and score every record.
 
     original, release : (n, d) and (m, d) numbers, codes in categorical columns; NaN where a value is missing
     categorical       : one flag per column; None for no categorical column
     sampled           : the tables are samples themselves: the model is refitted to pieces whatever their size
+    halved            : the refits are on halves, cut several times; else on eighths (`gpuanon.assessing.refits`)
     """
     rows = LOGIT_ROWS if model == "logit" else CART_ROWS
     both = stacked(to_host(original), to_host(release), categorical, rows, sampled=sampled)
     fit = _fit_cart if model == "cart" else _fit_logit
-    return replace(fit(both), refits=tuple(tuple(fit(piece) for piece in cut) for cut in both.cuts(2, HALVED)))
+    cuts = both.cuts(2, HALVED) if halved else both.cuts()
+    return replace(fit(both), refits=tuple(tuple(fit(piece) for piece in cut) for cut in cuts))
 
 
 def _fit_cart(both: Stacked) -> Scores:

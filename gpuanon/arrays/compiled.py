@@ -21,7 +21,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 LEAST_WORK = 2_500_000
 """Rows times passes over them: less is not worth the time that numba takes to be imported."""
 
-_LEAST_LOADED = 50_000  # less is done as fast by a few calls of NumPy
+_LEAST_LOADED = 2_000  # less is done as fast by a few calls of NumPy
 
 
 def use_compiled(work: int) -> bool:

@@ -21,7 +21,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 LEAST_WORK = 2_500_000
 """Rows times passes over them: less is not worth the time that numba takes to be imported."""
 
-_LEAST_LOADED = 50_000  # less is done as fast by a few calls of NumPy
+_LEAST_LOADED = 2_000  # less is done as fast by a few calls of NumPy
 
 
 def use_compiled(work: int) -> bool:
@@ -99,7 +99,7 @@ def _announce_compilation() -> None:
         def on_start(self, _: Any) -> None:
             if not self.said:
                 self.said = True
-                print("compiling functions: takes about ten seconds, once on this machine", file=sys.stderr, flush=True)
+                print("compiling functions: ten to twenty seconds, once on this machine", file=sys.stderr, flush=True)
 
         def on_end(self, _: Any) -> None:
             """Nothing is said of the end."""

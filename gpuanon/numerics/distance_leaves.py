@@ -67,8 +67,10 @@ class Leaves:
         low, high = np.empty((2, 2 * leaves, min(_AXES, d)), dtype=np.float32)
         cut_leaves(Z, order, starts, low, high)
         points = np.full((leaves, d, LEAF), _PADDING, dtype=np.float32)
-        leaf = np.repeat(np.arange(leaves), np.diff(starts))
-        points[leaf, :, np.arange(m) - starts[leaf]] = Z
+        for some in ranges(leaves, _PIECE // LEAF):
+            begin, sizes = starts[some], np.diff(starts[some.start : some.stop + 1])
+            leaf, rows = np.repeat(np.arange(len(begin)), sizes), np.arange(begin[0], begin[0] + sizes.sum())
+            points[some][leaf, :, rows - begin[leaf]] = Z[rows[0] : rows[-1] + 1]
         return cls(frame, order, starts, points.reshape(leaves, -1), low, high)
 
     def propose(self, X: Host, count: int) -> tuple[Host, Host]:

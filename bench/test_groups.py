@@ -36,7 +36,7 @@ BLOCKED: dict[str, Groups] = {
     "median-cuts": MedianCuts(k=5),
     "spectral": Spectral(target=200),
 }
-"""Groupings whose cost is linear in the rows."""
+"""Groupings in blocks, whose cost is linear in the rows; median cuts, of the whole table, have log n levels."""
 
 SLOW = ("v-mdav", "k-ward", "spanning-tree", "constrained-k-means", "fuzzy", "spectral")
 

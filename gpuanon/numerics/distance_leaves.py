@@ -69,8 +69,8 @@ class Leaves:
         points = np.full((leaves, d, LEAF), _PADDING, dtype=np.float32)
         for some in ranges(leaves, _PIECE // LEAF):
             begin, sizes = starts[some], np.diff(starts[some.start : some.stop + 1])
-            leaf, rows = np.repeat(np.arange(len(begin)), sizes), np.arange(begin[0], begin[0] + sizes.sum())
-            points[some][leaf, :, rows - begin[leaf]] = Z[rows[0] : rows[-1] + 1]
+            leaf, at = np.repeat(np.arange(len(begin)), sizes), np.arange(begin[0], begin[0] + sizes.sum())
+            points[some][leaf, :, at - begin[leaf]] = Z[at[0] : at[-1] + 1]
         return cls(frame, order, starts, points.reshape(leaves, -1), low, high)
 
     def propose(self, X: Host, count: int) -> tuple[Host, Host]:

@@ -31,7 +31,7 @@ def _note_compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(compiled, "_works", lambda: reached.append(1) or works())  # type: ignore[func-returns-value]
     yield
     if reached:
-        with open(path, "a") as file:
+        with open(request.config.rootpath / path, "a") as file:  # a test may have changed the folder
             file.write(f"{request.node.nodeid}\n")
 
 

@@ -23,7 +23,7 @@ from gpuanon.numerics.distance_tiles import Frame
 Host = np.ndarray[Any, Any]
 
 _AXES = 16  # leading axes along which nodes have boxes
-_PIECE = 1 << 16  # rows that are turned at a time
+_PIECE = 1 << 13  # rows that are turned at a time
 _QUERIES = 1024  # that a thread answers at a time
 _ROWS_PER_QUERY = 128  # that NumPy's time for a query is worth, in the unit of `use_compiled`
 _HUGE = 1e15  # larger squares may overflow single precision
@@ -59,18 +59,15 @@ class Leaves:
         from gpuanon.numerics.compiled_neighbours import LEAF, cut_leaves
 
         (m, d), frame = table.shape, Frame.of(table, weights)
-        Z = np.empty((m, d), dtype=np.float32)
-        for rows in ranges(m, _PIECE):
-            Z[rows] = frame.coordinates(table[rows])
         leaves = -(-m // LEAF)
         order, starts = np.arange(m), np.empty(leaves + 1, dtype=np.int64)
         low, high = np.empty((2, 2 * leaves, min(_AXES, d)), dtype=np.float32)
-        cut_leaves(Z, order, starts, low, high)
+        cut_leaves(_turned(frame, table), order, starts, low, high)
         points = np.full((leaves, d, LEAF), _PADDING, dtype=np.float32)
-        for some in ranges(leaves, _PIECE // LEAF):
+        for some in ranges(leaves, _PIECE // LEAF):  # turned again: the same, but for rounding, which bounds allow for
             begin, sizes = starts[some], np.diff(starts[some.start : some.stop + 1])
             leaf, at = np.repeat(np.arange(len(begin)), sizes), np.arange(begin[0], begin[0] + sizes.sum())
-            points[some][leaf, :, at - begin[leaf]] = Z[at[0] : at[-1] + 1]
+            points[some][leaf, :, at - begin[leaf]] = frame.coordinates(table[order[at]])
         return cls(frame, order, starts, points.reshape(leaves, -1), low, high)
 
     def propose(self, X: Host, count: int) -> tuple[Host, Host]:
@@ -105,6 +102,14 @@ class Leaves:
         moved = 2.0**-24 * reach + 4 * np.sqrt(d) * self.frame.blur
         nearest = np.maximum(root * (1 - (d + 8) * 2.0**-24) - moved, 0)
         return np.asarray(nearest**2 * ((1 - 1e-12) * self.frame.unit))
+
+
+def _turned(frame: Frame, table: Host) -> Host:
+    """(m, d) float32 coordinates of the rows of a table."""
+    Z = np.empty(table.shape, dtype=np.float32)
+    for rows in ranges(len(table), _PIECE):
+        Z[rows] = frame.coordinates(table[rows])
+    return Z
 
 
 def warm_compiled() -> None:

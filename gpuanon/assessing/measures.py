@@ -295,7 +295,7 @@ MEASURES: tuple[Measure, ...] = (
           MedianBeside(_from_moments(differences.covariances_of)), "merged", on="encoded"),
     _loss("rank_correlations", LASKO, "median change of a rank correlation",
           MedianBeside(lambda c: differences.rank_correlations(*c.encoded, names=c.features, weights=c.weights)),
-          "sample", on="encoded", long=0.4),
+          "sample", on="encoded", long=0.4, large=True),
     _loss("mean_bias", FRIED, "mean absolute shift of a mean, standardised columns",
           named.adjusted(named.mean_bias, _from_moments(bias.mean_bias_of), {"columns": list[str]}), "merged",
           on="encoded"),

@@ -60,7 +60,7 @@ def pmse_logit(
     if permutations:
         null, valid = null_sample(original, release, categorical, link, propensity_scores.LOGIT_ROWS)
         design = dummies(null.X, null.categorical)
-        details |= _against_permuted(lambda y: logit(design, y)[0], null.released, valid, permutations)
+        details |= against_permuted(lambda y: logit(design, y)[0], null.released, valid, permutations)
     beside = Beside("expected", "draws from the original would have", expected), separable(c)
     measured = Measured(found.pmse, details, join(DEPENDENT, found.note), parts=(found.overlap,), beside=beside)
     return with_error(measured, found.over_refits("pmse"), squares=True)
@@ -108,7 +108,7 @@ def pmse_cart(
     if permutations:
         null, valid = null_sample(original, release, categorical, link, propensity_scores.CART_ROWS)
         fit = partial(class_shares, null.X, categorical=null.categorical)
-        details |= _against_permuted(fit, null.released, valid, permutations)
+        details |= against_permuted(fit, null.released, valid, permutations)
     note, parts = join(DEPENDENT, found.note), (found.overlap,)
     measured = Measured(found.pmse, details, note, parts=parts, beside=(separable(c),))
     return with_error(measured, found.over_refits("pmse"), squares=True)
@@ -127,7 +127,7 @@ def null_sample(
     return stacked(before, after, categorical, rows), link
 
 
-def _against_permuted(
+def against_permuted(
     fit: Callable[[Floats], Floats], labels: Floats, link: Array | None, rounds: int
 ) -> dict[str, Figure]:
     """The pMSE of these labels beside those of permuted ones."""

@@ -19,7 +19,7 @@ from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.figures import Figure, Measured, join
 from gpuanon.assessing.refits import with_error
-from gpuanon.assessing.utility.propensity import DEPENDENT, against_chance, permuted, separable
+from gpuanon.assessing.utility.propensity import DEPENDENT, against_permuted, null_sample, separable
 from gpuanon.assessing.utility.propensity_scores import Stacked, stacked
 from gpuanon.numerics.equal_rows import equal_rows
 
@@ -69,8 +69,10 @@ def pmse_forest(
     value = _pmse(X, halves, released)
     details: dict[str, Figure] = {"share_released": float(released.mean())}
     if permutations:
-        labels = permuted(released, len(original), link, permutations)
-        details |= against_chance(value, [_pmse(X, halves, y) for y in labels])
+        pairs, within = null_sample(original, release, categorical, link, FOREST_ROWS)
+        rows = like(pairs.X, original)
+        null, sides = _binned(rows), _halves(rows)
+        details |= against_permuted(lambda y: _scores(null, sides, y), pairs.released, within, permutations)
     measured = Measured(value, details, join(DEPENDENT, both.note), beside=(separable(float(released.mean())),))
     return with_error(measured, [[_refit(piece) for piece in cut] for cut in both.cuts()], squares=True)
 

@@ -111,3 +111,11 @@ def test_the_number_of_threads_changes_nothing(monkeypatch):
     found = pmse_forest(X, Y, categorical=flags)
     monkeypatch.setenv("GPUANON_THREADS", "1")
     assert pmse_forest(X, Y, categorical=flags) == found
+
+
+def test_labels_are_exchanged_within_pairs_of_a_sample_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(propensity_forest, "FOREST_ROWS", 100)
+    X = np.random.default_rng(8).normal(size=(300, 3))
+    found = pmse_forest(X, X + 0.01, permutations=2, link=np.arange(300))
+    assert found.details["exchanged_within_pairs"]
+    assert 0 < found.details["permuted_share"] <= 1

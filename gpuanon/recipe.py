@@ -281,4 +281,5 @@ def _path(location: tuple[int | str, ...]) -> list[int | str]:
         rest = rest[2:]
     elif start[:1] == ["mask"] and rest[:1] == ["combination"]:
         rest = rest[1:2] + rest[3:] if rest[1:2] and rest[1] in ("groups", "basis", "operation") else rest[1:]
+    rest = [part for part in rest if not str(part).startswith("constrained-")]  # a number with bounds
     return [part for part in start + rest if not (isinstance(part, str) and "[" in part)]

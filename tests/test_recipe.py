@@ -97,6 +97,8 @@ def test_every_fault_is_named_at_once_with_its_place(tmp_path):
     [
         ({"method": "microagregation", "k": 3}, "mask.0"),
         ({"k": 3}, "mask.0"),
+        ({"method": "microaggregation", "k": 3, "effort": "slow"}, "mask.0.effort"),
+        ({"method": "microaggregation", "k": 3, "effort": 0}, "mask.0.effort"),
         ({"groups": {"use": "k-member", "k": 1}, "operation": {"use": "centroid"}}, "mask.0.groups.k"),
         ({"groups": {"use": "nobody"}, "operation": {"use": "centroid"}}, "mask.0.groups"),
         ({"groups": {"use": "whole"}}, "mask.0.operation"),

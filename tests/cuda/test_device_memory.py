@@ -21,6 +21,7 @@ from gpuanon.errors import BackendError
 from gpuanon.numerics import rosenblatt_device
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.support.every import ON_THE_DEVICE, recipe, registry
+from tests.support.groups import refine_briefly
 
 ROWS = 10_000
 MEMORY = (8 << 30) * ROWS // 10_000_000
@@ -54,7 +55,7 @@ def spread(u: Any) -> None:
 def quick_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("mdav", "kmember"):
         monkeypatch.setattr(import_module(f"gpuanon.masking.groups.{name}"), f"{name}_cuda", consecutive)
-    monkeypatch.setattr(import_module("gpuanon.masking.groups.refine"), "_usual_turns", lambda *_: 0)
+    refine_briefly(monkeypatch, turns=0, steps=0)
     monkeypatch.setattr(rosenblatt_device, "launch", lambda *arguments, **sizes: spread(arguments[-1]))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
 from tests.cuda.fixtures import device_problem
 from tests.cuda.support.fake_cupy import fake_cupy
+from tests.support.groups import refine_briefly
 
 SMALL = tuple(check for check in device_checks.CHECKS if check.kernels[0].split("/")[0] in ("segment", "random"))
 
@@ -146,8 +146,7 @@ def test_a_missing_cuml_is_healthy_and_a_failing_one_is_not(monkeypatch: pytest.
 
 @pytest.mark.usefixtures("few")
 def test_the_full_check_runs_from_end_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("gpuanon.masking.groups.refine"), "_usual_turns", lambda *_: 1)
-    monkeypatch.setattr(import_module("gpuanon.masking.groups.refine"), "_STEPS", 2)
+    refine_briefly(monkeypatch, turns=1, steps=2)
     monkeypatch.setattr(full_checks, "COLUMNS", (4,))
     monkeypatch.setattr(full_checks, "MASKS", {"ranks": full_checks.MASKS["ranks swapped"]})  # see test_method_checks
     monkeypatch.setattr(full_checks, "compared_measures", lambda rows: {"passed": True})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from gpuanon.numerics.distance import Metric
 from tests.cuda.fixtures import host
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.support import naive_refine as naive
-from tests.support.groups import METRICS, table
+from tests.support.groups import METRICS, refine_briefly, table
 
 Array = np.ndarray[Any, Any]
 COLD = Schedule(turn=0, steps=1, first=0, every=1, heat=0.0)
@@ -33,9 +32,8 @@ def _limits_of_each_device() -> None:
 @pytest.fixture
 def brief_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few steps, in small cells: kernels are interpreted."""
-    module = sys.modules["gpuanon.masking.groups.refine"]
     monkeypatch.setattr("gpuanon.masking.groups.cells.CELL", 8)
-    monkeypatch.setattr(module, "_STEPS", 6)
+    refine_briefly(monkeypatch, turns=1, steps=6)
 
 
 def on(cp: Any, p: Partition) -> Partition:

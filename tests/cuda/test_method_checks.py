@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import pytest
 
 from gpuanon.faces import method_checks
 from gpuanon.masking.methods.catalogue import METHODS
 from tests.cuda.support.fake_cupy import fake_cupy
+from tests.support.groups import refine_briefly
 
 
 @pytest.fixture(autouse=True)
 def brief_refinement(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = import_module("gpuanon.masking.groups.refine")
-    monkeypatch.setattr(module, "_STEPS", 2)
-    monkeypatch.setattr(module, "_usual_turns", lambda *_: 1)
+    refine_briefly(monkeypatch, turns=1, steps=2)
 
 
 @pytest.mark.slow

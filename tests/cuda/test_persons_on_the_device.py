@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import numpy as np
 import pytest
 
@@ -13,6 +11,7 @@ from gpuanon.masking.constraints import Constraint, Sensitive, unite_failing
 from gpuanon.masking.people import persons_per_part
 from tests.cuda.fixtures import host
 from tests.cuda.support.fake_cupy import fake_cupy
+from tests.support.groups import refine_briefly
 from tests.support.persons import DRAWN, PROMISING, families, rules
 from tests.support.same_release import assert_same_release
 
@@ -22,9 +21,7 @@ NAMES = ("microaggregation", "mondrian", "suppress", "synthetic-rows", "permute"
 @pytest.fixture
 def brief_refinement(monkeypatch):
     """One short turn on either device: the usual ones are too many to interpret."""
-    module = import_module("gpuanon.masking.groups.refine")
-    monkeypatch.setattr(module, "_STEPS", 6)
-    monkeypatch.setattr(module, "_usual_turns", lambda *_: 1)
+    refine_briefly(monkeypatch, turns=1, steps=6)
 
 
 @pytest.mark.usefixtures("brief_refinement")

@@ -5,7 +5,6 @@ and, as they will be written, to be counted; nothing but scalars comes back of t
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from gpuanon.running.cells import usual_cell_rows
 from tests.cuda.fixtures import real_device
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.support.every import MASKS, ON_THE_CPU_ONLY, ON_THE_DEVICE, recipe, registry
+from tests.support.groups import refine_briefly
 from tests.support.running import in_parts
 from tests.support.same_release import assert_same_release
 
@@ -33,9 +33,7 @@ def rows_for(name: str) -> int:
 @pytest.fixture
 def brief_refinement(monkeypatch: pytest.MonkeyPatch) -> None:
     """One short turn on either device: the usual ones are too many to interpret."""
-    module = import_module("gpuanon.masking.groups.refine")  # its package has a function of that name
-    monkeypatch.setattr(module, "_STEPS", 6)
-    monkeypatch.setattr(module, "_usual_turns", lambda *_: 1)
+    refine_briefly(monkeypatch, turns=1, steps=6)
 
 
 USUAL = (2, 1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from gpuanon.numerics.distance import Metric, nearest
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.cuda.support.faults import WrongStream
 from tests.support.every import recipe, registry
+from tests.support.groups import refine_briefly
 
 X = np.random.default_rng(1).normal(size=(400, 3))
 
@@ -101,8 +101,7 @@ def test_weights_of_a_metric_may_be_used_on_several_streams() -> None:
 @pytest.mark.parametrize("name", ["pica", "microaggregation", "gaussian", "clustered-swap"])
 @pytest.mark.slow
 def test_protect_inside_a_stream_on_the_second_device(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("gpuanon.masking.groups.refine"), "_usual_turns", lambda *_: 1)
-    monkeypatch.setattr(import_module("gpuanon.masking.groups.refine"), "_STEPS", 2)
+    refine_briefly(monkeypatch, turns=1, steps=2)
     monkeypatch.setenv("GPUANON_THREADS", "4")
     data: Any = registry(160)
     expected = gpuanon.protect(data, recipe(name), rng=7, backend="numpy")

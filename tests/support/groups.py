@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from gpuanon.arrays.partition import Partition
+from gpuanon.masking.groups.effort import Refinement
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 
 MIXED = Metric("gower", weights=(1.0, 2.0, 1.0), categorical=(False, True, False))
@@ -22,6 +25,12 @@ METRICS = {
     "tied gower": MIXED,
 }
 """The kinds of table that `table` makes, and the metric for each."""
+
+
+def refine_briefly(monkeypatch: pytest.MonkeyPatch, turns: int, steps: int) -> None:
+    """Refine groups in so many turns and steps, whatever the effort: the usual ones are too many to interpret."""
+    module = import_module("gpuanon.masking.groups.refine")  # its package has a function of that name
+    monkeypatch.setattr(module, "refinement_of", lambda *_: Refinement(turns, steps, 4))
 
 
 def random_partition(rng: np.random.Generator, n: int, parts: int, k: int) -> Partition:

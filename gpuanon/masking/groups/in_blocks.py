@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from pydantic import Field, model_validator
 
@@ -12,14 +12,13 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.progress import stage
 from gpuanon.masking.groups.batched import require_k_rows
 from gpuanon.masking.groups.constrained import Constrained
+from gpuanon.masking.groups.effort import EFFORT, FAST_BLOCK, Effort
 from gpuanon.masking.groups.whole import whole
 from gpuanon.numerics.distance import Metric
 from gpuanon.numerics.median_blocks import blocks
 
 _FEWEST_GROUPS = 8
 """Groups per block, at least: a large k makes the blocks larger."""
-FAST_BLOCK = 2048
-"""Rows of a block of the fast effort, unless others are asked for: half the borders cost less time than turns."""
 
 
 class InBlocks(Constrained):
@@ -44,10 +43,7 @@ class Refined(Constrained):
 
     k: int = Field(ge=2)
     refine: bool = True
-    effort: Literal["fast", "normal", "best"] = Field(
-        default="normal",
-        description="how long groups are refined: half as long, as usual, or about a minute and more",
-    )
+    effort: Effort = Field(default="normal", description=EFFORT)
 
     @model_validator(mode="after")
     def _effort_is_used(self) -> Self:

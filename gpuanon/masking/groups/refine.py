@@ -13,8 +13,6 @@ the number of threads and the batch size, and ties are the same on every device.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
-
 import numpy as np
 
 from gpuanon.arrays import progress
@@ -25,23 +23,13 @@ from gpuanon.arrays.ranges import row_ranges
 from gpuanon.arrays.threads import each
 from gpuanon.masking.groups.annealing import Schedule, anneal
 from gpuanon.masking.groups.cells import Neighbourhood
+from gpuanon.masking.groups.effort import Effort, refinement_of
 from gpuanon.masking.groups.split import split_large
 from gpuanon.masking.groups.whole_numbers import places_of, whole_numbers
 from gpuanon.numerics.distance import EUCLIDEAN, Metric, weighted
 
 _HEAT = 0.5
-_NEIGHBOURS = {"fast": 4, "normal": 4, "best": 8}
-_STEPS = 30
-_FAST_STEPS = 40
-"""Steps of a turn of the fast effort: it has half as many turns, whose cells and neighbours cost as much as steps."""
-_FEWEST_TURNS, _MOST_TURNS = 10, 50
-_BEST_WORK = 10_800_000
-"""Groups times turns of the best effort: less than a minute, compiled."""
 _BATCH = 1 << 14  # rows of a batch on the host
-
-
-Effort: TypeAlias = Literal["fast", "normal", "best"]
-"""How long groups are refined: about half as long as usual; as usual; about a minute, or twenty times the usual."""
 
 
 def refine(
@@ -65,7 +53,7 @@ def refine(
     groups : groups of at least k rows
     k : least rows in a group
     metric : distance between rows
-    effort : chooses the number of turns, and for the best groups more neighbours
+    effort : how long, see `effort`
     turns : how often new cells are cut; more turns cool more slowly and end at a lower distortion.  With normal effort
         10 for large tables, up to 50 for small ones
 
@@ -86,10 +74,9 @@ def refine(
     members, sizes = _table(groups, k)
     rows, mismatch, bits = whole_numbers(X, groups.order, metric, members.shape[1])
     places = places_of(rows, mismatch, metric)
-    turns = turns or _usual_turns(groups.parts, effort)
-    count = min(_NEIGHBOURS[effort], groups.parts - 1)
-    steps = _FAST_STEPS if effort == "fast" else _STEPS
-    neighbourhood = Neighbourhood(places, bits, count)
+    usual, steps, count = refinement_of(effort, groups.parts, k, X.shape[1])
+    turns = turns or usual
+    neighbourhood = Neighbourhood(places, bits, min(count, groups.parts - 1))
     changed = 0.0
     with one_blas_thread():
         for turn in range(turns):
@@ -100,14 +87,6 @@ def refine(
             progress.report(0.99 * (turn + 1) / turns)
     refined = _partition(groups, members, sizes)
     return refined if _lower(X, groups, refined, metric, float(changed)) else groups
-
-
-def _usual_turns(groups: int, effort: Effort = "normal") -> int:
-    """Number of turns: more for small tables, few for tiny ones."""
-    if effort == "best":
-        return min(int(np.clip(_BEST_WORK // groups, 20 * _FEWEST_TURNS, 1000 * _MOST_TURNS)), 4 + 250 * groups)
-    usual = min(int(np.clip(13 * np.sqrt(20_000 / groups), _FEWEST_TURNS, _MOST_TURNS)), 4 + groups // 3)
-    return usual if effort == "normal" else max(2, usual // 2)
 
 
 def _table(groups: Partition, k: int) -> tuple[Array, Array]:

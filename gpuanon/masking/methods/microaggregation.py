@@ -18,6 +18,7 @@ from gpuanon.masking.groups import (
     Univariate,
     VMdav,
 )
+from gpuanon.masking.groups.effort import EFFORT, Effort
 from gpuanon.masking.groups.in_blocks import RefinedInBlocks, with_usual_block
 from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K
 from gpuanon.masking.operations import Centroid, Interval
@@ -77,11 +78,7 @@ class Microaggregation(ConstrainedMethod):
         description="exchange records between neighbouring groups while the loss falls; not for fuzzy, univariate",
         json_schema_extra={"default": True},
     )
-    effort: Literal["fast", "normal", "best"] | None = Field(
-        default=None,
-        description="how long groups are refined: half as long, as usual, or about a minute and more",
-        json_schema_extra={"default": "normal"},
-    )
+    effort: Effort | None = Field(default=None, description=EFFORT, json_schema_extra={"default": "normal"})
     block: int | None = Field(
         default=None,
         ge=0,

@@ -23,6 +23,7 @@ from gpuanon.masking.groups import (
     Univariate,
     Whole,
 )
+from gpuanon.masking.groups.effort import refinement_of
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
 from gpuanon.masking.methods.microaggregation import Microaggregation
@@ -118,6 +119,27 @@ def test_more_effort_gives_better_groups():
     X = np.random.default_rng(3).standard_normal((1200, 4))
     fast, normal = (information_loss(X, form(KMember(k=5, effort=effort), X)) for effort in ("fast", "normal"))
     assert normal < fast < 1.05 * normal
+
+
+def test_seconds_of_effort_are_turns_and_not_a_clock(monkeypatch):
+    few, more = (refinement_of(seconds, 20_000, 5, 8) for seconds in (0.1, 1.0))
+    assert few.turns * 9 <= more.turns <= few.turns * 11
+    assert refinement_of(1.0, 40_000, 5, 8).turns == pytest.approx(more.turns / 2, abs=1)
+    assert refinement_of(1.0, 20_000, 10, 8).turns < more.turns > refinement_of(1.0, 20_000, 5, 16).turns
+    assert refinement_of(1e-9, 10**8, 5, 8).turns == 2
+    assert refinement_of(86_400, 3, 5, 8).turns == refinement_of("best", 3, 5, 8).turns  # a tiny table needs no more
+    X = np.random.default_rng(3).standard_normal((1200, 4))
+    loss = [information_loss(X, form(KMember(k=5, effort=effort), X)) for effort in ("normal", 0.3)]
+    assert loss[1] < loss[0]
+    patient = form(KMember(k=5, effort=0.3), X).labels()
+    monkeypatch.setattr("time.perf_counter", lambda: 0.0)
+    np.testing.assert_array_equal(form(KMember(k=5, effort=0.3), X).labels(), patient)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, "slow", float("inf"), 1e9])
+def test_other_efforts_are_refused(wrong):
+    with pytest.raises(ValidationError, match="effort"):
+        KMember(k=5, effort=wrong)
 
 
 @pytest.mark.slow

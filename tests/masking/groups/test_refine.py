@@ -23,7 +23,16 @@ from gpuanon.numerics.distance import EUCLIDEAN, Metric
 from gpuanon.numerics.median_blocks import blocks
 from tests.support import naive_groups as naive
 from tests.support import naive_refine as exact
-from tests.support.groups import METRICS, MIXED, census, information_loss, random_partition, random_rows, table
+from tests.support.groups import (
+    METRICS,
+    MIXED,
+    census,
+    information_loss,
+    random_partition,
+    random_rows,
+    refine_briefly,
+    table,
+)
 
 
 def total(X: Any, groups: list[list[int]], metric: Metric) -> float:
@@ -62,14 +71,13 @@ def test_the_best_exchange_is_the_best_of_all_and_its_change_is_correct(
 @pytest.mark.parametrize("kind", METRICS)
 @pytest.mark.parametrize(("k", "n"), [(3, 61), (5, 75), (10, 134)])
 def test_groups_equal_those_of_the_definitions(kind: str, k: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["gpuanon.masking.groups.refine"]
     monkeypatch.setattr("gpuanon.masking.groups.cells.CELL", 9)
-    monkeypatch.setattr(module, "_STEPS", 12)
+    refine_briefly(monkeypatch, turns=1, steps=12)
     X = table(kind, n)
     groups = mdav(X, Partition.whole(len(X)), k, METRICS[kind])
     fast = refine(X, groups, k, METRICS[kind], turns=3)
     monkeypatch.setattr("gpuanon.masking.groups.cells.neighbours", exact.neighbours)
-    monkeypatch.setattr(module, "anneal", exact.anneal)
+    monkeypatch.setattr(sys.modules["gpuanon.masking.groups.refine"], "anneal", exact.anneal)
     plain = refine(X, groups, k, METRICS[kind], turns=3)
     np.testing.assert_array_equal(fast.order, plain.order)
     np.testing.assert_array_equal(fast.starts, plain.starts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from gpuanon.masking.operations import dither
 from gpuanon.masking.operations.dither import Dither, gaussian_dither
 from gpuanon.numerics.median_blocks import blocks
 from tests.cuda.fixtures import host, xp
+from tests.support.groups import refine_briefly
 
 __all__ = ["xp"]  # a fixture
 
@@ -73,9 +73,7 @@ def release(precision: str, backend: Any, rows: int, monkeypatch: pytest.MonkeyP
 def test_groups_never_depend_on_it(xp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     backend, rows = ("numpy", 5000) if xp is np else ("cupy", 160)
     if xp is not np:  # the usual turns are too many to interpret
-        module = import_module("gpuanon.masking.groups.refine")
-        monkeypatch.setattr(module, "_STEPS", 6)
-        monkeypatch.setattr(module, "_usual_turns", lambda *_: 1)
+        refine_briefly(monkeypatch, turns=1, steps=6)
     found = {name: release(name, backend, rows, monkeypatch) for name in ("single", "double")}
     np.testing.assert_array_equal(found["single"][1].order, found["double"][1].order)
     np.testing.assert_array_equal(found["single"][1].starts, found["double"][1].starts)

@@ -50,7 +50,7 @@ def exponent(rows: list[int], seconds: list[float]) -> float | None:
 
 
 def curves(found: Points) -> dict[tuple[str, int], dict[str, Points]]:
-    """Benchmarks by what is computed and the number of columns, then by way; those of two sizes or more.
+    """Benchmarks by what is computed and the number of columns, then by way; of what has two sizes or more.
 
     A thing that is measured with more columns at more rows (and never with two numbers at one size) is one curve.
     """
@@ -64,10 +64,13 @@ def curves(found: Points) -> dict[tuple[str, int], dict[str, Points]]:
         by_thing[one["group"], width or one["columns"]][one["way"]].append(one)
     kept = {}
     for thing, by_way in by_thing.items():
-        several = {way: some for way, some in by_way.items() if len({one["rows"] for one in some}) > 1}
-        if several:
-            kept[thing] = several
+        if any(_sizes(points) > 1 for points in by_way.values()):
+            kept[thing] = dict(by_way)
     return kept
+
+
+def _sizes(points: Points) -> int:
+    return len({one["rows"] for one in points})
 
 
 def draw(family: str, found: Points, folder: Path) -> list[str]:
@@ -85,7 +88,7 @@ def draw(family: str, found: Points, folder: Path) -> list[str]:
     widths: dict[int, list[tuple[str, Points]]] = defaultdict(list)
     for (group, columns), by_way in by_thing.items():
         own = by_way.get("compiled") or by_way.get("numpy")
-        if own and family != "kernel" and any(one["quality"] for one in own):
+        if own and family != "kernel" and _sizes(own) > 1 and any(one["quality"] for one in own):
             widths[columns].append((_short(family, group).removesuffix(", by default"), own))
     for columns, lines in ((columns, lines) for columns, lines in widths.items() if len(lines) > 1):
         ordered = sorted(lines, key=lambda line: -line[1][-1]["processor_seconds"])
@@ -116,7 +119,7 @@ def _log_axes(axes: Any, **labels: Any) -> None:
 
     axes.set(xscale="log", yscale="log", **labels)
     for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
-        steps = (1.0,) if high > 40 * low else (1.0, 2.0, 5.0)
+        steps = (1.0,) if high > 100 * low else (1.0, 2.0, 5.0)
         axis.set_major_locator(LogLocator(subs=steps, numticks=12))
         axis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
         axis.set_minor_formatter(NullFormatter())
@@ -172,19 +175,20 @@ def _methods(family: str, columns: int, lines: list[tuple[str, Points]], folder:
     from matplotlib import pyplot as plt
 
     figure = plt.figure(figsize=(13.5, 5))
-    time, quality = (figure.add_axes((left, 0.13, 0.27, 0.7)) for left in (0.055, 0.545))
+    time, quality = (figure.add_axes((left, 0.13, 0.27, 0.7)) for left in (0.055, 0.58))
     figure.suptitle(f"{family[0].upper()}{family[1:]}, {columns} columns")
     colours = [plt.get_cmap("tab10")(at) for at in range(10)]
     shown = Counter(name for _, points in lines for one in points for name in one["quality"]).most_common(1)[0][0]
-    ends: dict[Any, list[tuple[float, str, Any]]] = {time: [], quality: []}
+    ends: dict[Any, list[tuple[int, float, str, Any]]] = {time: [], quality: []}
     for (name, points), colour in zip(lines, colours, strict=False):
         seconds = [one["processor_seconds"] for one in points]
         _line(time, points, seconds, color=colour)
-        ends[time].append((seconds[-1], f"{name} {_slope(points)}", colour))
+        last = points[-1]["rows"]
+        ends[time].append((last, seconds[-1], f"{name} {_slope(points)}", colour))
         values = [one["quality"].get(shown) for one in points]
         if all(value is not None and value > 0 for value in values):
             _line(quality, points, values, color=colour)
-            ends[quality].append((values[-1], name, colour))
+            ends[quality].append((last, values[-1], name, colour))
     for axes, title in ((time, "processor seconds"), (quality, shown)):
         axes.set(xscale="log", yscale="log")
         axes.margins(x=0.05, y=0.08)
@@ -194,23 +198,22 @@ def _methods(family: str, columns: int, lines: list[tuple[str, Points]], folder:
     return _saved(figure, _file(folder, family, columns, "columns", page))
 
 
-def _name_lines(axes: Any, labels: list[tuple[float, str, Any]]) -> None:
+def _name_lines(axes: Any, labels: list[tuple[int, float, str, Any]]) -> None:
     """Names to the right of the axes, at the height of the lines' ends and at least a line's height apart."""
     gap = 0.07
     low, high = np.log(axes.get_ylim())
-    heights = [float((np.log(value) - low) / (high - low)) for value, _, _ in labels]
+    heights = [float((np.log(value) - low) / (high - low)) for _, value, _, _ in labels]
     order = np.argsort(heights)
     placed: list[float] = []
     for height in np.array(heights)[order]:
         placed.append(max(height, placed[-1] + gap) if placed else height)
     placed = list(np.array(placed) - max(0.0, placed[-1] - 1.0)) if placed else []
     for at, height in zip(order, placed, strict=True):
-        value, name, colour = labels[at]
+        last, value, name, colour = labels[at]
         axes.annotate(
             name.strip(),
-            (1.0, (np.log(value) - low) / (high - low)),
+            (last, value),
             (1.1, height),
-            xycoords="axes fraction",
             textcoords="axes fraction",
             color=colour,
             va="center",
@@ -221,6 +224,6 @@ def _name_lines(axes: Any, labels: list[tuple[float, str, Any]]) -> None:
 def _saved(figure: Any, path: Path) -> str:
     from matplotlib import pyplot as plt
 
-    figure.savefig(path, metadata={"Software": None})
+    figure.savefig(path, metadata={"Software": None}, bbox_inches="tight")
     plt.close(figure)
     return path.name

@@ -18,10 +18,10 @@ FULL = ("spectral × tca × tree-swap", "optimal-boxes, 3 columns")
 
 
 def utility(original: pa.Table, released: pa.Table) -> dict[str, float]:
-    """Mean KS distance and largest change of a correlation of the columns that are released as numbers; rows kept."""
+    """Mean KS distance and largest change of a correlation of the columns that are released as floats; rows."""
     numeric = [name for name in original.column_names if pa.types.is_floating(original[name].type)]
     numeric = [name for name in numeric if name in released.column_names and pa.types.is_floating(released[name].type)]
-    found = {"rows kept %": 100 * released.num_rows / original.num_rows}
+    found = {"rows %": 100 * released.num_rows / original.num_rows}
     if len(numeric) > 1 and not any(released[name].null_count for name in numeric):
         before, after = (
             np.corrcoef(np.stack([side[name].to_numpy() for name in numeric])) for side in (original, released)

@@ -5,7 +5,8 @@
 Every tool is installed into an environment of its own in ``.bench`` at its first use, by its name in the package index;
 one that cannot be installed is recorded as missing.  Both sides run in turn on the same machine; a tool runs once, in a
 process of its own whose imports are not timed, gpuanon three times after a warm-up (the least counts; once if it takes
-ten seconds).
+ten seconds).  anonymeter attacks other people of the same table, by Gower's distance in place of the Euclidean one: its
+risks and ours are two estimates, and need not be equal.
 
 sdcMicro is an R package: its task runs where ``Rscript`` finds it, and quotes a figure of another run elsewhere.  By
 hand:
@@ -158,11 +159,15 @@ ATTACK = (
 import pandas as pd
 from anonymeter.evaluators import InferenceEvaluator, LinkabilityEvaluator, SinglingOutEvaluator
 warnings.filterwarnings("ignore")
+np.random.seed(0)  # the people it attacks
 logging.disable(logging.WARNING)
 names = [f"x{j}" for j in range(7)] + ["code"]
 original, release, control = (pd.DataFrame(X[at:at + n], columns=names) for at in (0, n, 2 * n))
 for side in (original, release, control):
     side["code"] = side["code"].map("level {:.0f}".format).astype(object)
+warm = [side.head(200) for side in (original, release, control)]  # its functions are compiled by numba
+InferenceEvaluator(*warm[:2], names[:7], "code", n_attacks=50, control=warm[2]).evaluate(n_jobs=-1)
+LinkabilityEvaluator(*warm[:2], (names[:4], names[4:7]), n_attacks=50, control=warm[2]).evaluate(n_jobs=-1)
 began = time.perf_counter()
 """
 )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from frame import Host, Record, loss_of, normals, on, sizes, ways
+from naive import naive_kmember, naive_mdav
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
@@ -44,45 +45,6 @@ BLOCKED: dict[str, Groups] = {
 def draws(rows: int, way: str = "numpy") -> Draws:
     """A fixed key: figures can be repeated."""
     return Key(b"a benchmark's key is no secret").draws(*on(way, np.arange(rows)))
-
-
-def naive_mdav(X: Host, k: int) -> Host:
-    """(n,) labels by MDAV from its definition: all distances at every step."""
-    labels, free, label = np.zeros(len(X), dtype=np.int64), np.arange(len(X)), 0
-
-    def take(seed: Host) -> None:
-        nonlocal free, label
-        near = np.argsort(np.square(X[free] - seed).sum(axis=1), kind="stable")[:k]
-        labels[free[near]] = label
-        free, label = np.delete(free, near), label + 1
-
-    while len(free) >= 3 * k:
-        r = X[free[np.square(X[free] - X[free].mean(axis=0)).sum(axis=1).argmax()]]
-        s = X[free[np.square(X[free] - r).sum(axis=1).argmax()]]
-        take(r)
-        take(s)
-    if len(free) >= 2 * k:
-        take(X[free[np.square(X[free] - X[free].mean(axis=0)).sum(axis=1).argmax()]])
-    labels[free] = label
-    return labels
-
-
-def naive_kmember(X: Host, k: int) -> Host:
-    """(n,) labels by k-member clustering from its definition: all distances at every step, leftover rows at the end."""
-    labels, free, groups = np.full(len(X), -1), np.arange(len(X)), len(X) // k
-    seed = X[0]
-    for label in range(groups):
-        first = free[np.square(X[free] - seed).sum(axis=1).argmax()]
-        seed, members, free = X[first], [first], free[free != first]
-        for _ in range(k - 1):
-            near = free[np.square(X[free] - X[members].mean(axis=0)).sum(axis=1).argmin()]
-            members, free = [*members, near], free[free != near]
-        labels[members] = label
-    for row in free:
-        sizes = np.bincount(labels[labels >= 0])
-        means = np.stack([np.bincount(labels[labels >= 0], x) / sizes for x in X[labels >= 0].T], axis=1)
-        labels[row] = (sizes / (sizes + 1) * np.square(means - X[row]).sum(axis=1)).argmin()
-    return labels
 
 
 NAIVE: dict[str, Callable[[Host, int], Host]] = {"mdav": naive_mdav, "k-member": naive_kmember}

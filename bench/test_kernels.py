@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from frame import Host, Record, loss_of, normals, on, sizes, ways
+from naive import naive_cdfs, naive_inverse, naive_neighbours, naive_optimal
 
 from gpuanon.arrays.backend import to_host
 from gpuanon.arrays.partition import Partition, segment_sums
@@ -110,25 +111,6 @@ def mixtures(rows: int) -> tuple[Host, ...]:
     return rng.normal(size=(parts * 1024, 4)), starts * 1024, means, W, weights, starts * of_block
 
 
-def naive_cdfs(
-    x: Host, sample_starts: Host, means: Host, whitening: Host, log_weights: Host, component_starts: Host
-) -> Host:
-    """Conditional distribution functions of mixtures, block after block, from their formula."""
-    from scipy.special import ndtr
-
-    u = np.empty_like(x)
-    for block in range(len(sample_starts) - 1):
-        some = slice(sample_starts[block], sample_starts[block + 1])
-        c = slice(component_starts[block], component_starts[block + 1])
-        z = np.einsum("cji,mci->mcj", whitening[c], x[some][:, None] - means[c])
-        scale = np.diagonal(whitening[c], axis1=1, axis2=2)
-        posterior = np.exp(log_weights[c]) * np.ones((len(z), 1))
-        for j in range(x.shape[1]):
-            u[some, j] = (posterior * ndtr(z[:, :, j])).sum(axis=1) / posterior.sum(axis=1)
-            posterior = posterior * scale[:, j] * np.exp(-0.5 * z[:, :, j] ** 2)
-    return u
-
-
 @sizes(16_384, 131_072, full=(1_048_576,))
 @ways("scipy", "numpy", "compiled", "cupy")
 def test_rosenblatt(record: Record, rows: int, way: str) -> None:
@@ -143,19 +125,6 @@ def test_rosenblatt(record: Record, rows: int, way: str) -> None:
 
     name = "kernel: conditional distributions of mixtures"
     record(lambda: run(*there), group=name, rows=rows, columns=4, quality=quality)
-
-
-def naive_inverse(u: Host, X: Host, parts: Partition) -> Host:
-    """Inverse conditional distributions from their definition, row by row; column j given the columns before it."""
-    out = np.empty_like(u)
-    for rows in np.split(parts.order, parts.starts[1:-1]):
-        for row in rows:
-            left = X[rows]
-            for j in range(X.shape[1]):
-                values = np.sort(left[:, j])
-                out[row, j] = values[min(int(u[row, j] * len(values)), len(values) - 1)]
-                left = left[left[:, j] == out[row, j]]
-    return out
 
 
 @sizes(10_000, 100_000, 1_000_000)
@@ -229,17 +198,6 @@ def test_kernel_components(record: Record, rows: int, way: str) -> None:
     record(work, group=name, rows=rows, columns=10, rounds=rounds, warm=rounds > 1)
 
 
-def naive_neighbours(places: Host, cells: Partition, count: int) -> Host:
-    """The nearest groups inside each cell: all distances, sorted."""
-    near = np.empty((count, cells.n), dtype=np.int64)
-    for first, last in zip(cells.starts[:-1], cells.starts[1:], strict=True):
-        here = places[cells.order[first:last]].astype(np.float64)
-        D = np.square(here[:, None] - here).sum(axis=2)
-        np.fill_diagonal(D, np.inf)
-        near[:, first:last] = first + np.argsort(D, axis=1, kind="stable")[:, :count].T
-    return near
-
-
 @sizes(20_000, 200_000)
 @ways("naive", "numpy", "compiled", "cupy")
 def test_neighbours_of_groups(record: Record, rows: int, way: str) -> None:
@@ -254,23 +212,6 @@ def test_neighbours_of_groups(record: Record, rows: int, way: str) -> None:
     rounds = 1 if way == "naive" else 3
     name = "kernel: near groups in cells"
     record(lambda: find(places_, cells, 8), group=name, rows=rows, columns=10, rounds=rounds, warm=rounds > 1)
-
-
-def naive_optimal(values: Host, k: int) -> Host:
-    """(n,) labels of the optimal groups of a column: the shortest path, place by place."""
-    x = np.sort(values)
-    n, one, two = len(x), np.concatenate([[0], np.cumsum(x)]), np.concatenate([[0], np.cumsum(x * x)])
-    cost, came = np.full(n + 1, np.inf), np.zeros(n + 1, dtype=np.int64)
-    cost[0] = 0
-    for end in range(k, n + 1):
-        begin = np.arange(max(0, end - 2 * k + 1), end - k + 1)
-        total = cost[begin] + two[end] - two[begin] - (one[end] - one[begin]) ** 2 / (end - begin)
-        came[end] = begin[total.argmin()]
-        cost[end] = total.min()
-    labels, end, label = np.empty(n, dtype=np.int64), n, 0
-    while end:
-        labels[came[end] : end], end, label = label, came[end], label + 1
-    return labels[np.argsort(np.argsort(values, kind="stable"), kind="stable")]
 
 
 @sizes(10_000, 100_000, full=(1_000_000,))

@@ -9,9 +9,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
+from gpuanon.arrays.partition import Partition
+from gpuanon.arrays.rng import Key
+from gpuanon.masking.groups import KMember, Mdav
+from gpuanon.masking.groups.neighbours import neighbours
+from gpuanon.masking.groups.univariate import optimal_univariate
 from gpuanon.masking.methods.catalogue import METHODS
+from gpuanon.numerics.empirical import conditional_inverse
+from gpuanon.numerics.median_blocks import blocks
 
 ROOT = Path(__file__).parent.parent
 BENCH = ROOT / "bench"
@@ -114,3 +122,22 @@ def test_the_tables_of_the_readme_are_those_of_the_stored_results(bench: Any) ->
     found, _, plots = figures.section(figures.benchmarks(), []).partition("**Plots**")
     assert plots
     assert found in text, "run make bench-figures"
+
+
+def test_naive_versions_compute_what_they_are_compared_with(bench: Any) -> None:
+    """A speed-up over something else would be none."""
+    naive, frame = bench("naive"), bench("frame")
+    X = frame.normals(1203, 6)
+    whole, draws = Partition.whole(len(X)), Key(b"a test's key is no secret").draws(np.arange(len(X)))
+    for labels, model in ((naive.naive_mdav(X, 5), Mdav), (naive.naive_kmember(X, 5), KMember)):
+        formed = model(k=5, block=0, refine=False).form(X, draws)
+        assert frame.loss_of(X, Partition.from_labels(labels)) == pytest.approx(frame.loss_of(X, formed), rel=1e-9)
+    best = Partition.from_labels(naive.naive_optimal(X[:, 0], 5))
+    assert frame.loss_of(X[:, :1], best) == pytest.approx(frame.loss_of(X[:, :1], optimal_univariate(X[:, 0], 5)))
+    rough, u = X[:, :3].round(1), np.random.default_rng(0).random((len(X), 3))
+    parts = blocks(rough, whole, 300)
+    rows = conditional_inverse(u, rough, parts)
+    np.testing.assert_array_equal(naive.naive_inverse(u, rough, parts), rough[rows])
+    places, cells = np.rint(1e5 * X).astype(np.int32), blocks(X, whole, 128)
+    same = naive.naive_neighbours(places, cells, 8) == neighbours(places, cells, 8)
+    assert same.mean() > 0.99  # distances that are equal to one part in 2^15 count as ties

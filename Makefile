@@ -42,7 +42,7 @@ bench-full: .venv/installed-test
 	$(BENCH) --full --benchmark-json=bench/results/bench-full.json
 	$(BIN)/python bench/figures.py
 
-# Time against rows up to ten million, of every method and grouping that works in blocks: an hour.
+# Time against rows up to ten million, of every method and grouping that works in blocks.
 bench-rows: .venv/installed-test
 	@mkdir -p bench/results
 	$(BENCH) --full -k "blocked_methods or default_groups or other_groups" --benchmark-json=bench/results/bench-rows.json

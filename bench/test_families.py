@@ -14,7 +14,7 @@ import gpuanon
 from gpuanon.errors import GuaranteeError
 
 FULL = ("spectral × tca × tree-swap", "optimal-boxes, 3 columns")
-"""Minutes at a hundred thousand rows."""
+"""The slowest two, which run at the smallest size only."""
 
 
 def utility(original: pa.Table, released: pa.Table) -> dict[str, float]:
@@ -36,7 +36,7 @@ def utility(original: pa.Table, released: pa.Table) -> dict[str, float]:
 def test_methods(record: Record, name: str, rows: int) -> None:
     """One run each."""
     if name in FULL and rows > 10_000:
-        pytest.skip("minutes")
+        pytest.skip("one of the slowest two")
     data = table(rows)
     masked = recipe(name, data.column_names)
     work: Any = lambda: gpuanon.protect(data, masked, rng=KEY, backend="numpy")

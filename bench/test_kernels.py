@@ -132,7 +132,7 @@ def test_rosenblatt(record: Record, rows: int, way: str) -> None:
 def test_empirical_inverse(record: Record, rows: int, way: str) -> None:
     """Inverse conditional distributions of the rows of blocks of 1024."""
     if way == "naive" and rows > 10_000:
-        pytest.skip("the naive version takes 0.1 ms per row")
+        pytest.skip("the naive version runs at the smallest size only")
     X = normals(rows, 4).round(1)
     u = np.random.default_rng(0).random((rows, 4))
     X_, u_ = on(way, X, u)
@@ -203,7 +203,7 @@ def test_kernel_components(record: Record, rows: int, way: str) -> None:
 def test_neighbours_of_groups(record: Record, rows: int, way: str) -> None:
     """The eight nearest groups of each group inside cells of 256 groups; rows are groups."""
     if way == "naive" and rows > 20_000:
-        pytest.skip("the naive version takes 60 µs per group")
+        pytest.skip("the naive version runs at the smallest size only")
     X = normals(rows, 10)
     places = np.rint(X / np.abs(X).max() * 2.0 ** (exact_bits(10) - 1)).astype(np.int32)
     (places_,) = on(way, places)

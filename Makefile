@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-plain screenshots lint types bench bench-full bench-programs bench-baselines bench-memory bench-figures guard fuzz hpc clean
+.PHONY: demo test test-slow test-plain screenshots lint types bench bench-full bench-rows bench-programs bench-baselines bench-memory bench-figures guard fuzz hpc clean
 demo: .venv/installed
 	$(BIN)/gpuanon demo
 
@@ -40,6 +40,12 @@ bench: .venv/installed-test
 bench-full: .venv/installed-test
 	@mkdir -p bench/results
 	$(BENCH) --full --benchmark-json=bench/results/bench-full.json
+	$(BIN)/python bench/figures.py
+
+# Time against rows up to ten million, of every method and grouping that works in blocks.
+bench-rows: .venv/installed-test
+	@mkdir -p bench/results
+	$(BENCH) --full -k "blocked_methods or default_groups or other_groups" --benchmark-json=bench/results/bench-rows.json
 	$(BIN)/python bench/figures.py
 
 # Programs of families that print their own figures.

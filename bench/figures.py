@@ -13,21 +13,18 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from frame import WAYS
+from pictures import FITTED_FROM, draw, exponent
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PLOTS, README = HERE / "results", HERE / "plots", HERE / "README.md"
 BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
-FITTED_FROM = 100_000
-"""Rows from which the exponent of time is fitted: below, fixed costs count."""
 
 
 def benchmarks() -> list[dict[str, Any]]:
-    """All benchmarks, one per group, rows, columns and way: those of the fullest run."""
+    """All benchmarks, one per group, rows, columns and way: those of the newest run."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for path in sorted(RESULTS.glob("bench*.json"), key=lambda path: path.stem != "bench-full"):
-        content = json.loads(path.read_text())
+    for content in sorted(_runs().values(), key=lambda content: content["datetime"], reverse=True):
         for one in content["benchmarks"]:
             info = one["extra_info"]
             key = (one["group"], info["columns"], info["rows"], info["way"])
@@ -35,13 +32,9 @@ def benchmarks() -> list[dict[str, Any]]:
     return sorted(found.values(), key=lambda one: (one["group"], one["columns"], one["rows"]))
 
 
-def exponent(rows: list[int], seconds: list[float]) -> float | None:
-    """Slope of log time in log rows from `FITTED_FROM` rows on, over a range of at least eight."""
-    pairs = [(n, t) for n, t in zip(rows, seconds, strict=True) if n >= FITTED_FROM]
-    if len(pairs) < 2 or max(pairs)[0] < 8 * min(pairs)[0]:
-        return None
-    x, y = np.log(np.array(pairs, dtype=float)).T
-    return float(np.polyfit(x, y, 1)[0])
+def _runs() -> dict[str, dict[str, Any]]:
+    """What pytest-benchmark wrote, by the name of the file."""
+    return {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("bench*.json"))}
 
 
 def digits(value: float) -> str:
@@ -94,43 +87,11 @@ def exponents(found: list[dict[str, Any]]) -> list[str]:
 
 
 def plots(found: list[dict[str, Any]]) -> list[str]:
-    """One picture per family: seconds against rows on log axes; the names of the files."""
-    import matplotlib as mpl
-
-    mpl.use("agg")
-    from matplotlib import pyplot as plt
-
+    """The pictures of all families, in place of those that were there; the names of the files."""
     PLOTS.mkdir(exist_ok=True)
-    names = []
-    for family, some in families(found).items():
-        curves: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-        for one in some:
-            curves[one["group"], one["way"]].append(one)
-        lines = {name: points for name, points in curves.items() if len({one["rows"] for one in points}) > 1}
-        if not lines:
-            continue
-        figure, (time, quality) = plt.subplots(1, 2, figsize=(11, 4.5))
-        for (group, way), points in lines.items():
-            rows, seconds = [one["rows"] for one in points], [one["processor_seconds"] for one in points]
-            slope = exponent(rows, seconds)
-            label = f"{group.removeprefix(family + ': ')}, {WAYS[way]}" + (f" (n^{slope:.2f})" if slope else "")
-            time.loglog(rows, seconds, marker="o", label=label)
-            first = next((name for one in points for name in one["quality"]), None)
-            if first:
-                values = [one["quality"].get(first, np.nan) for one in points]
-                quality.loglog(rows, values, marker="o", label=f"{label.split(' (')[0]}: {first}")
-        for axes, title in ((time, "processor seconds"), (quality, "quality")):
-            axes.set(xlabel="rows", title=title)
-            if axes.lines:
-                axes.legend(fontsize=5)
-            else:
-                axes.axis("off")
-        figure.tight_layout()
-        name = f"{family.split(',')[0].replace(' ', '-')}.png"
-        figure.savefig(PLOTS / name, dpi=80, metadata={"Software": None})
-        plt.close(figure)
-        names.append(name)
-    return names
+    for old in PLOTS.glob("*.png"):
+        old.unlink()
+    return [name for family, some in families(found).items() for name in draw(family, some, PLOTS)]
 
 
 def families(found: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
@@ -143,14 +104,16 @@ def families(found: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 
 
 def baselines() -> list[str]:
-    """Task × tool × seconds × quality."""
+    """Task × tool × seconds × quality, with the source of what was not run."""
     path = RESULTS / "baselines.json"
     if not path.exists():
         return []
-    lines = ["**Other tools**, each in an environment of its own (`make bench-baselines`)", ""]
+    content = json.loads(path.read_text())
+    lines = [f"**Other tools**, each in an environment of its own (`make bench-baselines`); {_load(content)}", ""]
     lines += ["| task | tool | seconds | quality |", "|---|---|---|---|"]
-    for one in json.loads(path.read_text())["results"]:
-        quality = "; ".join(f"{name} {digits(value)}" for name, value in one.get("quality", {}).items())
+    for one in content["results"]:
+        figures = [f"{name} {digits(value)}" for name, value in one.get("quality", {}).items()]
+        quality = "; ".join([*figures, *([one["source"]] if "source" in one else [])])
         seconds = digits(one["seconds"]) if "seconds" in one else one["missing"]
         lines.append(f"| {one['task']} | {one['tool']} | {seconds} | {quality} |")
     return [*lines, ""]
@@ -164,7 +127,7 @@ def memory() -> list[str]:
     content = json.loads(path.read_text())
     lines = [
         "**Memory** beyond input and output, bytes per row and column (`make bench-memory`); near 0 where"
-        " buffers of a fixed size are the peak at these sizes",
+        f" buffers of a fixed size are the peak at these sizes; {_load(content)}",
         "",
     ]
     lines += ["| method | rows × columns | bytes per row and column | remark |", "|---|---|---|---|"]
@@ -174,32 +137,50 @@ def memory() -> list[str]:
     return [*lines, ""]
 
 
+def _load(content: dict[str, Any]) -> str:
+    """Of the machine at the end of a run."""
+    info = content["machine_info"]
+    return f"{info['cores']} cores, load {info['load'][0]:.1f} at the end"
+
+
 def machine() -> str:
     """Where and under which load the figures were taken."""
     texts = []
-    for path in sorted(RESULTS.glob("bench*.json")):
-        content = json.loads(path.read_text())
+    for name, content in _runs().items():
         info, loads = content["machine_info"], [one["extra_info"]["load"] for one in content["benchmarks"]]
         packages = ", ".join(f"{name} {found}" for name, found in info["packages"].items())
         load = f"load {min(loads)} to {max(loads)}" + (", beside other work" if max(loads) > info["cores"] + 1 else "")
-        texts.append(f"{path.stem}: {info['cores']} cores ({info['machine']}), {load}; {packages}.")
+        texts.append(f"{name}: {info['cores']} cores ({info['machine']}), {load}; {packages}.")
     return "  \n".join(texts)
+
+
+def section(found: list[dict[str, Any]], pictures: list[str]) -> str:
+    """The generated text."""
+    lines = [
+        "Seconds of wall time, processor seconds in brackets, the least of the repeats.  `make bench-figures` writes",
+        "this section from `bench/results`.",
+        "",
+        machine(),
+        "",
+    ]
+    for family, some in families(found).items():
+        lines += table_of_family(family, some)
+    lines += exponents(found) + baselines() + memory()
+    lines += [
+        "**Plots**: processor seconds and quality against rows, log axes; an exponent is fitted from "
+        f"{FITTED_FROM:,} rows on, where the sizes span a factor of eight.",
+        "",
+    ]
+    lines += [f"![{name.removesuffix('.png')}](plots/{name})" for name in pictures]
+    return f"{BEGIN}\n\n" + "\n".join(lines) + f"\n\n{END}"
 
 
 def main() -> None:
     """Replace the generated section, and draw the plots."""
     found = benchmarks()
-    lines = [
-        "Seconds of wall time, processor seconds in brackets, the least of the repeats.  `make bench-figures` writes"
-    ]
-    lines += ["this section from `bench/results`.", "", machine(), ""]
-    for family, some in families(found).items():
-        lines += table_of_family(family, some)
-    lines += exponents(found) + baselines() + memory()
-    lines += [f"![{name.removesuffix('.png')}](plots/{name})" for name in plots(found)]
     before, _, rest = README.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
-    README.write_text(f"{before}{BEGIN}\n\n" + "\n".join(lines) + f"\n\n{END}{after}")
+    README.write_text(f"{before}{section(found, plots(found))}{after}")
 
 
 if __name__ == "__main__":

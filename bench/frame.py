@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import platform
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -117,6 +117,14 @@ def _version(package: str) -> str | None:
         return None
 
 
+def on(way: str, *arrays: Host) -> tuple[Any, ...]:
+    """The arrays where this way computes."""
+    from gpuanon.arrays.backend import choose
+
+    xp = choose("cupy" if way == "cupy" else "numpy").xp
+    return tuple(xp.asarray(array) for array in arrays)
+
+
 def normals(rows: int, columns: int, seed: int = 1) -> Host:
     """Correlated normal columns, standardised."""
     rng = np.random.default_rng(seed)
@@ -166,9 +174,12 @@ def encoded_registry(rows: int) -> Host:
 
 
 def loss_of(X: Host, groups: Any) -> float:
-    """100 · SSE / SST of groups whose rows receive their mean."""
-    from gpuanon.arrays.partition import segment_means
+    """100 · SSE / SST of groups, of the host or of a device, whose rows receive their mean."""
+    from gpuanon.arrays.backend import on_device, to_host
+    from gpuanon.arrays.partition import Partition, segment_means
 
+    if on_device(groups.order):
+        groups = Partition.from_labels(to_host(groups.labels()))
     apart = X - segment_means(X, groups)[groups.labels()]
     return float(100 * np.einsum("nd,nd->", apart, apart) / np.square(X - X.mean(axis=0)).sum())
 
@@ -176,3 +187,11 @@ def loss_of(X: Host, groups: Any) -> float:
 def loss_of_values(X: Host, released: Host) -> float:
     """100 · SSE / SST of released rows, in the order of the originals."""
     return float(100 * np.square(X - released).sum() / np.square(X - X.mean(axis=0)).sum())
+
+
+def mean_ks(original: Any, released: Any, names: Iterable[str]) -> float:
+    """Mean KS distance of these columns of two Arrow tables, without nulls."""
+    from gpuanon.numerics.ks import ks_distance
+
+    pairs = ([side[name].drop_null().to_numpy().astype(float) for side in (original, released)] for name in names)
+    return float(np.mean([ks_distance(x, y) for x, y in pairs]))

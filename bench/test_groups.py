@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from frame import Host, Record, loss_of, normals, sizes, ways
+from frame import Host, Record, loss_of, normals, on, sizes, ways
+from naive import naive_kmember, naive_mdav
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
@@ -24,6 +26,7 @@ from gpuanon.masking.groups import (
     Spectral,
     VMdav,
 )
+from gpuanon.masking.groups.refine import refine
 
 BLOCKED: dict[str, Groups] = {
     "mdav": Mdav(k=5),
@@ -38,57 +41,68 @@ BLOCKED: dict[str, Groups] = {
 }
 """Groupings in blocks, whose cost is linear in the rows; median cuts, of the whole table, have log n levels."""
 
-SLOW = ("v-mdav", "k-ward", "spanning-tree", "constrained-k-means", "fuzzy", "spectral")
 
-
-def draws(rows: int) -> Draws:
+def draws(rows: int, way: str = "numpy") -> Draws:
     """A fixed key: figures can be repeated."""
-    return Key(b"a benchmark's key is no secret").draws(np.arange(rows))
+    return Key(b"a benchmark's key is no secret").draws(*on(way, np.arange(rows)))
 
 
-def naive_mdav(X: Host, k: int) -> Host:
-    """(n,) labels by MDAV from its definition: all distances at every step."""
-    labels, free, label = np.zeros(len(X), dtype=np.int64), np.arange(len(X)), 0
-
-    def take(seed: Host) -> None:
-        nonlocal free, label
-        near = np.argsort(np.square(X[free] - seed).sum(axis=1), kind="stable")[:k]
-        labels[free[near]] = label
-        free, label = np.delete(free, near), label + 1
-
-    while len(free) >= 3 * k:
-        r = X[free[np.square(X[free] - X[free].mean(axis=0)).sum(axis=1).argmax()]]
-        s = X[free[np.square(X[free] - r).sum(axis=1).argmax()]]
-        take(r)
-        take(s)
-    if len(free) >= 2 * k:
-        take(X[free[np.square(X[free] - X[free].mean(axis=0)).sum(axis=1).argmax()]])
-    labels[free] = label
-    return labels
+NAIVE: dict[str, Callable[[Host, int], Host]] = {"mdav": naive_mdav, "k-member": naive_kmember}
 
 
-@sizes(1_000, 10_000)
-@ways("naive", "numpy")
-def test_mdav_of_the_whole_table(record: Record, rows: int, way: str) -> None:
-    """MDAV as published, k = 5."""
+@pytest.mark.parametrize("use", list(NAIVE))
+@sizes(1_000, 10_000, full=(100_000,))
+@ways("naive", "numpy", "compiled", "cupy")
+def test_groups_of_the_whole_table(record: Record, use: str, rows: int, way: str) -> None:
+    """MDAV and k-member as published, k = 5."""
+    if rows > 10_000 and way == "naive":
+        pytest.skip("its time grows with the square of the rows")
     X = normals(rows, 8)
-    model = Mdav(k=5, block=0, refine=False)
+    model = {"mdav": Mdav, "k-member": KMember}[use](k=5, block=0, refine=False)
     if way == "naive":
-        work: Any = lambda: Partition.from_labels(naive_mdav(X, 5))
+        work: Any = lambda: Partition.from_labels(NAIVE[use](X, 5))
     else:
-        work = lambda: model.form(X, draws(rows))
+        (X_,) = on(way, X)
+        work = lambda: model.form(X_, draws(rows, way))
     quality = lambda groups: {"loss %": loss_of(X, groups)}
-    name = "groups: MDAV, whole table"
+    name = f"groups: {use}, whole table"
     record(work, group=name, rows=rows, columns=8, rounds=1, warm=rows < 5_000, quality=quality)
 
 
 @pytest.mark.parametrize("use", ["mdav", "k-member"])
+@sizes(20_000, 200_000, full=(1_000_000,))
+@ways("numpy", "compiled", "cupy")
+def test_greedy_groups_in_blocks(record: Record, use: str, rows: int, way: str) -> None:
+    """Groups of five in blocks of 1024 rows, not refined: the start of a microaggregation."""
+    X = normals(rows, 8)
+    (X_,) = on(way, X)
+    model = {"mdav": Mdav, "k-member": KMember}[use](k=5, refine=False)
+    work = lambda: model.form(X_, draws(rows, way))
+    quality = lambda groups: {"loss %": loss_of(X, groups)}
+    name = f"groups: {use}, blocks, not refined"
+    record(work, group=name, rows=rows, columns=8, rounds=1 if way == "numpy" else 3, quality=quality)
+
+
+@sizes(20_000, 200_000, full=(1_000_000,))
+@ways("numpy", "compiled", "cupy")
+def test_exchanges(record: Record, rows: int, way: str) -> None:
+    """Four turns of exchanges between groups of five: annealing, with near groups found anew in each turn."""
+    X = normals(rows, 8)
+    (X_,) = on(way, X)
+    start = Mdav(k=5, refine=False).form(X_, draws(rows, way))
+    work = lambda: refine(X_, start, 5, turns=4)
+    quality = lambda groups: {"loss %": loss_of(X, groups)}
+    record(work, group="groups: four turns of exchanges", rows=rows, columns=8, rounds=1, quality=quality)
+
+
+@pytest.mark.parametrize("use", ["mdav", "k-member"])
 @sizes(1_000, 10_000, 100_000, full=(1_000_000, 10_000_000))
-@ways("numpy", "compiled")
+@ways("numpy", "compiled", "cupy")
 def test_default_groups(record: Record, use: str, rows: int, way: str) -> None:
     """Blocks, groups and refinement by default, k = 5."""
     X = normals(rows, 10)
-    work = lambda: BLOCKED[use].form(X, draws(rows))
+    (X_,) = on(way, X)
+    work = lambda: BLOCKED[use].form(X_, draws(rows, way))
     quality = lambda groups: {"loss %": loss_of(X, groups)}
     large = rows > 100_000
     record(
@@ -105,7 +119,7 @@ def test_default_groups(record: Record, use: str, rows: int, way: str) -> None:
 @pytest.mark.parametrize("use", [name for name in BLOCKED if name not in ("mdav", "k-member")])
 @sizes(10_000, 40_000, full=(100_000, 1_000_000, 10_000_000))
 def test_other_groups(record: Record, use: str, rows: int) -> None:
-    """The other blocked groupings, compiled where they have compiled parts; two columns less for ten million rows."""
+    """The other blocked groupings, compiled where they have compiled parts."""
     X = normals(rows, 4)
     record(
         lambda: BLOCKED[use].form(X, draws(rows)),
@@ -119,11 +133,12 @@ def test_other_groups(record: Record, use: str, rows: int) -> None:
 
 
 @pytest.mark.parametrize("columns", [5, 20, 50])
-@ways("numpy", "compiled")
+@ways("numpy", "compiled", "cupy")
 def test_columns(record: Record, columns: int, way: str) -> None:
     """The default groups of 50 000 rows by the number of columns."""
     X = normals(50_000, columns)
-    work = lambda: BLOCKED["k-member"].form(X, draws(len(X)))
+    (X_,) = on(way, X)
+    work = lambda: BLOCKED["k-member"].form(X_, draws(len(X), way))
     quality = lambda groups: {"loss %": loss_of(X, groups)}
     record(work, group="groups: by columns", rows=len(X), columns=columns, rounds=1, quality=quality)
 

@@ -6,25 +6,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from frame import Host, Record, normals, sizes, ways
+from frame import Host, Record, loss_of, normals, on, sizes, ways
+from naive import naive_cdfs, naive_inverse, naive_neighbours, naive_optimal
 
-from gpuanon.arrays.backend import choose, to_host
+from gpuanon.arrays.backend import to_host
 from gpuanon.arrays.partition import Partition, segment_sums
 from gpuanon.arrays.rng import Key
+from gpuanon.masking.groups.neighbours import exact_bits, neighbours
+from gpuanon.masking.groups.univariate import optimal_univariate
 from gpuanon.numerics.affinity import degrees, normalised_product
 from gpuanon.numerics.distance import k_nearest
 from gpuanon.numerics.empirical import conditional_inverse
+from gpuanon.numerics.kernel_pca import kernel_product
 from gpuanon.numerics.ks import ks_distance
 from gpuanon.numerics.median_blocks import blocks
 from gpuanon.numerics.rosenblatt import conditional_cdfs, whiten
 
 _TILE = 1 << 22  # pairs of rows that a naive version holds at a time
-
-
-def on(way: str, *arrays: Host) -> tuple[Any, ...]:
-    """The arrays where this way computes."""
-    xp = choose("cupy" if way == "cupy" else "numpy").xp
-    return tuple(xp.asarray(array) for array in arrays)
 
 
 def squares(X: Host, Y: Host) -> Host:
@@ -39,7 +37,7 @@ def tiles(rows: int) -> list[slice]:
 
 
 @sizes(20_000, full=(100_000,))
-@ways("gemm", "naive", "scikit-learn", "numpy", "cupy")
+@ways("gemm", "naive", "scikit-learn", "numpy", "compiled", "cupy")
 def test_k_nearest(record: Record, rows: int, way: str) -> None:
     """The five nearest of all rows, for every row of another table."""
     X, Y = normals(rows, 10), normals(rows, 10, seed=2)
@@ -78,7 +76,9 @@ def test_affinity_product(record: Record, rows: int, way: str) -> None:
         X_, V_ = on(way, X, V)
         D = degrees(X_, 1.0)
         work = lambda: normalised_product(X_, 1.0, D, V_)
-    record(work, group="kernel: affinity times vectors, n × n", rows=rows, columns=10)
+    rounds = 1 if way == "naive" else 3
+    name = "kernel: affinity times vectors, n × n"
+    record(work, group=name, rows=rows, columns=10, rounds=rounds, warm=rounds > 1)
 
 
 @sizes(100_000, 1_000_000, full=(10_000_000,))
@@ -111,27 +111,8 @@ def mixtures(rows: int) -> tuple[Host, ...]:
     return rng.normal(size=(parts * 1024, 4)), starts * 1024, means, W, weights, starts * of_block
 
 
-def naive_cdfs(
-    x: Host, sample_starts: Host, means: Host, whitening: Host, log_weights: Host, component_starts: Host
-) -> Host:
-    """Conditional distribution functions of mixtures, block after block, from their formula."""
-    from scipy.special import ndtr
-
-    u = np.empty_like(x)
-    for block in range(len(sample_starts) - 1):
-        some = slice(sample_starts[block], sample_starts[block + 1])
-        c = slice(component_starts[block], component_starts[block + 1])
-        z = np.einsum("cji,mci->mcj", whitening[c], x[some][:, None] - means[c])
-        scale = np.diagonal(whitening[c], axis1=1, axis2=2)
-        posterior = np.exp(log_weights[c]) * np.ones((len(z), 1))
-        for j in range(x.shape[1]):
-            u[some, j] = (posterior * ndtr(z[:, :, j])).sum(axis=1) / posterior.sum(axis=1)
-            posterior = posterior * scale[:, j] * np.exp(-0.5 * z[:, :, j] ** 2)
-    return u
-
-
 @sizes(16_384, 131_072, full=(1_048_576,))
-@ways("scipy", "numpy", "cupy")
+@ways("scipy", "numpy", "compiled", "cupy")
 def test_rosenblatt(record: Record, rows: int, way: str) -> None:
     """Conditional distribution functions of Gaussian mixtures."""
     problem = mixtures(rows)
@@ -146,19 +127,25 @@ def test_rosenblatt(record: Record, rows: int, way: str) -> None:
     record(lambda: run(*there), group=name, rows=rows, columns=4, quality=quality)
 
 
-@sizes(100_000, 1_000_000)
-@ways("numpy", "cupy")
+@sizes(10_000, 100_000, 1_000_000)
+@ways("naive", "numpy", "cupy")
 def test_empirical_inverse(record: Record, rows: int, way: str) -> None:
     """Inverse conditional distributions of the rows of blocks of 1024."""
+    if way == "naive" and rows > 10_000:
+        pytest.skip("the naive version runs at the smallest size only")
     X = normals(rows, 4).round(1)
     u = np.random.default_rng(0).random((rows, 4))
     X_, u_ = on(way, X, u)
     parts = blocks(X_, Partition.whole(rows, like=X_), 1024)
-    record(lambda: conditional_inverse(u_, X_, parts), group="kernel: empirical inverse", rows=rows, columns=4)
+    if way == "naive":
+        work: Any = lambda: naive_inverse(u, X, parts)
+    else:
+        work = lambda: conditional_inverse(u_, X_, parts)
+    record(work, group="kernel: empirical inverse", rows=rows, columns=4, rounds=1 if way == "naive" else 3)
 
 
 @sizes(100_000, 1_000_000, full=(10_000_000,))
-@ways("numpy", "cupy")
+@ways("numpy", "compiled", "cupy")
 def test_blocks(record: Record, rows: int, way: str) -> None:
     """Median cuts into blocks of 1024 rows."""
     (X,) = on(way, normals(rows, 10))
@@ -190,3 +177,51 @@ def test_ks_distance(record: Record, rows: int, way: str) -> None:
     else:
         work = lambda: ks_distance(x, y)
     record(work, group="kernel: KS distance", rows=rows, columns=1, quality=lambda d: {"distance": float(d)})
+
+
+@sizes(10_000, 100_000, full=(1_000_000,))
+@ways("naive", "scikit-learn", "numpy", "cupy")
+def test_kernel_components(record: Record, rows: int, way: str) -> None:
+    """Projections on eight kernel components by 1000 landmarks, kernel (x·y + 1)⁴."""
+    X, Y, W = normals(rows, 10), normals(1000, 10, seed=2), normals(1000, 8, seed=3)
+    if way == "naive":
+        work: Any = lambda: (X @ Y.T + 1) ** 4 @ W
+    elif way == "scikit-learn":
+        from sklearn.metrics.pairwise import polynomial_kernel
+
+        work = lambda: polynomial_kernel(X, Y, degree=4, gamma=1, coef0=1) @ W
+    else:
+        there = on(way, X, Y, W)
+        work = lambda: kernel_product(*there)
+    rounds = 3 if way in ("numpy", "cupy") else 1
+    name = "kernel: projections on kernel components"
+    record(work, group=name, rows=rows, columns=10, rounds=rounds, warm=rounds > 1)
+
+
+@sizes(20_000, 200_000)
+@ways("naive", "numpy", "compiled", "cupy")
+def test_neighbours_of_groups(record: Record, rows: int, way: str) -> None:
+    """The eight nearest groups of each group inside cells of 256 groups; rows are groups."""
+    if way == "naive" and rows > 20_000:
+        pytest.skip("the naive version runs at the smallest size only")
+    X = normals(rows, 10)
+    places = np.rint(X / np.abs(X).max() * 2.0 ** (exact_bits(10) - 1)).astype(np.int32)
+    (places_,) = on(way, places)
+    cells = blocks(*on(way, X), Partition.whole(rows, like=places_), 256)
+    find = naive_neighbours if way == "naive" else neighbours
+    rounds = 1 if way == "naive" else 3
+    name = "kernel: near groups in cells"
+    record(lambda: find(places_, cells, 8), group=name, rows=rows, columns=10, rounds=rounds, warm=rounds > 1)
+
+
+@sizes(10_000, 100_000, full=(1_000_000,))
+@ways("naive", "numpy", "cupy")
+def test_optimal_groups_of_a_column(record: Record, rows: int, way: str) -> None:
+    """Optimal univariate microaggregation, k = 5."""
+    X = normals(rows, 1)
+    (x,) = on(way, X[:, 0])
+    naive = lambda: Partition.from_labels(naive_optimal(X[:, 0], 5))
+    work = naive if way == "naive" else lambda: optimal_univariate(x, 5)
+    quality = lambda groups: {"loss %": loss_of(X, groups)}
+    name = "kernel: optimal groups of a column"
+    record(work, group=name, rows=rows, columns=1, rounds=1 if way == "naive" else 3, quality=quality)

@@ -32,7 +32,7 @@ def source(tmp_path: Path, rows: int) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("method", list(parts.METHODS))
-@sizes(1_000_000, full=(10_000_000,))
+@sizes(500_000, full=(1_000_000, 10_000_000))
 def test_two_workers(record: Record, source: Path, method: str, rows: int) -> None:
     """Four columns; processor time is that of the workers, per row in µs."""
     how = argparse.Namespace(workers=2, memory="3GB", masked=COLUMNS, cell=parts.CELL_ROWS)

@@ -26,7 +26,7 @@ def test_minimal_uniques(record: Record, kind: str, rows: int) -> None:
     names = [f"c{at}" for at in range(len(counts))]
     quality = lambda found: {"records with a minimal unique %": 100 * found.share}
     work = lambda: uniques(codes, names, 3)
-    record(work, group=f"suda2, {kind} levels", rows=rows, columns=8, rounds=1, warm=False, quality=quality)
+    record(work, group=f"proposals: suda2, {kind} levels", rows=rows, columns=8, rounds=1, warm=False, quality=quality)
 
 
 def wide_table(rows: int) -> pa.Table:
@@ -54,4 +54,4 @@ def test_init(record: Record, tmp_path: Path, rows: int) -> None:
     pyarrow.csv.write_csv(wide_table(rows), path)
     command = [sys.executable, "-m", "gpuanon.faces.cli", "init", str(path), "--yes", "--quiet", "--force"]
     work = lambda: subprocess.run(command, check=True, capture_output=True) and None
-    record(work, group="init of a CSV of 60 columns", rows=rows, columns=60, rounds=1, warm=False)
+    record(work, group="proposals: init of a CSV of 60 columns", rows=rows, columns=60, rounds=1, warm=False)

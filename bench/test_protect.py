@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from frame import REGISTRY_QUASI, Record, loss_of_values, normals, sizes, ways
+from frame import REGISTRY_QUASI, Record, loss_of_values, mean_ks, normals, sizes, ways
 
 import gpuanon
 from gpuanon.arrays.rng import Key
@@ -46,7 +46,7 @@ def test_microaggregation(record: Record, rows: int, way: str) -> None:
 
 @pytest.mark.parametrize("dither", ["resample", "permute", "gaussian"])
 @sizes(50_000, full=(200_000, 1_000_000))
-@ways("numpy", "compiled")
+@ways("numpy", "compiled", "cupy")
 def test_distribution_preserving(record: Record, dither: str, rows: int, way: str) -> None:
     """The generated registry, five quasi-identifiers, k = 10."""
     from gpuanon.tables.registry import make_registry
@@ -55,8 +55,14 @@ def test_distribution_preserving(record: Record, dither: str, rows: int, way: st
     columns = {"person_id": {"role": "identifier"}, **{name: {"role": "quasi"} for name in REGISTRY_QUASI}}
     method = {"method": "distribution-preserving", "k": 10, "dither": dither}
     recipe = {"columns": columns | {"cost": {"role": "sensitive"}}, "others": "drop", "mask": [method]}
-    work = lambda: gpuanon.protect(table, recipe, rng=KEY, backend="numpy")
-    record(work, group=f"protect: {dither}, k = 10", rows=rows, columns=5, rounds=1, warm=rows < 100_000)
+    backend: Any = "cupy" if way == "cupy" else "numpy"
+    work = lambda: gpuanon.protect(table, recipe, rng=KEY, backend=backend)
+
+    def quality(release: Any) -> dict[str, float]:
+        return {"mean KS": mean_ks(table, release.data, ("age", "bmi", "income"))}
+
+    name = f"protect: {dither}, k = 10"
+    record(work, group=name, rows=rows, columns=5, rounds=1, warm=rows < 100_000, quality=quality)
 
 
 BLOCKED: dict[str, dict[str, Any]] = {
@@ -77,5 +83,6 @@ def test_blocked_methods(record: Record, name: str, rows: int) -> None:
     """Five columns; does the time grow with the rows, and no faster?"""
     _, table, recipe = masked(rows, 5, BLOCKED[name])
     work = lambda: gpuanon.protect(table, recipe, rng=KEY, backend="numpy")
-    rounds = 3 if rows <= 100_000 else 1
-    record(work, group=f"blocked: {name}", rows=rows, columns=5, rounds=rounds, warm=rows <= 100_000)
+    rounds, warm = 3 if rows <= 100_000 else 1, rows <= 100_000
+    quality = lambda release: {"mean KS": mean_ks(table, release.data, table.column_names)}
+    record(work, group=f"blocked: {name}", rows=rows, columns=5, rounds=rounds, warm=warm, quality=quality)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from frame import Host, Record, mixed_columns, sizes, ways
+from spectral_reference import with_scikit_learn
 
 from gpuanon.arrays.rng import Key
 from gpuanon.masking.contract import Basis, Groups, Operation
@@ -62,33 +63,11 @@ def test_spectral_methods(record: Record, method: str, rows: int) -> None:
 
 @sizes(5_000)
 @pytest.mark.filterwarnings("ignore")
-@ways("scikit-learn", "numpy")
+@ways("scikit-learn", "numpy", "compiled")
 def test_pica_against_scikit_learn(record: Record, rows: int, way: str) -> None:
     """Spectral clusters of about 200 rows, ICA in each, components swapped."""
     X = mixed_columns(rows)
     work = (lambda: with_scikit_learn(X)) if way == "scikit-learn" else (lambda: release(X, "pica"))
     quality = lambda released: utility(X, released)
-    name = "PICA against SpectralClustering and FastICA"
-    record(work, group=name, rows=rows, columns=28, rounds=1, warm=way == "numpy", quality=quality)
-
-
-def with_scikit_learn(X: Host) -> Host:
-    """The same of scikit-learn's parts; ICA of as many components as the cluster has dimensions."""
-    from scipy.spatial.distance import pdist
-    from sklearn.cluster import SpectralClustering
-    from sklearn.decomposition import FastICA
-
-    rng = np.random.default_rng(0)
-    scale = np.median(pdist(X[::20]))
-    clusters = SpectralClustering(n_clusters=len(X) // 200, gamma=0.5 / scale**2, random_state=0).fit_predict(X)
-    released = np.empty_like(X)
-    for cluster in np.unique(clusters):
-        here = np.flatnonzero(clusters == cluster)
-        q = int(np.linalg.matrix_rank(X[here] - X[here].mean(axis=0)))
-        if q < 1 or len(here) < 3:
-            released[here] = X[here]
-            continue
-        ica = FastICA(n_components=q, whiten="unit-variance", random_state=0, max_iter=200)
-        T = ica.fit_transform(X[here])
-        released[here] = ica.inverse_transform(rng.permuted(T, axis=0))
-    return released
+    name = "spectral: PICA against SpectralClustering and FastICA"
+    record(work, group=name, rows=rows, columns=28, rounds=1, warm=way != "scikit-learn", quality=quality)

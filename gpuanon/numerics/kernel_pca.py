@@ -36,7 +36,7 @@ LANDMARKS = 1000
 _SAMPLE = 32  # rows of the sample per landmark; the components are those of the sample
 _TILE = 1 << 18  # kernel values of a tile: they fit a core's cache
 _TILES = 16  # tiles that one thread computes in the same memory
-_STRIP = 64  # columns of a trapezoid that are multiplied at a time
+_PHI, _PART = 1 << 10, 1 << 12  # rows whose φ is held at a time, and of whose φ a thread sums the products
 _ROWS = 128  # rows of X per thread block, as in products.cuh
 _NOTHING = 1e-12  # eigenvalues below this share of the largest are rounding errors
 _FEW = 10  # if fewer than a tenth of the components are needed, an iterative solver finds only these
@@ -290,15 +290,10 @@ def _nystrom(X: Array, kernel: Kernel, landmarks: int, components: int | None = 
     values, vectors = xp.linalg.eigh(kernel_matrix(L, L, kernel))
     keep = int((values > _NOTHING * values[-1]).sum())
     whitening = vectors[:, -keep:] / xp.sqrt(values[-keep:])  # φ(x) = K(x, L) whitening
-    sample = X[_spread(len(X), _SAMPLE * landmarks, X)]
-    if on_device(X):
-        phi = kernel_product(sample.astype(np.float64), L, whitening, kernel)
-    else:  # turned in φ's space, which changes no component, so that half of the whitening is 0
+    if not on_device(X):  # turned in φ's space, which changes no component, so that half of the whitening is 0
         whitening = np.ascontiguousarray(cast(Host, np.linalg.qr(whitening.T, mode="r")).T)
-        phi = _trapezoid_product(sample.astype(np.float64), L, whitening, kernel)
-    mean = phi.mean(axis=0)
-    phi -= mean
-    covariance = phi.T @ phi / len(phi)
+    sample = X[_spread(len(X), _SAMPLE * landmarks, X)]
+    mean, covariance = _moments(sample.astype(np.float64), L, whitening, kernel)
     spanned = float(xp.trace(covariance))
     variances, axes = _leading(covariance, keep if components is None else components)
     real = max(1, int((variances > _NOTHING * xp.maximum(variances[0], 0)).sum()))
@@ -309,17 +304,43 @@ def _nystrom(X: Array, kernel: Kernel, landmarks: int, components: int | None = 
     return KernelPCA(kernel, L.astype(X.dtype), weights, offset, spread, 1.0, captured, max(spanned, spread.sum()))
 
 
-def _trapezoid_product(X: Host, Y: Host, W: Host, kernel: Kernel) -> Host:
-    """(n, q) K(X, Y) W for a lower trapezoidal `W` (m, q): half the products of `kernel_product`."""
-    out = np.empty((len(X), W.shape[1]))
+def _moments(X: Array, L: Array, W: Array, kernel: Kernel) -> tuple[Array, Array]:
+    """Mean (q,) and covariance (q, q) of φ = K(X, L) W over the rows of `X`; on the host `W` is lower trapezoidal.
 
-    def multiply(K: Host, rows: slice) -> None:
-        for first in range(0, W.shape[1], _STRIP):
-            strip = slice(first, first + _STRIP)
-            np.matmul(K[:, first:], W[first:, strip], out=out[rows, strip])
+    On the host φ is never stored as a whole: its moments are those of tiles, around the φ of one landmark, so that
+    little cancels.  Cost: n · m · (d + q), half of it for each of the two products; memory O(n / 4096 · q²).
+    """
+    if on_device(X):
+        phi = kernel_product(X, L, W, kernel)
+        mean = phi.mean(axis=0)
+        phi -= mean
+        return mean, phi.T @ phi / len(phi)
+    centre = (kernel_matrix(L[:1], L, kernel) @ W)[0]
 
-    _each_tile(X, Y, kernel, multiply)
-    return out
+    def part(at: int) -> tuple[Host, Host]:
+        rows = X[at : at + _PART]
+        tile, total, squares = np.empty((_PHI, len(L))), np.zeros(len(centre)), np.zeros((len(centre), len(centre)))
+        for first in range(0, len(rows), _PHI):
+            some = rows[first : first + _PHI]
+            phi = _times_trapezoid(kernel_matrix(some, L, kernel, out=tile[: len(some)]), W)
+            phi -= centre
+            total += phi.sum(axis=0)
+            squares += phi.T @ phi
+        return total, squares
+
+    with one_blas_thread():
+        sums = each(part, range(0, len(X), _PART))
+    apart, squares = (sum(side[1:], start=side[0]) / len(X) for side in zip(*sums, strict=True))
+    return centre + apart, squares - np.outer(apart, apart)
+
+
+def _times_trapezoid(K: Host, W: Host) -> Host:
+    """(n, q) K W for a lower trapezoidal `W` (m, q), in half the products; `K` may be overwritten."""
+    from scipy.linalg.blas import dtrmm
+
+    q = W.shape[1]
+    out = cast(Host, dtrmm(1.0, W[:q].T, K[:, :q].T, overwrite_b=q == len(W)).T)  # Fortran's order: (Wᵀ Kᵀ)ᵀ
+    return out if q == len(W) else out + K[:, q:] @ W[q:]
 
 
 def _mean_square(X: Array, kernel: Kernel) -> float:

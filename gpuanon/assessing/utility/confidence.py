@@ -146,17 +146,20 @@ def _variances(X: Floats, rounds: int, rows: int) -> Floats:
     counts, in the order of its values, reach one half.
     """
     size = len(X)
-    order = np.argsort(X, axis=0, kind="stable")
-    ordered = np.take_along_axis(X, order, axis=0)
+    columns = np.ascontiguousarray(X.T)
+    order = np.argsort(columns, axis=1, kind="stable")
+    ordered = np.take_along_axis(columns, order, axis=1)
     middle = X.mean(axis=0)
     centred = X - middle
+    squared = centred * centred
     draws = _PUBLIC.draws(np.arange(size))
 
     def one(number: int) -> Floats:
         chosen = (draws.child(str(number)).uniform()[:, 0] * size).astype(np.int64)
         counts = np.bincount(chosen, minlength=size)
-        mean, squares = counts @ centred / size, counts @ (centred * centred) / size
-        median = [_median(column, counts[at]) for column, at in zip(ordered.T, order.T, strict=True)]
+        weights, few = counts.astype(np.float64), counts.astype(np.int32)
+        mean, squares = weights @ centred / size, weights @ squared / size
+        median = [_median(column, few[at]) for column, at in zip(ordered, order, strict=True)]
         return np.stack([middle + mean, median, np.sqrt(np.maximum(squares - mean**2, 0.0))])
 
     found = np.array(each(one, range(rounds)))

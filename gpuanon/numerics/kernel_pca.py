@@ -36,7 +36,8 @@ LANDMARKS = 1000
 _SAMPLE = 32  # rows of the sample per landmark; the components are those of the sample
 _TILE = 1 << 18  # kernel values of a tile: they fit a core's cache
 _TILES = 16  # tiles that one thread computes in the same memory
-_PHI, _PART = 1 << 10, 1 << 12  # rows whose φ is held at a time, and of whose φ a thread sums the products
+_STRIP = 64  # columns of a trapezoid that are multiplied at a time
+_PHI, _PART = 1 << 9, 1 << 12  # rows whose φ is held at a time, and of whose φ a thread sums the products
 _ROWS = 128  # rows of X per thread block, as in products.cuh
 _NOTHING = 1e-12  # eigenvalues below this share of the largest are rounding errors
 _FEW = 10  # if fewer than a tenth of the components are needed, an iterative solver finds only these
@@ -319,10 +320,12 @@ def _moments(X: Array, L: Array, W: Array, kernel: Kernel) -> tuple[Array, Array
 
     def part(at: int) -> tuple[Host, Host]:
         rows = X[at : at + _PART]
-        tile, total, squares = np.empty((_PHI, len(L))), np.zeros(len(centre)), np.zeros((len(centre), len(centre)))
+        tile, place = np.empty((_PHI, len(L))), np.empty((_PHI, len(centre)))
+        total, squares = np.zeros(len(centre)), np.zeros((len(centre), len(centre)))
         for first in range(0, len(rows), _PHI):
             some = rows[first : first + _PHI]
-            phi = _times_trapezoid(kernel_matrix(some, L, kernel, out=tile[: len(some)]), W)
+            K = kernel_matrix(some, L, kernel, out=tile[: len(some)])
+            phi = _times_trapezoid(K, W, place[: len(some)])
             phi -= centre
             total += phi.sum(axis=0)
             squares += phi.T @ phi
@@ -334,13 +337,15 @@ def _moments(X: Array, L: Array, W: Array, kernel: Kernel) -> tuple[Array, Array
     return centre + apart, squares - np.outer(apart, apart)
 
 
-def _times_trapezoid(K: Host, W: Host) -> Host:
-    """(n, q) K W for a lower trapezoidal `W` (m, q), in half the products; `K` may be overwritten."""
-    from scipy.linalg.blas import dtrmm
+def _times_trapezoid(K: Host, W: Host, out: Host) -> Host:
+    """(n, q) K W for a lower trapezoidal `W` (m, q), in little more than half the products.
 
-    q = W.shape[1]
-    out = cast(Host, dtrmm(1.0, W[:q].T, K[:, :q].T, overwrite_b=q == len(W)).T)  # Fortran's order: (Wᵀ Kᵀ)ᵀ
-    return out if q == len(W) else out + K[:, q:] @ W[q:]
+    Not BLAS's own triangular product, which SciPy calls without releasing the interpreter lock.
+    """
+    for first in range(0, W.shape[1], _STRIP):
+        strip = slice(first, first + _STRIP)
+        np.matmul(K[:, first:], W[first:, strip], out=out[:, strip])
+    return out
 
 
 def _mean_square(X: Array, kernel: Kernel) -> float:

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from gpuanon.arrays.backend import Array, to_host
 from gpuanon.arrays.rng import Key
@@ -46,6 +45,8 @@ def confidence_overlap(original: Array, release: Array, *, level: float = 0.95, 
     varies = varying(original)
     if not varies.any():
         raise InputError("confidence_overlap: not defined, every column of the original is constant")
+    from scipy.special import ndtri
+
     z = float(ndtri((1 + level) / 2))
     before, after = _interval(original, z)[:, varies], _interval(release, z)[:, varies]
     common = np.minimum(before[1], after[1]) - np.maximum(before[0], after[0])

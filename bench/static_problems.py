@@ -24,7 +24,7 @@ from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
 from gpuanon.masking.groups.neighbours import neighbours
 from gpuanon.masking.groups.univariate import first_of_group
-from gpuanon.numerics import affinity, distance, empirical, kernel_pca, rosenblatt
+from gpuanon.numerics import affinity, distance, empirical, kernel_values, rosenblatt
 from tests.cuda.support.fake_cupy import fake_cupy
 
 MILLION = 1_000_000
@@ -77,8 +77,8 @@ def _affinities(put: Put) -> None:
 
 def _projections(put: Put) -> None:
     X, Y, W = put(_rows(128, 10)), put(_rows(256, 10)), put(_rows(256, 8))
-    for kernel in (kernel_pca.Kernel(degree=4), kernel_pca.Kernel("rbf")):
-        kernel_pca.kernel_product(X, Y, W, kernel)
+    for kernel in (kernel_values.Kernel(degree=4), kernel_values.Kernel("rbf")):
+        kernel_values.kernel_product(X, Y, W, kernel)
 
 
 def _rosenblatt(put: Put) -> None:

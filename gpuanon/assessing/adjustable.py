@@ -60,14 +60,18 @@ def tables(measure: Callable[..., Measured]) -> Adjustable:
     return Adjustable(computed, OPTIONS)
 
 
-def scores(measure: Callable[..., Measured]) -> Adjustable:
-    """A measure of propensity scores; its null permutes labels, within pairs where the link is known."""
+def scores(measure: Callable[..., Measured], *, by_logit: bool = False) -> Adjustable:
+    """A measure of propensity scores; its null permutes labels, within pairs where the link is known.
+
+    by_logit : of those of the logit that measures share
+    """
 
     def computed(c: Comparison, permutations: int = 0) -> Measured:
         before, after = c.values
         link = _pairs(c) if permutations else None
+        shared = {"fit": c.logit_fit} if by_logit else {}
         return measure(
-            before, after, categorical=c.categorical, permutations=permutations, link=link, sampled=c.sampled
+            before, after, categorical=c.categorical, permutations=permutations, link=link, sampled=c.sampled, **shared
         )
 
     return Adjustable(computed, PERMUTATIONS)
@@ -125,9 +129,10 @@ def _confidence_overlap(c: Comparison, **options: Any) -> Measured:
 def _model_of_scores(measure: Callable[..., Measured]) -> Adjustable:
     """A measure of the propensity scores of a model that a recipe may choose."""
 
-    def computed(c: Comparison, **options: Any) -> Measured:
+    def computed(c: Comparison, model: propensity_scores.Model = "logit") -> Measured:
         before, after = c.values
-        return measure(before, after, categorical=c.categorical, sampled=c.sampled, **options)
+        fit = c.logit_fit if model == "logit" else None
+        return measure(before, after, model=model, categorical=c.categorical, sampled=c.sampled, fit=fit)
 
     return Adjustable(computed, {"model": propensity_scores.Model})
 
@@ -186,7 +191,7 @@ def _model_efficacy(c: Comparison, target: str | None = None) -> Measured:
 
 DEGREE = Annotated[int, Field(strict=True, ge=1, le=10)]
 KS_EXCHANGES = 99
-PMSE_LOGIT, PMSE_CART = scores(propensity.pmse_logit), scores(propensity.pmse_cart)
+PMSE_LOGIT, PMSE_CART = scores(propensity.pmse_logit, by_logit=True), scores(propensity.pmse_cart)
 PMSE_FOREST = scores(propensity_forest.pmse_forest)
 KS = Adjustable(_ks, PERMUTATIONS)
 MMD = Adjustable(_mmd, {**PERMUTATIONS, "features": WHOLE})

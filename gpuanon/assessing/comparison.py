@@ -25,6 +25,7 @@ from gpuanon.assessing.risk.reidentification import Hits, attacked
 from gpuanon.assessing.shared_arrays import lock_of, made_once
 from gpuanon.assessing.source import MissingEvidence, Side, Source
 from gpuanon.assessing.utility.cells import Counted, binned, tables
+from gpuanon.assessing.utility.propensity_scores import Fitted, fitted
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.row_bits import row_bits
@@ -212,6 +213,11 @@ class Comparison(ComparedTables):
         first, second = (values[:, numeric] for values in self.values)
         before[:, numeric], after[:, numeric] = binned(first, second, weights=weights)
         return before, after
+
+    @made_once
+    def logit_fit(self) -> Fitted:
+        """The logit that tells released records from original ones, all compared columns: shared by three measures."""
+        return fitted(*self.values, "logit", self.categorical, sampled=self.sampled)
 
     @made_once
     def two_way_tables(self) -> Counted:

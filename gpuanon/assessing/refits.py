@@ -24,7 +24,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from gpuanon.assessing.figures import Measured, join
 from gpuanon.numerics.sampling import uniform_numbers
@@ -52,6 +51,8 @@ def sampling_error(
     refits  : of the pieces of one cut, or of several cuts
     squares : the figure is a mean of squares; see the module docstring
     """
+    from scipy.special import stdtrit  # not at import: the first measures run meanwhile on the other cores
+
     found = np.atleast_2d(np.asarray(refits, dtype=np.float64))
     found = np.sqrt(np.maximum(found, 0.0)) if squares else found
     cuts, pieces = found.shape

@@ -24,7 +24,10 @@ ARRAYS: Mapping[Kind, tuple[str, ...]] = {
     "classes": ("classes", "column_classes", "sensitive_codes"),
     "quasi": ("quasi",),
     "points": ("standardised", "standardised_reference"),
-    "values": ("codes", "values", "binned", "quasi_codes", "two_way_tables", "_weighted_bins", "_weighted_tables"),
+    "values": (
+        *("codes", "values", "binned", "quasi_codes", "logit_fit"),
+        *("two_way_tables", "_weighted_bins", "_weighted_tables"),
+    ),
     "encoded": ("encoded", "encoded_reference"),
 }
 """Properties of `Comparison`, by kind; measures of one kind run after those of the kind before."""

@@ -21,7 +21,7 @@ from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
 from gpuanon.masking.groups.neighbours import neighbours
 from gpuanon.masking.groups.univariate import first_of_group
-from gpuanon.numerics import affinity, distance, empirical, kernel_pca, rosenblatt
+from gpuanon.numerics import affinity, distance, empirical, kernel_values, rosenblatt
 
 Host = np.ndarray[Any, Any]
 Results = tuple[Array, ...]
@@ -146,8 +146,8 @@ def _affinities(put: Put) -> Results:
 
 def _projections(put: Put) -> Results:
     X, Y, W = put(_rows(22, 140, 5)), put(_rows(23, 37, 5)), put(_rng(24).random((37, 11)))
-    kernels = kernel_pca.Kernel(degree=5), kernel_pca.Kernel("rbf", sigma=2.0)
-    return tuple(kernel_pca.kernel_product(X, Y, W, kernel) for kernel in kernels)
+    kernels = kernel_values.Kernel(degree=5), kernel_values.Kernel("rbf", sigma=2.0)
+    return tuple(kernel_values.kernel_product(X, Y, W, kernel) for kernel in kernels)
 
 
 def _kmember(put: Put) -> Results:

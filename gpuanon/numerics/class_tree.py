@@ -46,7 +46,7 @@ class _Data:
     """The columns of the records, numbers by rank, and the array for the shares."""
 
     columns: tuple[Ints, ...]
-    y: Floats
+    y: Ints
     categorical: tuple[bool, ...]
     shares: Floats
 
@@ -85,7 +85,7 @@ def class_shares(
     n, ones = len(X), float(second.sum())
     rule = Rule(smallest, complexity * min(ones, n - ones))
     columns = tuple(x.astype(np.int64) if flag else _ranks(x) for x, flag in zip(X.T, categorical, strict=True))
-    data = _Data(columns, second.astype(float), tuple(categorical), np.empty(n))
+    data = _Data(columns, second.astype(np.int32), tuple(categorical), np.empty(n))
     _grow(data, np.arange(n), float("inf"), rule, 0)
     return data.shares
 
@@ -130,7 +130,7 @@ def _account(risk: float, left: _Branch, right: _Branch) -> _Branch:
     return _Branch(risk, (risk - kept) / splits, kept, splits)
 
 
-def _best_split(columns: Sequence[Ints], y: Floats, categorical: tuple[bool, ...], smallest: int) -> Floats | None:
+def _best_split(columns: Sequence[Ints], y: Ints, categorical: tuple[bool, ...], smallest: int) -> Floats | None:
     """(n,) which rows go left in the split with the largest decrease of the Gini index; ties: the first column."""
     best, found = 1e-9, None
     for x, by_category in zip(columns, categorical, strict=True):
@@ -140,26 +140,31 @@ def _best_split(columns: Sequence[Ints], y: Floats, categorical: tuple[bool, ...
     return found
 
 
-def _cut_numbers(x: Ints, y: Floats, smallest: int) -> tuple[float, Floats] | None:
+def _cut_numbers(x: Ints, y: Ints, smallest: int) -> tuple[float, Floats] | None:
     """Best cut of a numeric column: its gain, and which rows go left."""
+    n = len(x)
+    first, end = smallest - 1, n - smallest  # a cut after these places leaves enough on both sides
     order = np.argsort(x, kind="stable")
     ordered = x[order]
-    gain = _gains(np.arange(1, len(x)), y[order].cumsum()[:-1], len(x), y.sum(), smallest)
-    gain[ordered[1:] == ordered[:-1]] = -np.inf
+    left = np.arange(smallest, end + 1, dtype=np.float64)
+    gain = _gains(left, y[order].cumsum(dtype=np.int32)[first:end].astype(np.float64), n, float(y.sum()))
+    gain[ordered[first + 1 : end + 1] == ordered[first:end]] = -np.inf
     if len(gain) == 0 or gain.max() == -np.inf:
         return None
     at = int(gain.argmax())
-    return float(gain[at]), x <= ordered[at]
+    return float(gain[at]), x <= ordered[first + at]
 
 
-def _cut_categories(x: Ints, y: Floats, smallest: int) -> tuple[float, Floats] | None:
+def _cut_categories(x: Ints, y: Ints, smallest: int) -> tuple[float, Floats] | None:
     """Best division of a column's categories: its gain, and which rows go left."""
     counts, ones = np.bincount(x), np.bincount(x, y)
     present = np.flatnonzero(counts)
     if len(present) < 2:
         return None
     order = present[np.argsort(ones[present] / counts[present], kind="stable")]
-    gain = _gains(counts[order].cumsum()[:-1], ones[order].cumsum()[:-1], len(x), y.sum(), smallest)
+    left = counts[order].cumsum()[:-1].astype(np.float64)
+    gain = _gains(left, ones[order].cumsum()[:-1], len(x), float(y.sum()))
+    gain[(left < smallest) | (len(x) - left < smallest)] = -np.inf
     if gain.max() == -np.inf:
         return None
     at = int(gain.argmax())
@@ -168,9 +173,18 @@ def _cut_categories(x: Ints, y: Floats, smallest: int) -> tuple[float, Floats] |
     return float(gain[at]), left[x]
 
 
-def _gains(left: Ints, left_ones: Floats, n: int, ones: float, smallest: int) -> Floats:
+def _gains(left: Floats, left_ones: Floats, n: int, ones: float) -> Floats:
     """n × decrease of the Gini index for cuts with `left` rows on the left, `left_ones` of them of the second class."""
-    right, right_ones = n - left, ones - left_ones
-    purity = (left_ones**2 + (left - left_ones) ** 2) / left + (right_ones**2 + (right - right_ones) ** 2) / right
-    gain = purity - (ones**2 + (n - ones) ** 2) / n
-    return np.where((left >= smallest) & (right >= smallest), gain, -np.inf)
+    gain = _purity(left, left_ones)
+    gain += _purity(n - left, ones - left_ones)
+    gain -= (ones**2 + (n - ones) ** 2) / n
+    return gain
+
+
+def _purity(rows: Floats, ones: Floats) -> Floats:
+    """(a² + b²) / (a + b) of sides with so many `rows` = a + b, a = `ones` of them of the second class."""
+    found, zeros = ones * ones, rows - ones
+    zeros *= zeros
+    found += zeros
+    found /= rows
+    return found

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device, to_host
 from gpuanon.arrays.ranges import ranges, row_ranges
+from gpuanon.arrays.sorting import argsort_words
 
 _BITS = 63
 _IN_CACHE = 1 << 15  # words of a table that stay in a core's cache
@@ -41,7 +42,7 @@ def equal_rows_adjacent(X: Array, within: Array | None = None) -> tuple[Array, A
     """
     xp = namespace(X)
     hashes = _hashes(X)
-    order = xp.argsort(hashes, kind="stable")
+    order = argsort_words(hashes)
     if within is not None:
         order = order[xp.argsort(within[order], kind="stable")]
     first, collision = _boundaries(X, hashes, within, order)

@@ -14,17 +14,16 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array, like, namespace, on_device, to_host
 from gpuanon.arrays.blas import one_blas_thread
-from gpuanon.arrays.kernels import launch
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
+from gpuanon.numerics.kernel_values import POLYNOMIAL, Kernel, kernel_matrix, kernel_product, mean_square
 
 Host = np.ndarray[Any, Any]
 
@@ -34,143 +33,11 @@ EXACT_ROWS = 3000
 LANDMARKS = 1000
 
 _SAMPLE = 32  # rows of the sample per landmark; the components are those of the sample
-_TILE = 1 << 18  # kernel values of a tile: they fit a core's cache
-_TILES = 16  # tiles that one thread computes in the same memory
 _STRIP = 64  # columns of a trapezoid that are multiplied at a time
-_ROWS = 128  # rows of X per thread block, as in products.cuh
+_PHI, _PART = 1 << 9, 1 << 12  # rows whose φ is held at a time, and of whose φ a thread sums the products
 _NOTHING = 1e-12  # eigenvalues below this share of the largest are rounding errors
 _FEW = 10  # if fewer than a tenth of the components are needed, an iterative solver finds only these
 _SMALL = 200
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A kernel of two rows.
-
-    polynomial : (x·y + constant)^degree, the default of [3] is (x·y + 1)⁴
-    rbf        : exp(−‖x − y‖² / 2 sigma²)
-    exponential : exp(x·y / sigma²): all powers of x·y at once
-    """
-
-    kind: Literal["polynomial", "rbf", "exponential"] = "polynomial"
-    degree: int = 4
-    constant: float = 1.0
-    sigma: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.kind not in ("polynomial", "rbf", "exponential"):
-            raise ParameterError(f"kernel: {self.kind!r} is not one of polynomial, rbf, exponential")
-        if self.degree < 1:
-            raise ParameterError(f"kernel degree: 1 or more is needed, got {self.degree}")
-        if not self.sigma > 0:
-            raise ParameterError("kernel sigma: a number above 0 is needed")
-
-    @property
-    def gamma(self) -> float:
-        """1 / 2 sigma²."""
-        return 0.5 / self.sigma**2
-
-
-POLYNOMIAL = Kernel()
-
-
-def kernel_matrix(X: Array, Y: Array, kernel: Kernel = POLYNOMIAL, *, out: Array | None = None) -> Array:
-    """(n, m) kernel values of the rows of `X` (n, d) and `Y` (m, d), stored; for a tile, or for landmarks.
-
-    out : where to store them; new memory, which costs more than the values of a tile, if it is None
-    """
-    xp = namespace(X)
-    if kernel.kind == "polynomial":
-        K = xp.matmul(X, Y.T, out=out)
-        K += X.dtype.type(kernel.constant)
-        return _power(K, kernel.degree)
-    if kernel.kind == "exponential":
-        _check_range(X, Y, kernel)
-        K = xp.matmul(X, Y.T, out=out)
-        K *= X.dtype.type(2 * kernel.gamma)
-        return xp.exp(K, out=K)
-    centre = Y.mean(axis=0)  # smaller numbers, less cancellation
-    X, Y = X - centre, Y - centre
-    scale = X.dtype.type(kernel.gamma)
-    x, y = (X * X).sum(axis=1, keepdims=True), (Y * Y).sum(axis=1, keepdims=True)
-    left = xp.concatenate([2 * scale * X, -scale * x, xp.full_like(x, -scale)], axis=1)
-    right = xp.concatenate([Y, xp.ones_like(y), y], axis=1)
-    K = xp.matmul(left, right.T, out=out)
-    xp.minimum(K, 0, out=K)  # −γ‖x − y‖², which rounding may make positive
-    return xp.exp(K, out=K)
-
-
-def kernel_product(X: Array, Y: Array, W: Array, kernel: Kernel = POLYNOMIAL) -> Array:
-    """(n, q) K(X, Y) W for weights `W` (m, q), without storing the kernel matrix.
-
-    Cost : n · m · (d + q); memory O(n q).
-    """
-    if X.ndim != 2 or Y.ndim != 2 or W.ndim != 2 or X.shape[1] != Y.shape[1] or len(W) != len(Y):
-        raise ParameterError(f"X, Y, W: (n, d), (m, d) and (m, q) are needed, got {X.shape}, {Y.shape}, {W.shape}")
-    xp = namespace(X)
-    real = np.float32 if X.dtype == Y.dtype == W.dtype == np.float32 else np.float64
-    X, Y, W = (xp.ascontiguousarray(array, dtype=real) for array in (X, Y, W))
-    out = xp.empty((len(X), W.shape[1]), dtype=real)
-    if on_device(X):
-        _product_cuda(X, Y, W, kernel, out)
-        return out
-    _each_tile(X, Y, kernel, lambda K, rows: np.matmul(K, W, out=out[rows]))
-    return out
-
-
-def _each_tile(X: Host, Y: Host, kernel: Kernel, use: Callable[[Host, slice], Any]) -> None:
-    """Call `use` with the kernel values of each tile of rows of `X`, and these rows, on all cores."""
-    step = max(1, _TILE // max(1, len(Y)))
-
-    def run(at: int) -> None:
-        tile = np.empty((min(step, len(X) - at), len(Y)), dtype=X.dtype)
-        for first in range(at, min(at + _TILES * step, len(X)), step):
-            rows = slice(first, min(first + step, len(X)))
-            use(kernel_matrix(X[rows], Y, kernel, out=tile[: rows.stop - first]), rows)
-
-    with one_blas_thread():
-        each(run, range(0, len(X), _TILES * step))
-
-
-def _product_cuda(X: Array, Y: Array, W: Array, kernel: Kernel, out: Array) -> None:
-    """The fused kernels."""
-    (n, d), (m, q) = X.shape, W.shape
-    columns = 16 if X.dtype == np.float32 else 8  # as in products.cuh
-    shape: dict[str, Any] = {"over": (n, q), "each": (_ROWS, columns), "threads": _ROWS}
-    if kernel.kind == "polynomial":
-        launch("kernel_pca", "polynomial", X, Y, W, n, m, d, q, kernel.constant, kernel.degree, out, **shape)
-        return
-    # x·y = (‖x‖² + ‖y‖² − ‖x − y‖²) / 2: the exponential kernel is the rbf kernel with factors for either side
-    xp, growth = namespace(X), X.dtype.type(kernel.gamma)
-    if kernel.kind == "exponential":
-        _check_range(X, Y, kernel)
-        W = xp.ascontiguousarray(W * xp.exp(growth * (Y * Y).sum(axis=1, keepdims=True)))
-    launch("kernel_pca", "rbf", X, Y, W, n, m, d, q, kernel.gamma, out, **shape)
-    if kernel.kind == "exponential":
-        out *= xp.exp(growth * (X * X).sum(axis=1, keepdims=True))
-
-
-def _check_range(X: Array, Y: Array, kernel: Kernel) -> None:
-    """Refuse rows so long that the exponential kernel, or a factor of it, leaves the range of its type."""
-    most = 40.0 if X.dtype == np.float32 else 300.0
-    longest = max((float((rows * rows).sum(axis=1).max()) for rows in (X, Y) if len(rows)), default=0.0)
-    if not longest * kernel.gamma <= most:
-        raise ParameterError("kernel: the exponential kernel of these rows is too large: a larger sigma is needed")
-
-
-def _power(base: Array, degree: int) -> Array:
-    """`base` to a whole power, by squaring, in place where possible."""
-    result = None
-    while True:
-        if degree & 1:
-            if result is None:
-                result = base if degree == 1 else base.copy()
-            else:
-                namespace(base).multiply(result, base, out=result)
-        degree >>= 1
-        if not degree:
-            return result
-        base *= base
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,46 +157,61 @@ def _nystrom(X: Array, kernel: Kernel, landmarks: int, components: int | None = 
     values, vectors = xp.linalg.eigh(kernel_matrix(L, L, kernel))
     keep = int((values > _NOTHING * values[-1]).sum())
     whitening = vectors[:, -keep:] / xp.sqrt(values[-keep:])  # φ(x) = K(x, L) whitening
-    sample = X[_spread(len(X), _SAMPLE * landmarks, X)]
-    if on_device(X):
-        phi = kernel_product(sample.astype(np.float64), L, whitening, kernel)
-    else:  # turned in φ's space, which changes no component, so that half of the whitening is 0
+    if not on_device(X):  # turned in φ's space, which changes no component, so that half of the whitening is 0
         whitening = np.ascontiguousarray(cast(Host, np.linalg.qr(whitening.T, mode="r")).T)
-        phi = _trapezoid_product(sample.astype(np.float64), L, whitening, kernel)
-    mean = phi.mean(axis=0)
-    phi -= mean
-    covariance = phi.T @ phi / len(phi)
+    sample = X[_spread(len(X), _SAMPLE * landmarks, X)]
+    mean, covariance = _moments(sample.astype(np.float64), L, whitening, kernel)
     spanned = float(xp.trace(covariance))
     variances, axes = _leading(covariance, keep if components is None else components)
     real = max(1, int((variances > _NOTHING * xp.maximum(variances[0], 0)).sum()))
     weights = (whitening @ axes[:, :real]).astype(X.dtype)
-    total = _mean_square(sample, kernel) - float((mean * mean).sum())
+    total = mean_square(sample, kernel) - float((mean * mean).sum())
     captured = min(1.0, spanned / total) if total > 0 else 1.0
     spread, offset = np.maximum(to_host(variances[:real]), 0), (mean @ axes[:, :real]).astype(X.dtype)
     return KernelPCA(kernel, L.astype(X.dtype), weights, offset, spread, 1.0, captured, max(spanned, spread.sum()))
 
 
-def _trapezoid_product(X: Host, Y: Host, W: Host, kernel: Kernel) -> Host:
-    """(n, q) K(X, Y) W for a lower trapezoidal `W` (m, q): half the products of `kernel_product`."""
-    out = np.empty((len(X), W.shape[1]))
+def _moments(X: Array, L: Array, W: Array, kernel: Kernel) -> tuple[Array, Array]:
+    """Mean (q,) and covariance (q, q) of φ = K(X, L) W over the rows of `X`; on the host `W` is lower trapezoidal.
 
-    def multiply(K: Host, rows: slice) -> None:
-        for first in range(0, W.shape[1], _STRIP):
-            strip = slice(first, first + _STRIP)
-            np.matmul(K[:, first:], W[first:, strip], out=out[rows, strip])
+    On the host φ is never stored as a whole: its moments are those of tiles, around the φ of one landmark, so that
+    little cancels.  Cost: n · m · (d + q), half of it for each of the two products; memory O(n / 4096 · q²).
+    """
+    if on_device(X):
+        phi = kernel_product(X, L, W, kernel)
+        mean = phi.mean(axis=0)
+        phi -= mean
+        return mean, phi.T @ phi / len(phi)
+    centre = (kernel_matrix(L[:1], L, kernel) @ W)[0]
 
-    _each_tile(X, Y, kernel, multiply)
+    def part(at: int) -> tuple[Host, Host]:
+        rows = X[at : at + _PART]
+        tile, place = np.empty((_PHI, len(L))), np.empty((_PHI, len(centre)))
+        total, squares = np.zeros(len(centre)), np.zeros((len(centre), len(centre)))
+        for first in range(0, len(rows), _PHI):
+            some = rows[first : first + _PHI]
+            K = kernel_matrix(some, L, kernel, out=tile[: len(some)])
+            phi = _times_trapezoid(K, W, place[: len(some)])
+            phi -= centre
+            total += phi.sum(axis=0)
+            squares += phi.T @ phi
+        return total, squares
+
+    with one_blas_thread():
+        sums = each(part, range(0, len(X), _PART))
+    apart, squares = (sum(side[1:], start=side[0]) / len(X) for side in zip(*sums, strict=True))
+    return centre + apart, squares - np.outer(apart, apart)
+
+
+def _times_trapezoid(K: Host, W: Host, out: Host) -> Host:
+    """(n, q) K W for a lower trapezoidal `W` (m, q), in little more than half the products.
+
+    Not BLAS's own triangular product, which SciPy calls without releasing the interpreter lock.
+    """
+    for first in range(0, W.shape[1], _STRIP):
+        strip = slice(first, first + _STRIP)
+        np.matmul(K[:, first:], W[first:, strip], out=out[:, strip])
     return out
-
-
-def _mean_square(X: Array, kernel: Kernel) -> float:
-    """The mean of k(x, x)."""
-    if kernel.kind == "rbf":
-        return 1.0
-    squares = (X.astype(np.float64) ** 2).sum(axis=1)
-    if kernel.kind == "exponential":
-        return float(namespace(X).exp(2 * kernel.gamma * squares).mean())
-    return float(((squares + kernel.constant) ** kernel.degree).mean())
 
 
 def _spread(n: int, count: int, reference: Array) -> Array:

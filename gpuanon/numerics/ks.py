@@ -7,11 +7,12 @@ two-sample test is not valid.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 
@@ -34,10 +35,26 @@ def ks_distances(X: Array, Y: Array, weights: tuple[Array, Array] | None = None)
     """(d,) two-sided distance of each column of `X` (n, d) from the same column of `Y` (m, d); with weights of rows."""
     if X.shape[1] != Y.shape[1]:
         raise ParameterError(f"columns: both samples need the same number, got {X.shape[1]} and {Y.shape[1]}")
-    columns = range(X.shape[1])
-    if on_device(X):
-        return np.array([ks_distance(X[:, j], Y[:, j], weights) for j in columns], dtype=np.float64)
-    return np.array(each(lambda j: ks_distance(X[:, j], Y[:, j], weights), columns), dtype=np.float64)
+    if weights is None:
+        return distances_from(sorted_columns(X), Y)
+    return np.array(each(lambda j: ks_distance(X[:, j], Y[:, j], weights), range(X.shape[1])), dtype=np.float64)
+
+
+def sorted_columns(X: Array) -> list[Array]:
+    """The columns of `X` (n, d), each in ascending order: for distances of several samples from the same one."""
+    xp = namespace(X)
+    return each(lambda j: xp.sort(X[:, j]), range(X.shape[1]))
+
+
+def distances_from(columns: Sequence[Array], Y: Array) -> np.ndarray[Any, Any]:
+    """(d,) two-sided distance of each column of `Y` (m, d) from a sample in ascending order."""
+
+    def one(j: int) -> float:
+        x, y = columns[j], namespace(Y).sort(Y[:, j])
+        _check_rows(x, y)
+        return max(_excess(x, y), _excess(y, x))
+
+    return np.array(each(one, range(len(columns))), dtype=np.float64)
 
 
 def ks_critical(n: float, m: float, alpha: float = 0.05) -> float:
@@ -48,11 +65,16 @@ def ks_critical(n: float, m: float, alpha: float = 0.05) -> float:
 
 
 def _sorted(x: Array, y: Array) -> tuple[Array, Array]:
-    """Both samples in order; a distribution function needs at least one value."""
-    if len(x) == 0 or len(y) == 0:
-        raise ParameterError(f"samples: at least one row each is needed, got {len(x)} and {len(y)}")
+    """Both samples in ascending order."""
+    _check_rows(x, y)
     xp = namespace(x)
     return xp.sort(x), xp.sort(y)
+
+
+def _check_rows(x: Array, y: Array) -> None:
+    """A distribution function needs at least one value."""
+    if len(x) == 0 or len(y) == 0:
+        raise ParameterError(f"samples: at least one row each is needed, got {len(x)} and {len(y)}")
 
 
 def _excess(x: Array, y: Array) -> float:
@@ -69,7 +91,7 @@ def _excess(x: Array, y: Array) -> float:
 
 def _weighted_distance(x: Array, y: Array, weight_x: Array, weight_y: Array) -> float:
     """``sup |F_x − F_y|`` of samples whose values have weights: the difference is read after the last of equal ones."""
-    _sorted(x[:1], y[:1])  # at least one row each
+    _check_rows(x, y)
     xp = namespace(x)
     both = xp.concatenate([x, y])
     order = xp.argsort(both, kind="stable")

@@ -11,7 +11,8 @@ from sklearn.decomposition import KernelPCA as Reference
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.kernel_pca import Kernel, KernelPCA, kernel_matrix, kernel_product
+from gpuanon.numerics.kernel_pca import KernelPCA, _moments
+from gpuanon.numerics.kernel_values import Kernel, kernel_matrix, kernel_product
 
 KERNELS = [
     (Kernel(), {"kernel": "poly", "degree": 4, "gamma": 1, "coef0": 1}),
@@ -139,9 +140,22 @@ def test_many_rows_project_like_single_rows(monkeypatch):
     X = rng.normal(size=(300, 3))
     found = KernelPCA.fit(X, share=0.9)
     whole = found.project(X)
-    monkeypatch.setattr("gpuanon.numerics.kernel_pca._TILE", 1000)
+    monkeypatch.setattr("gpuanon.numerics.kernel_values._TILE", 1000)
     np.testing.assert_allclose(found.project(X), whole, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(found.project(X[5:6]), whole[5:6], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("q", [40, 25])
+def test_moments_of_tiles_are_those_of_all_rows(monkeypatch, q):
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(700, 3))
+    L, W = X[:40], np.tril(rng.normal(size=(40, q)))
+    for name, size in (("_PHI", 64), ("_PART", 200), ("_STRIP", 16)):
+        monkeypatch.setattr(f"gpuanon.numerics.kernel_pca.{name}", size)
+    mean, covariance = _moments(X, L, W, Kernel())
+    phi = kernel_matrix(X, L) @ W
+    np.testing.assert_allclose(mean, phi.mean(axis=0), rtol=1e-10, atol=1e-10 * np.abs(phi).max())
+    np.testing.assert_allclose(covariance, np.cov(phi.T, bias=True), rtol=1e-9, atol=1e-12 * phi.var())
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,11 @@ class Agreement:
         self, before: Floats, after: Floats, categorical: Ints, tolerances: Sequence[float], held: Ints | None = None
     ) -> None:
         """`held`: ascending, the released rows that `after` has; None: all of them."""
-        self.before, self.after, self.categorical, self.held = before, after, categorical, held
+        self.before, self.after, self.categorical = before, after, categorical
+        self.place_of: Ints | None = None  # of the held rows in `after`, by row: a search for each pair takes longer
+        if held is not None:
+            self.place_of = np.zeros(int(held.max(initial=-1)) + 1, dtype=np.int32 if len(held) < 1 << 31 else np.int64)
+            self.place_of[held] = np.arange(len(held))
         self.tolerances = np.maximum(np.asarray(tolerances, dtype=np.float64), EQUAL)
         self.columns = [np.ascontiguousarray(column) for column in after.T]
         self.sizes = [2 if flag else len(tolerances) + 1 for flag in categorical]
@@ -65,7 +69,7 @@ class Agreement:
 
     def _places(self, index: Ints) -> Ints:
         """Where the released rows `index` stand in `after`."""
-        return index if self.held is None else np.searchsorted(self.held, index)
+        return index if self.place_of is None else self.place_of[index]
 
     def _apart(self, rows: Ints, index: Ints, j: int) -> Floats:
         """(rows, c) difference of each pair in standard deviations; a null and a value: infinite."""

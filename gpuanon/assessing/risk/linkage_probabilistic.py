@@ -100,7 +100,9 @@ def linkage_probabilistic(
     chance = _chance(blocks, pairs, own, link)
     held, (before, after) = None, (original.values, release.values)
     if read is not None:
-        held = np.unique(np.concatenate([pairs.index.reshape(-1), chance.pairs.index[:, 0]]))
+        needed = np.zeros(m, dtype=bool)
+        needed[pairs.index] = needed[chance.pairs.index] = True
+        held = np.flatnonzero(needed)
         before, after = read(held)
     if before is None or after is None:
         raise ParameterError("original, release: values are needed, or `read`")

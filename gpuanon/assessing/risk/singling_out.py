@@ -103,7 +103,7 @@ class Ordered:
     def of(cls, V: Floats) -> Ordered:
         """The columns of `V` (n, d)."""
         values = np.ascontiguousarray(V.T)
-        order = each(lambda column: np.argsort(column, kind="stable").astype(np.int32), list(values))
+        order = each(lambda column: np.argsort(column).astype(np.int32), list(values))  # ties in any order
         return cls(values, np.stack(order))
 
     @property

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from gpuanon.assessing.figures import By, Compared, Figure, Measured
 from gpuanon.assessing.weighting import effective_size
@@ -54,6 +53,8 @@ def cdf_points(
         raise ParameterError(
             f"at: {', '.join(map(repr, unknown))}: there is no such column of numbers that is compared"
         )
+    from scipy.special import ndtr, ndtri
+
     z, found, inside, scores = float(ndtri((1 + level) / 2)), {}, [], []
     sides: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
     for number, name in enumerate(names):

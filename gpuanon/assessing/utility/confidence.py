@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from gpuanon.arrays.backend import Array, to_host
 from gpuanon.arrays.rng import Key
@@ -46,6 +45,8 @@ def confidence_overlap(original: Array, release: Array, *, level: float = 0.95, 
     varies = varying(original)
     if not varies.any():
         raise InputError("confidence_overlap: not defined, every column of the original is constant")
+    from scipy.special import ndtri
+
     z = float(ndtri((1 + level) / 2))
     before, after = _interval(original, z)[:, varies], _interval(release, z)[:, varies]
     common = np.minimum(before[1], after[1]) - np.maximum(before[0], after[0])
@@ -146,17 +147,20 @@ def _variances(X: Floats, rounds: int, rows: int) -> Floats:
     counts, in the order of its values, reach one half.
     """
     size = len(X)
-    order = np.argsort(X, axis=0, kind="stable")
-    ordered = np.take_along_axis(X, order, axis=0)
+    columns = np.ascontiguousarray(X.T)
+    order = np.argsort(columns, axis=1, kind="stable")
+    ordered = np.take_along_axis(columns, order, axis=1)
     middle = X.mean(axis=0)
     centred = X - middle
+    squared = centred * centred
     draws = _PUBLIC.draws(np.arange(size))
 
     def one(number: int) -> Floats:
         chosen = (draws.child(str(number)).uniform()[:, 0] * size).astype(np.int64)
         counts = np.bincount(chosen, minlength=size)
-        mean, squares = counts @ centred / size, counts @ (centred * centred) / size
-        median = [_median(column, counts[at]) for column, at in zip(ordered.T, order.T, strict=True)]
+        weights, few = counts.astype(np.float64), counts.astype(np.int32)
+        mean, squares = weights @ centred / size, weights @ squared / size
+        median = [_median(column, few[at]) for column, at in zip(ordered, order, strict=True)]
         return np.stack([middle + mean, median, np.sqrt(np.maximum(squares - mean**2, 0.0))])
 
     found = np.array(each(one, range(rounds)))

@@ -11,6 +11,7 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -18,8 +19,9 @@ import numpy as np
 from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.kernel_pca import EXACT_ROWS, LANDMARKS, Kernel, KernelPCA
-from gpuanon.numerics.ks import ks_critical, ks_distances
+from gpuanon.numerics.kernel_pca import EXACT_ROWS, LANDMARKS, KernelPCA
+from gpuanon.numerics.kernel_values import Kernel
+from gpuanon.numerics.ks import distances_from, ks_critical, sorted_columns
 from gpuanon.numerics.sampling import sample_rows
 
 Floats = np.ndarray[Any, Any]
@@ -47,6 +49,20 @@ class Components:
     def variances(self) -> Floats:
         """(c,) of the scores, descending."""
         return self.model.variances
+
+    @cached_property
+    def grid(self) -> Array:
+        """(c,) a step of the scores, far finer than the data.
+
+        Equal records may differ in the last digits of their scores; on multiples of it they tie again.
+        """
+        xp = namespace(self.scores)
+        return 1e-9 * xp.maximum(xp.abs(self.scores).max(axis=0), np.finfo(np.float64).tiny)
+
+    @cached_property
+    def ordered(self) -> list[Array]:
+        """The scores of each component on the grid, ascending: sorted once for release and reference."""
+        return sorted_columns(namespace(self.scores).rint(self.scores / self.grid))
 
     @property
     def cumulative(self) -> Floats:
@@ -150,10 +166,8 @@ def components_of(
 def projected(components: Components, release: Array) -> Projected:
     """Project a release on an original's components and compare the distributions along each."""
     scores = components.model.project(release)
-    # Equal records may differ in the last digits of their scores; on a grid far finer than the data they tie again.
-    xp = namespace(scores)
-    grid = 1e-9 * xp.maximum(xp.abs(components.scores).max(axis=0), np.finfo(np.float64).tiny)
-    return Projected(components, scores, ks_distances(xp.rint(components.scores / grid), xp.rint(scores / grid)))
+    on_grid = namespace(scores).rint(scores / components.grid)
+    return Projected(components, scores, distances_from(components.ordered, on_grid))
 
 
 def _length(X: Array) -> float:

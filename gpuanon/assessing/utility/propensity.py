@@ -25,7 +25,16 @@ from gpuanon.assessing.figures import Beside, Figure, Measured, join
 from gpuanon.assessing.refits import with_error
 from gpuanon.assessing.utility import propensity_scores
 from gpuanon.assessing.utility.pairs import sampled_pairs
-from gpuanon.assessing.utility.propensity_scores import Model, Stacked, dummies, logit, propensity, stacked
+from gpuanon.assessing.utility.propensity_scores import (
+    Fitted,
+    Model,
+    Stacked,
+    dummies,
+    fitted,
+    logit,
+    propensity,
+    stacked,
+)
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.class_tree import class_shares
 
@@ -44,14 +53,16 @@ def pmse_logit(
     permutations: int = 0,
     link: Array | None = None,
     sampled: bool = False,
+    fit: Fitted | None = None,
 ) -> Measured:
     """Propensity mean squared error by logistic regression: 0 indistinguishable, c(1 − c) perfectly separable.
 
     Beside it its expectation when the release is drawn from the distribution of the original at hand,
     ``df · c · (1 − c)² / N``, and the ratio to that ([1], as in synthpop); an independent sample of the population
-    would have 1 / (1 − c) times as much.  `permutations`, `link` and `sampled`: see `pmse_cart`.
+    would have 1 / (1 − c) times as much.  `permutations`, `link` and `sampled`: see `pmse_cart`; `fit`: see
+    `propensity_ks`.
     """
-    found = propensity(original, release, "logit", categorical, sampled=sampled, halved=False)
+    found = (fit or fitted(original, release, "logit", categorical, sampled=sampled)).scores(halved=False)
     n, c = len(found.released), float(found.released.mean())
     expected = (found.df or 0) * c * (1 - c) ** 2 / n
     details: dict[str, Figure] = {"df": found.df, "share_released": c}
@@ -155,9 +166,13 @@ def propensity_ks(
     model: Model = "logit",
     categorical: Sequence[bool] | None = None,
     sampled: bool = False,
+    fit: Fitted | None = None,
 ) -> Measured:
-    """Kolmogorov–Smirnov distance between the propensity scores of original and released records, 0 to 1."""
-    found = propensity(original, release, model, categorical, sampled=sampled)
+    """Kolmogorov–Smirnov distance between the propensity scores of original and released records, 0 to 1.
+
+    fit : the model, fitted to these tables before; saves the time
+    """
+    found = (fit or fitted(original, release, model, categorical, sampled=sampled)).scores(halved=True)
     measured = Measured(found.ks, {"model": model}, join(DEPENDENT, found.note))
     return with_error(measured, found.over_refits("ks"))
 
@@ -169,9 +184,13 @@ def propensity_wilcoxon(
     model: Model = "logit",
     categorical: Sequence[bool] | None = None,
     sampled: bool = False,
+    fit: Fitted | None = None,
 ) -> Measured:
-    """Wilcoxon rank-sum of the original's propensity scores, as |2 U / (n m) − 1|: 0 mixed, 1 apart."""
-    found = propensity(original, release, model, categorical, sampled=sampled)
+    """Wilcoxon rank-sum of the original's propensity scores, as |2 U / (n m) − 1|: 0 mixed, 1 apart.
+
+    fit : as for `propensity_ks`
+    """
+    found = (fit or fitted(original, release, model, categorical, sampled=sampled)).scores(halved=True)
     measured = Measured(found.wilcoxon, {"U": found.rank_sum, "model": model}, join(DEPENDENT, found.note))
     return with_error(measured, found.over_refits("wilcoxon"))
 
@@ -179,17 +198,17 @@ def propensity_wilcoxon(
 def permuted(released: Floats, originals: int, link: Array | None, rounds: int) -> list[Floats]:
     """Labels permuted at random, or exchanged within pairs when the link is known."""
     n = len(released)
-    draws = _PUBLIC.draws(np.arange(n))
     if link is None:
+        draws = _PUBLIC.draws(np.arange(n))
         return [released[np.argsort(draws.child(str(r)).uniform()[:, 0], kind="stable")] for r in range(rounds)]
     link = to_host(link)
     if originals + len(link) != n:
         raise ParameterError("link: pairs can be exchanged only where no sample of the rows is taken")
     mates, first = np.unique(np.where(link >= 0, link, -1), return_index=True)
     first = first[mates >= 0]
-    labels = []
+    draws, labels = _PUBLIC.draws(np.arange(len(first))), []
     for r in range(rounds):
-        flip = draws.child(str(r)).uniform()[: len(first), 0] < 0.5
+        flip = draws.child(str(r)).uniform()[:, 0] < 0.5
         exchanged = released.copy()
         exchanged[link[first[flip]]] = 1.0
         exchanged[originals + first[flip]] = 0.0

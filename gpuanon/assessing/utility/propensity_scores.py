@@ -5,7 +5,7 @@ See `gpuanon.assessing.utility.propensity` for the measures of these scores.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -101,11 +101,36 @@ def propensity(
     sampled           : the tables are samples themselves: the model is refitted to pieces whatever their size
     halved            : the refits are on halves, cut several times; else on eighths (`gpuanon.assessing.refits`)
     """
+    return fitted(original, release, model, categorical, sampled=sampled).scores(halved=halved)
+
+
+def fitted(
+    original: Array,
+    release: Array,
+    model: Model,
+    categorical: Sequence[bool] | None = None,
+    *,
+    sampled: bool = False,
+) -> Fitted:
+    """The model of `propensity` before any refit: measures of the same scores share it."""
     rows = LOGIT_ROWS if model == "logit" else CART_ROWS
     both = stacked(to_host(original), to_host(release), categorical, rows, sampled=sampled)
     fit = _fit_cart if model == "cart" else _fit_logit
-    cuts = both.cuts(2, HALVED) if halved else both.cuts()
-    return replace(fit(both), refits=tuple(tuple(fit(piece) for piece in cut) for cut in cuts))
+    return Fitted(both, fit, fit(both))
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A model, how it is fitted to records, and the records that it was fitted to."""
+
+    both: Stacked
+    fit: Callable[[Stacked], Scores]
+    whole: Scores
+
+    def scores(self, *, halved: bool) -> Scores:
+        """Its scores, with those of refits to pieces where the records are a sample; `halved`: see `propensity`."""
+        cuts = self.both.cuts(2, HALVED) if halved else self.both.cuts()
+        return replace(self.whole, refits=tuple(tuple(self.fit(piece) for piece in cut) for cut in cuts))
 
 
 def _fit_cart(both: Stacked) -> Scores:

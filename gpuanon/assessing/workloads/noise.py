@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import ndtr
 
 from gpuanon.errors import ParameterError
 
@@ -54,6 +53,8 @@ def reconstruct_distribution(
     """
     if noise_deviation <= 0 or len(edges) < 2 or (np.diff(edges) <= 0).any():
         raise ParameterError("noise_deviation must be above 0, and edges must ascend")
+    from scipy.special import ndtr
+
     counts, cells = np.histogram(released, bins=_CELLS)
     # Probability of a cell of released values given a bin: noise is integrated over the cell, the bin is its middle.
     middles = 0.5 * (edges[:-1] + edges[1:])

@@ -28,7 +28,8 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.threads import each
 from gpuanon.masking.contract import Basis
 from gpuanon.masking.views.svd import svd_coordinates
-from gpuanon.numerics.kernel_pca import Kernel, KernelPCA, kernel_matrix, kernel_product
+from gpuanon.numerics.kernel_pca import KernelPCA
+from gpuanon.numerics.kernel_values import Kernel, kernel_matrix, kernel_product
 from gpuanon.numerics.spectral import median_distances
 
 Way = Callable[[Array], Array]

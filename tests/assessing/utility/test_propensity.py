@@ -19,6 +19,7 @@ from gpuanon.assessing.utility.propensity import (
     propensity_ks,
     propensity_wilcoxon,
 )
+from gpuanon.assessing.utility.propensity_scores import fitted
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.class_tree import class_shares
 
@@ -188,3 +189,12 @@ def test_published_logit_of_synthpop(data_folder: Path) -> None:
     assert measured.value == pytest.approx(0.0006421612, rel=1e-6)
     assert measured.details["df"] == 42
     assert measured.details["ratio"] == pytest.approx(1.223164, rel=1e-6)
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_a_shared_fit_gives_the_figures_of_a_fit_for_each_measure(sampled: bool) -> None:
+    before, after, categorical = _tables()
+    shared = fitted(before, after, "logit", categorical, sampled=sampled)
+    for measure in (pmse_logit, propensity_ks, propensity_wilcoxon):
+        own = measure(before, after, categorical=categorical, sampled=sampled)
+        assert measure(before, after, categorical=categorical, sampled=sampled, fit=shared).to_json() == own.to_json()

@@ -225,8 +225,7 @@ def _middle(column: Column, low: pa.ChunkedArray, high: pa.ChunkedArray) -> pa.C
     null = null_mask(low) | null_mask(high)
     type_ = value_type(low.type)
     if family(type_) == "time":
-        ends = [ticks(plain(end)) for end in (low, high)]
-        ends = [numpy_array(end.fill_null(arrow_scalar(0, end.type))) for end in ends]
+        ends = [numpy_array(ticks(plain(end)).fill_null(arrow_scalar(0, pa.int64()))) for end in (low, high)]
         middle = arrow_array(ends[0] + (ends[1] - ends[0]) // 2, null=null)
         return pa.chunked_array([middle.cast(pa.int32() if type_.bit_width == 32 else pa.int64()).cast(type_)])
     values = (floats(low) + floats(high)) / 2

@@ -99,7 +99,11 @@ def _announce_compilation() -> None:
         def on_start(self, _: Any) -> None:
             if not self.said:
                 self.said = True
-                print("compiling functions: ten to twenty seconds, once on this machine", file=sys.stderr, flush=True)
+                print(
+                    "compiling functions: ten to twenty seconds of processor time, once on this machine",
+                    file=sys.stderr,
+                    flush=True,
+                )
 
         def on_end(self, _: Any) -> None:
             """Nothing is said of the end."""

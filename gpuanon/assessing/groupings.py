@@ -13,6 +13,7 @@ from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import By, Figure, Measured
 from gpuanon.assessing.utility.cells import binned, jensen_shannon, tables
 from gpuanon.errors import ParameterError
+from gpuanon.tables.arrow import arrow_array
 from gpuanon.tables.values import floats
 
 BINS = Annotated[int, Field(strict=True, ge=1, le=1000)]
@@ -92,7 +93,7 @@ def _edges(c: Comparison, name: str, points: Sequence[float] | Sequence[str]) ->
     type_ = c.original.arrow(name).type
     try:
         if c.schema[name].kind == "date":
-            return floats(pa.chunked_array([pa.array([str(point) for point in points]).cast(type_)]))
+            return floats(pa.chunked_array([arrow_array([str(point) for point in points]).cast(type_)]))
         return np.array([float(point) for point in points])
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
         raise ParameterError(f"cuts.{name}: numbers or dates are allowed, as the column has them") from None

@@ -18,6 +18,7 @@ from gpuanon.assessing.utility import analysis
 from gpuanon.assessing.utility.analysis import FEWEST
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.weighted_quantile import quantiles
+from gpuanon.tables.arrow import arrow_array, numpy_array
 from gpuanon.tables.table import Table
 
 Floats = np.ndarray[Any, Any]
@@ -226,7 +227,7 @@ def _text_meets(table: Table, name: str, wanted: Sequence[Any]) -> Floats:
     column = table.arrow(name)
     column = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
     texts = [str(value).lower() if isinstance(value, bool) else str(value) for value in wanted]
-    return np.asarray(pc.is_in(column.cast(pa.string()), value_set=pa.array(texts, pa.string())), dtype=bool)
+    return numpy_array(pc.is_in(column.cast(pa.string()), value_set=arrow_array(texts, pa.string())))
 
 
 def _require_many(count: int, what: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuanon.errors import InputError
+from gpuanon.tables.arrow import arrow_array, arrow_scalar, numpy_array
 from gpuanon.tables.codes import distinct, lookup
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.encoding.levels import CategoryCodec
@@ -217,18 +218,18 @@ def _middle(column: Column, low: pa.ChunkedArray, high: pa.ChunkedArray) -> pa.C
     if column.kind == "ordinal":
         levels = distinct([low, high])
         if column.levels is not None:
-            levels = pa.array(column.levels).cast(levels.type)
+            levels = arrow_array(column.levels).cast(levels.type)
         ends = [lookup(end, levels) for end in (low, high)]
         codes, null = (ends[0] + ends[1]) // 2, (ends[0] < 0) | (ends[1] < 0)
-        return pa.chunked_array([levels.take(pa.array(np.where(null, 0, codes), mask=null))])
+        return pa.chunked_array([levels.take(arrow_array(np.where(null, 0, codes), null=null))])
     null = null_mask(low) | null_mask(high)
     type_ = value_type(low.type)
     if family(type_) == "time":
-        ends = [ticks(plain(end)).fill_null(0).to_numpy() for end in (low, high)]
-        middle = pa.array(ends[0] + (ends[1] - ends[0]) // 2, mask=null)
+        ends = [numpy_array(ticks(plain(end)).fill_null(arrow_scalar(0, pa.int64()))) for end in (low, high)]
+        middle = arrow_array(ends[0] + (ends[1] - ends[0]) // 2, null=null)
         return pa.chunked_array([middle.cast(pa.int32() if type_.bit_width == 32 else pa.int64()).cast(type_)])
     values = (floats(low) + floats(high)) / 2
-    return pa.chunked_array([pa.array(values, mask=null)])
+    return pa.chunked_array([arrow_array(values, null=null)])
 
 
 def _alike(released: pa.DataType, original: pa.DataType) -> bool:

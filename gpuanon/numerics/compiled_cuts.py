@@ -28,7 +28,8 @@ def _widest(X: Host, order: Host, begin: int, size: int, most: int, categorical:
         step *= 2
     sample = min(most, -(-size // step) * step)
     d = X.shape[1]
-    mean[:], spread[:] = 0.0, 0.0
+    for j in range(d):
+        mean[j], spread[j] = 0.0, 0.0
     for i in range(sample):
         row = order[begin + i * size // sample]
         for j in range(d):
@@ -106,6 +107,15 @@ def _cut(X: Host, order: Host, begin: int, size: int, lower: int, axis: int, val
 
 
 @compiled
+def push(stack: Host, at: int, a: int, b: int, c: int, d: int, e: int) -> None:
+    """Five whole numbers into the line `at` of a stack.
+
+    One by one: to assign a line at once takes seconds to compile, with all that puts its errors into words.
+    """
+    stack[at, 0], stack[at, 1], stack[at, 2], stack[at, 3], stack[at, 4] = a, b, c, d, e
+
+
+@compiled
 def cut_parts(
     X: Host,
     order: Host,
@@ -135,11 +145,12 @@ def cut_parts(
     mean, spread = np.empty(d), np.empty(d)
     stack = np.empty((_DEPTH, 5), np.int64)
     for part in range(chosen[0], chosen[1]):
-        stack[0] = (bounds[part], bounds[part + 1], units[part], leaves[part], first[part])
+        push(stack, np.int64(0), bounds[part], bounds[part + 1], units[part], leaves[part], first[part])
         depth = 1
         while depth > 0:
             depth -= 1
-            begin, end, held, blocks, number = stack[depth]
+            begin, end, held = stack[depth, 0], stack[depth, 1], stack[depth, 2]
+            blocks, number = stack[depth, 3], stack[depth, 4]
             starts[number] = begin
             if blocks <= fewest:
                 continue
@@ -148,6 +159,6 @@ def cut_parts(
             axis = _widest(X, order, begin, end - begin, most, categorical, mean, spread)
             _cut(X, order, begin, end - begin, lower * multiple, axis, values, upper)
             middle = begin + lower * multiple
-            stack[depth] = (middle, end, held - lower, blocks - left, number + left)
-            stack[depth + 1] = (begin, middle, lower, left, number)
+            push(stack, depth, middle, end, held - lower, blocks - left, number + left)
+            push(stack, depth + 1, begin, middle, lower, left, number)
             depth += 2

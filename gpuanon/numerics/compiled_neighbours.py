@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.compiled import compiled_bounds
+from gpuanon.numerics.compiled_cuts import push
 
 Host = np.ndarray[Any, Any]
 
@@ -34,13 +35,15 @@ def cut_leaves(points: Host, order: Host, starts: Host, low: Host, high: Host) -
     low, high : (2 · leaves, a) filled with the boxes along the first a axes
     """
     waiting = np.empty((_DEPTH, 5), dtype=np.int64)  # node, its first leaf, its leaves, its first row, its rows
-    waiting[0] = np.array([0, 0, len(starts) - 1, 0, len(points)])
+    nothing = np.int64(0)  # not 0: numba compiles a function again for a constant
+    push(waiting, nothing, nothing, nothing, len(starts) - 1, nothing, len(points))
     starts[len(starts) - 1] = len(points)
     other = np.zeros(len(low), dtype=np.int64)  # the right child of each node; 0 for a leaf
     top = 1
     while top:
         top -= 1
-        node, first, leaves, begin, rows = waiting[top]
+        node, first, leaves = waiting[top, 0], waiting[top, 1], waiting[top, 2]
+        begin, rows = waiting[top, 3], waiting[top, 4]
         if leaves == 1:
             starts[first] = begin
             _fill_box(points[begin : begin + rows], low[node], high[node])
@@ -49,8 +52,8 @@ def cut_leaves(points: Host, order: Host, starts: Host, low: Host, high: Host) -
         lower, other[node] = rows * left // leaves, node + 2 * left
         axis = _widest(points[begin : begin + rows : 1 + rows // _SAMPLE], low.shape[1])
         _select(points[begin : begin + rows], order[begin : begin + rows], axis, lower)
-        waiting[top] = np.array([node + 2 * left, first + left, leaves - left, begin + lower, rows - lower])
-        waiting[top + 1] = np.array([node + 1, first, left, begin, lower])
+        push(waiting, top, node + 2 * left, first + left, leaves - left, begin + lower, rows - lower)
+        push(waiting, top + 1, node + 1, first, left, begin, lower)
         top += 2
     for node in range(2 * len(starts) - 4, -1, -1):  # children before parents
         if other[node]:

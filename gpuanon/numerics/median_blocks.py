@@ -79,6 +79,7 @@ def _blocks_compiled(X: Host, within: Partition, units: Host, leaves: Host, mult
     """The same blocks.  A table of few parts is cut into several pieces first, which all cores then cut further."""
     from gpuanon.numerics.compiled_cuts import cut_parts
 
+    X = np.ascontiguousarray(X, dtype=np.float64)  # one type to compile for; the sums of any are taken in it
     order, bounds = within.order.copy(), within.starts
     categorical = np.asarray(metric.categorical or (False,) * X.shape[1])
     first = np.cumsum(leaves) - leaves

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from gpuanon.errors import OutputError
+from gpuanon.tables.arrow import arrow_array, empty_table
 
 _PLACES = b"destinations"
 
@@ -54,7 +55,7 @@ def scatter(rows: pa.Table, destinations: np.ndarray[Any, Any], path: Path) -> d
         else np.empty(0, np.int64)
     )
     ends = np.append(starts[1:], len(order))[: len(starts)]
-    ordered = rows.take(pa.array(order)).combine_chunks().unify_dictionaries()
+    ordered = rows.take(arrow_array(order)).combine_chunks().unify_dictionaries()
     batches = [
         (int(sorted_to[start]), batch)
         for start, end in zip(starts, ends, strict=True)
@@ -87,8 +88,8 @@ def collect(
             places = json.loads(reader.schema.metadata[_PLACES])
             for at in [at for at, place in enumerate(places) if place in wanted]:
                 rows = pa.Table.from_batches([reader.get_batch(at)]).replace_schema_metadata(None)
-                found.append(rows if keep is None else rows.filter(pa.array(keep(rows))))
-    return pa.concat_tables(found).unify_dictionaries() if found else schema.empty_table()
+                found.append(rows if keep is None else rows.filter(arrow_array(keep(rows))))
+    return pa.concat_tables(found).unify_dictionaries() if found else empty_table(schema)
 
 
 @contextmanager

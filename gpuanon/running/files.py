@@ -27,6 +27,7 @@ from gpuanon.running.journal import Journal
 from gpuanon.running.outputs import manifest_path, read_manifest
 from gpuanon.running.protect import open_table, read_table
 from gpuanon.running.series import Prepared, prepared
+from gpuanon.tables.arrow import numpy_array
 from gpuanon.tables.files import io
 from gpuanon.tables.files.csv_files import CsvOptions
 from gpuanon.tables.schema import Schema
@@ -148,7 +149,7 @@ def read_link(path: Path) -> np.ndarray[Any, Any]:
     rows = table.to_arrow()["row"]
     if rows.null_count or not pa.types.is_integer(rows.type):
         raise InputError(f"{path.name}: a link holds whole numbers, one in each line", hint="protect --link writes one")
-    return np.asarray(rows.to_numpy()).astype(np.int64)
+    return numpy_array(rows).astype(np.int64)
 
 
 def check_release_of(link: Path, release: Path) -> None:

@@ -14,6 +14,7 @@ from gpuanon.masking.methods.purposes import Purpose, purpose_of
 from gpuanon.recipe import Recipe
 from gpuanon.running.choices import Choice, choices
 from gpuanon.running.combinations import Risk, risk_of
+from gpuanon.tables.arrow import arrow_array
 from gpuanon.tables.codes import NULL, level_codes, lookup
 from gpuanon.tables.files.csv_files import CsvOptions
 from gpuanon.tables.files.csv_types import NULL_WORDS
@@ -267,7 +268,7 @@ def _elsewhere(table: Table, code: float, chosen: Sequence[Choice]) -> bool:
             return True
         if profile.holds == "text":
             column = plain(table.arrow(choice.name)).cast(pa.string())
-            if bool((lookup(column, pa.array([f"{code:g}"])) != NULL).any()):
+            if bool((lookup(column, arrow_array([f"{code:g}"])) != NULL).any()):
                 return True
     return False
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gpuanon.errors import InputError
 from gpuanon.running.run import Workers
 from gpuanon.running.store import PERSON, RECORD, FilePart, Store
+from gpuanon.tables.arrow import empty_table
 from gpuanon.tables.files import io
 from gpuanon.tables.files.reading import parquet_files
 from gpuanon.tables.table import Table
@@ -80,13 +81,13 @@ def head_of(parts: Sequence[FilePart], store: Store, workers: Workers) -> Table:
     """The columns of all parts, without rows; ordered levels of all parts together, in the order they are met."""
     import pyarrow as pa
 
-    head = Table.of(io.open(parts[0].file).schema.empty_table()).to_arrow()
+    head = Table.of(empty_table(io.open(parts[0].file).schema)).to_arrow()
     ordered = tuple(field.name for field in head.schema if pa.types.is_dictionary(field.type) and field.type.ordered)
     if ordered:
         task = partial(_levels_once, store, ordered)
         found: list[dict[str, pa.Array]] = workers(task, list(enumerate(parts)))
         for name in ordered:
-            none = pa.array([], head.schema.field(name).type.index_type)
+            none = pa.nulls(0, head.schema.field(name).type.index_type)
             chunks = [pa.DictionaryArray.from_arrays(none, levels[name], ordered=True) for levels in found]
             levels = pa.chunked_array(chunks).unify_dictionaries().chunk(0)
             head = head.set_column(head.column_names.index(name), name, levels)
@@ -110,7 +111,7 @@ def in_parquet(source: io.Source, folder: Path) -> Path:
         return path
     target = folder / "input.parquet"
     if not target.exists():
-        schema = Table.of(source.schema.empty_table()).to_arrow().schema  # Parquet stores no run ends
+        schema = Table.of(empty_table(source.schema)).to_arrow().schema  # Parquet stores no run ends
         with io.Writing() as out:
             put = out.stream(target, schema)
             for batch in source.batches():

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from gpuanon.running.exchange import collect, scatter, whole_file
 from gpuanon.running.workspace import Workspace
+from gpuanon.tables.arrow import arrow_array, numpy_array
 from gpuanon.tables.dictionaries import with_released_levels
 from gpuanon.tables.files.reading import read_row_range
 from gpuanon.tables.rows import Rows
@@ -211,25 +212,25 @@ class FolderStore:
         return self.workspace.once(name, task)
 
     def put(self, name: str, rows: Rows, destinations: Host, regions: Host | None = None) -> dict[int, int]:
-        table = rows.table.to_arrow().append_column(RECORD, pa.array(rows.records))
+        table = rows.table.to_arrow().append_column(RECORD, arrow_array(rows.records))
         if rows.persons is not None:
-            table = table.append_column(PERSON, pa.array(rows.persons))
+            table = table.append_column(PERSON, arrow_array(rows.persons))
         if regions is None:
             return scatter(table, destinations, self._file(name))
-        scatter(table.append_column(PLACE, pa.array(destinations)), regions, self._file(name))
+        scatter(table.append_column(PLACE, arrow_array(destinations)), regions, self._file(name))
         places, counts = np.unique(destinations, return_counts=True)
         return dict(zip(places.tolist(), counts.tolist(), strict=True))
 
     def regroup(self, names: Sequence[str], region: int, target: str) -> int:
         table = collect([self._file(name) for name in names], [region])
-        places = np.asarray(table[PLACE].to_numpy())
+        places = numpy_array(table[PLACE])
         scatter(table.drop_columns([PLACE]), places, self._file(target))
         return len(places)
 
     def get(self, names: Sequence[str], destinations: Iterable[int], keep: Keep | None = None) -> Rows:
         wanted = None if keep is None else (lambda table: keep(_records(table)))
         table = collect([self._file(name) for name in names], destinations, wanted)
-        persons = np.asarray(table[PERSON].to_numpy()) if PERSON in table.column_names else None
+        persons = numpy_array(table[PERSON]) if PERSON in table.column_names else None
         beside = [RECORD] if persons is None else [RECORD, PERSON]
         return Rows(Table.of(table.drop_columns(beside)), _records(table), persons)
 
@@ -304,4 +305,4 @@ def _shared(path: Path) -> Any:
 
 def _records(table: pa.Table) -> Host:
     """(n,) int64 record numbers."""
-    return np.asarray(table[RECORD].to_numpy())
+    return numpy_array(table[RECORD])

@@ -15,6 +15,7 @@ import numpy as np
 
 from gpuanon.errors import InputError
 from gpuanon.running.run import Done
+from gpuanon.tables.arrow import arrow_array, empty_table
 from gpuanon.tables.files import io
 from gpuanon.tables.files.csv_files import CsvOptions
 from gpuanon.tables.files.csv_types import CsvColumns
@@ -53,7 +54,7 @@ class Texts:
         schema = pa.schema([(name, pa.large_string()) for name in names])
         pieces = (batch.to_arrow().select(list(names)).cast(schema) for batch in opened.batches())
         if self.folder is None:
-            found = pa.concat_tables([schema.empty_table(), *pieces])
+            found = pa.concat_tables([empty_table(schema), *pieces])
         else:
             place = self.folder / "texts.arrow"
             with pa.OSFile(str(place), "wb") as file, pa.ipc.new_file(file, schema) as put:
@@ -85,7 +86,7 @@ def put_back(piece: pa.Table, texts: pa.Table, names: Sequence[str], origin: Hos
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    rows, added = pa.array(np.maximum(origin, 0)), pa.array(origin < 0)
+    rows, added = arrow_array(np.maximum(origin, 0)), arrow_array(origin < 0)
     for name in names:
         own = texts[name].take(rows)
         if bool((origin < 0).any()):

@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gpuanon.errors import RecipeError
+from gpuanon.tables.arrow import numpy_array
 from gpuanon.tables.values import family, floats
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ class Dates(Build):
 
         if family(values.type) != "time" or pa.types.is_duration(values.type) or pa.types.is_time(values.type):
             raise RecipeError('hierarchy: build = "dates" is for columns of dates or times')
-        years, months = (np.asarray(part(values).to_numpy(zero_copy_only=False)) for part in (pc.year, pc.month))
+        years, months = (numpy_array(part(values)) for part in (pc.year, pc.month))
         names = {
             "month": [f"{y:04d}-{m:02d}" for y, m in zip(years, months, strict=True)],
             "quarter": [f"{y:04d}-Q{(m + 2) // 3}" for y, m in zip(years, months, strict=True)],

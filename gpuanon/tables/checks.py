@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuanon.tables.arrow import arrow_array
 from gpuanon.tables.values import family, floats, null_mask, value_type
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def _level_faults(name: str, levels: Sequence[Any], column: pa.ChunkedArray) -> 
     if len(set(levels)) < len(levels):
         return [f"column {name!r}: levels: one occurs twice"]
     try:
-        known = pa.array(levels).cast(value_type(column.type))
+        known = arrow_array(levels).cast(value_type(column.type))
     except (pa.ArrowException, TypeError, ValueError):
         return [f"column {name!r}: levels: not of the column's type, {value_type(column.type)}"]
     outside = int(((lookup(column, known) < 0) & ~null_mask(column)).sum())

@@ -17,6 +17,7 @@ import numpy as np
 from gpuanon.arrays.backend import HOST, Array, Backend, namespace, to_host
 from gpuanon.arrays.sorting import argsort_words, lexicographic_order
 from gpuanon.numerics.compatible import compatible_counts, covering_counts
+from gpuanon.tables.arrow import arrow_array, numpy_array
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.interval_columns import with_ends
 from gpuanon.tables.row_bits import bits_of, column_words
@@ -192,10 +193,9 @@ class PatternCounts:
     @classmethod
     def of(cls, table: Table, columns: Sequence[str], covered: bool = False) -> PatternCounts:
         """Count the combinations of a table; of an interval both ends."""
-        import pyarrow as pa
 
         chosen = with_ends(table.select(columns))
-        rows = chosen.to_arrow().append_column(_COUNT, pa.array(np.ones(table.n_rows, np.int64)))
+        rows = chosen.to_arrow().append_column(_COUNT, arrow_array(np.ones(table.n_rows, np.int64)))
         return cls(chosen.names, rows, covered)._summed()
 
     def _summed(self) -> PatternCounts:
@@ -222,7 +222,7 @@ class PatternCounts:
             return 0
         (codes,) = level_codes([Table.of(self.patterns)], self.columns)
         count = covering_counts if self.covered else compatible_counts
-        return int(count(codes, self.patterns[_COUNT].to_numpy()).min())
+        return int(count(codes, numpy_array(self.patterns[_COUNT])).min())
 
 
 def smallest_of(counts: Sequence[Counts]) -> int:

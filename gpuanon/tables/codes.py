@@ -10,6 +10,7 @@ import numpy as np
 
 from gpuanon.arrays.threads import each
 from gpuanon.errors import InputError
+from gpuanon.tables.arrow import arrow_array, arrow_scalar, numpy_array
 from gpuanon.tables.hierarchy import Hierarchy, value_texts
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
@@ -50,7 +51,8 @@ def _float_codes(columns: Sequence[pa.ChunkedArray]) -> list[np.ndarray[Any, Any
     """Codes of columns of float64, by one sort: nearly every value is a distinct one, for which hashes are slower."""
     import pyarrow.compute as pc
 
-    values = [np.asarray(pc.fill_null(column, np.nan).to_numpy(), dtype=np.float64) for column in columns]
+    filled = [pc.fill_null(column, arrow_scalar(np.nan, column.type)) for column in columns]
+    values = [numpy_array(column) for column in filled]
     together = np.concatenate(values) + 0.0  # −0.0 is 0.0
     ranks = np.unique(together, return_inverse=True)[1].reshape(-1)
     ranks[np.isnan(together)] = NULL
@@ -80,7 +82,7 @@ class ColumnCodes:
 
         if depth is None:
             return pa.concat_arrays([self.labels(at).cast(pa.string()) for at in range(len(self.names) + 1)])
-        return self.names[depth - 1] if depth else pa.array(value_texts(self.values), pa.string())
+        return self.names[depth - 1] if depth else arrow_array(value_texts(self.values), pa.string())
 
     def shares(self) -> np.ndarray[Any, Any]:
         """(values, depth + 1) share of the hierarchy's leaves below each value's ancestor at each depth.
@@ -105,8 +107,8 @@ def in_order(values: pa.Array, levels: Sequence[Any] | None) -> pa.Array:
 
     if levels is None or pa.types.is_null(values.type):
         return values
-    order = lookup(pa.chunked_array([pa.array(levels).cast(values.type)]), values)
-    return values.take(pa.array(order[order >= 0]))
+    order = lookup(pa.chunked_array([arrow_array(levels).cast(values.type)]), values)
+    return values.take(arrow_array(order[order >= 0]))
 
 
 def column_codes(
@@ -153,7 +155,7 @@ def lookup(column: pa.ChunkedArray, levels: pa.Array) -> np.ndarray[Any, Any]:
         found = pa.chunked_array(places, type=pa.int32())
     else:
         found = pc.index_in(column, value_set=levels)
-    return np.asarray(pc.fill_null(found, NULL).to_numpy(zero_copy_only=False), dtype=np.int64)
+    return np.asarray(numpy_array(pc.fill_null(found, arrow_scalar(NULL, found.type))), dtype=np.int64)
 
 
 def _smallest(column: pa.ChunkedArray) -> list[pa.Array]:
@@ -175,7 +177,7 @@ def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column.cast(pa.decimal128(column.type.precision, column.type.scale))
     if pa.types.is_float16(column.type):
         column = column.cast(pa.float32())
-    return pc.add(column, pa.scalar(0.0, column.type)) if pa.types.is_floating(column.type) else column
+    return pc.add(column, arrow_scalar(0.0, column.type)) if pa.types.is_floating(column.type) else column
 
 
 def _aligned(columns: Sequence[pa.ChunkedArray], name: str) -> list[pa.ChunkedArray]:

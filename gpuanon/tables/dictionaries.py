@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import narwhals as nw
 import numpy as np
 
+from gpuanon.tables.arrow import arrow_array, numpy_array
 from gpuanon.tables.native import to_arrow
 from gpuanon.tables.table import Table
 
@@ -91,12 +92,12 @@ def _recoded(column: pa.ChunkedArray, levels: pa.Array | None = None) -> pa.Chun
 
     whole = column.unify_dictionaries().combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
-        whole = whole.chunk(0) if whole.num_chunks else pa.array([], column.type)
+        whole = whole.chunk(0) if whole.num_chunks else pa.nulls(0, column.type)
     before, codes = whole.dictionary, whole.indices
     if levels is None:
         used = np.zeros(len(before), dtype=bool)
-        used[codes.drop_null().to_numpy(zero_copy_only=False)] = True
-        levels = _distinct(before.filter(pa.array(used))).drop_null()
+        used[numpy_array(codes.drop_null())] = True
+        levels = _distinct(before.filter(arrow_array(used))).drop_null()
         levels = levels if column.type.ordered else _ascending(levels)
     places = _places(before, levels).take(codes).cast(column.type.index_type)
     return pa.chunked_array([pa.DictionaryArray.from_arrays(places, levels, ordered=column.type.ordered)])
@@ -181,7 +182,7 @@ def _union(levels: Sequence[pa.Array], declared: Sequence[Any] | None, ordered: 
     rank = {level: at for at, level in enumerate(declared or ())}
     values = whole.to_pylist()
     order = sorted(range(len(values)), key=lambda at: rank.get(values[at], len(rank)))
-    return whole.take(pa.array(order, pa.int64()))
+    return whole.take(arrow_array(order, pa.int64()))
 
 
 def with_levels(table: pa.Table, levels: Mapping[str, pa.Array]) -> pa.Table:

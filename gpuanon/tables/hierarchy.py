@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuanon.errors import InputError, RecipeError
+from gpuanon.tables.arrow import arrow_array, numpy_array
 from gpuanon.tables.built_hierarchy import Build
 from gpuanon.tables.values import family, value_type
 
@@ -105,7 +106,7 @@ class Hierarchy:
                 if text is not None:
                     node = text if depth == 0 else self.paths[text][depth - 1]
                     codes[row, depth] = numbers.setdefault(node, len(numbers))
-            labels.append(pa.array(list(numbers), type=pa.large_string()))
+            labels.append(arrow_array(list(numbers), pa.large_string()))
         return codes, tuple(labels)
 
     def shares(self, levels: pa.Array) -> np.ndarray[Any, Any]:
@@ -135,7 +136,7 @@ def value_texts(values: pa.Array) -> list[str | None]:
 
     values = values.cast(value_type(values.type))
     if pa.types.is_floating(values.type):
-        numbers = values.to_numpy(zero_copy_only=False) + 0.0  # one zero
+        numbers = numpy_array(values) + 0.0  # one zero
         return [None if np.isnan(number) else str(number) for number in numbers]
     if pa.types.is_duration(values.type):
         values = values.cast(pa.int64())

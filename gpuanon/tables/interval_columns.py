@@ -113,7 +113,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     """The column as one array."""
     import pyarrow as pa
 
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
 
 
 def _may_be_interval(series: Series) -> bool:

@@ -8,6 +8,7 @@ import narwhals as nw
 import numpy as np
 
 from gpuanon.errors import InputError
+from gpuanon.tables.arrow import arrow_array, arrow_scalar, numpy_array
 from gpuanon.tables.values import family
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def column_type(series: Series) -> tuple[pa.DataType, tuple[Any, ...] | None]:
     arrow = to_arrow(series if whole else series.head(0))
     if not (pa.types.is_dictionary(arrow.type) and arrow.type.ordered):
         return arrow.type, None
-    levels = arrow.chunk(0).dictionary if arrow.num_chunks else pa.array([], arrow.type.value_type)
+    levels = arrow.chunk(0).dictionary if arrow.num_chunks else pa.nulls(0, arrow.type.value_type)
     return arrow.type, tuple(levels.to_pylist()) or None if family(levels.type) in ("text", "number") else None
 
 
@@ -110,9 +111,9 @@ def without_nan(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if not pa.types.is_floating(type_) or (pa.types.is_float64(type_) and all(map(_has_one_zero, column.chunks))):
         return column
     wide = column.cast(pa.float32()) if pa.types.is_float16(type_) else column
-    wide = pc.add(wide, pa.scalar(0.0, wide.type))
+    wide = pc.add(wide, arrow_scalar(0.0, wide.type))
     nans = pc.is_nan(wide)
-    wide = pc.if_else(nans, pa.scalar(None, wide.type), wide) if pc.any(nans).as_py() else wide
+    wide = pc.if_else(nans, arrow_scalar(None, wide.type), wide) if pc.any(nans).as_py() else wide
     return wide.cast(type_)
 
 
@@ -120,7 +121,7 @@ def _has_one_zero(chunk: pa.Array) -> bool:
     """Whether these float64 hold neither −0.0 nor NaN; False where this would take as long as a copy without them."""
     if chunk.null_count:
         return False
-    values = chunk.to_numpy()
+    values = numpy_array(chunk)
     return len(values) == 0 or not (np.isnan(values.min()) or bool((values == 0.0).any()))
 
 
@@ -143,7 +144,7 @@ def gather(series: Series, rows: Any) -> Series:
     if series.implementation.is_pandas_like():
         return _wrap(series.to_native().take(rows).reset_index(drop=True), series)
     if series.implementation.is_pyarrow():
-        return _wrap(series.to_native().take(rows), series)
+        return _wrap(series.to_native().take(arrow_array(rows)), series)
     return cast(Series, series[rows])
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuanon.arrays.threads import each
+from gpuanon.tables.arrow import arrow_array, numpy_array
 from gpuanon.tables.codes import distinct
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import Family, family, floats, null_mask, plain
@@ -98,10 +99,10 @@ def _profile(name: str, table: Table) -> Profile:
         return Profile(name, holds, rows, rows if holds == "nothing" else column.null_count)
     nulls = int(null_mask(column).sum())
     counted = pc.value_counts(plain(column).drop_null())
-    values, counts = counted.field("values"), counted.field("counts").to_numpy()
+    values, counts = counted.field("values"), numpy_array(counted.field("counts"))
     if pa.types.is_floating(values.type):
-        there = pc.is_finite(values).to_numpy(zero_copy_only=False)
-        values, counts = values.filter(pa.array(there)), counts[there]
+        there = numpy_array(pc.is_finite(values))
+        values, counts = values.filter(arrow_array(there)), counts[there]
     if len(counts) == 0:
         return Profile(name, "nothing", rows, nulls)
     found: dict[str, Any] = {
@@ -122,10 +123,9 @@ def _profile(name: str, table: Table) -> Profile:
 
 def _texts(values: pa.Array) -> tuple[str, ...]:
     """Some of the values as text, spread evenly over all."""
-    import pyarrow as pa
 
     at = np.unique(np.linspace(0, len(values) - 1, min(SAMPLE, len(values))).astype(np.int64))
-    return tuple(str(value) for value in values.take(pa.array(at)).to_pylist())
+    return tuple(str(value) for value in values.take(arrow_array(at)).to_pylist())
 
 
 def _of_numbers(values: Host, counts: Host) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import to_host
 from gpuanon.arrays.rng import Draws
+from gpuanon.tables.arrow import arrow_array, arrow_scalar
 from gpuanon.tables.codes import NULL, ColumnCodes
 from gpuanon.tables.interval_columns import interval_column
 from gpuanon.tables.native import from_arrow, gather, one_zero, text_series
@@ -65,14 +66,13 @@ def recoded(
 
 def _coded(like: nw.Series[Any], reading: str, column: CodedColumn, values: ColumnCodes, name: str) -> nw.Series[Any]:
     """One column from its codes: values of its own type, or text."""
-    import pyarrow as pa
 
     codes, as_values = to_host(column.codes), reading in ("same", "interval", "interval-column")
     if column.members is not None:
         labels = _sets(to_host(column.members), values.labels(0))
     else:
         labels = values.values if as_values else values.labels(column.depth)
-    taken = labels.take(pa.array(np.where(codes == NULL, 0, codes), mask=codes == NULL))
+    taken = labels.take(arrow_array(np.where(codes == NULL, 0, codes), null=codes == NULL))
     made = from_arrow(taken, like) if as_values else text_series(taken, like)
     return made.alias(name)
 
@@ -82,11 +82,12 @@ def _sets(members: Host, labels: pa.Array) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    names = pa.concat_arrays([labels.cast(pa.string()), pa.array([""], pa.string())])
+    names = pa.concat_arrays([labels.cast(pa.string()), arrow_array([""], pa.string())])
     rows, picks = np.nonzero(members)
     offsets = np.searchsorted(rows, np.arange(len(members) + 1)).astype(np.int32)
-    lists = pa.ListArray.from_arrays(pa.array(offsets), names.take(pa.array(picks)))
-    return pc.binary_join_element_wise("{", pc.binary_join(lists, ", "), "}", "")
+    lists = pa.ListArray.from_arrays(arrow_array(offsets), names.take(arrow_array(picks)))
+    left, separator, right, nothing = (arrow_scalar(text, pa.string()) for text in ("{", ", ", "}", ""))
+    return pc.binary_join_element_wise(left, pc.binary_join(lists, separator), right, nothing)
 
 
 def assemble(

@@ -23,6 +23,7 @@ from gpuanon.arrays.backend import HOST, Array, Backend, on_device
 from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each
+from gpuanon.tables.arrow import arrow_scalar, numpy_array
 from gpuanon.tables.codes import distinct, lookup
 from gpuanon.tables.native import without_nan
 from gpuanon.tables.table import Table
@@ -127,7 +128,7 @@ def _plain_numbers(column: pa.ChunkedArray, stored: bool) -> tuple[Host, None] |
 
     if not pa.types.is_float64(column.type) or column.null_count:
         return None
-    values = column.chunk(0).to_numpy() if column.num_chunks == 1 else column.to_numpy()
+    values = numpy_array(column)
     if not stored:
         if len(values) and bool(np.isnan(values.min())):
             return None
@@ -142,7 +143,7 @@ def _words(column: pa.ChunkedArray) -> tuple[Host, Host | None]:
 
     if isinstance(column.type, pa.BaseExtensionType):
         column = pa.chunked_array([chunk.storage for chunk in column.chunks], type=column.type.storage_type)
-    missing = np.asarray(column.is_null().to_numpy()) if column.null_count else None
+    missing = numpy_array(column.is_null()) if column.null_count else None
     kind = family(column.type)
     if pa.types.is_struct(column.type) and column.type.num_fields:
         names = [f"{at} {field.name}" for at, field in enumerate(column.type)]
@@ -151,9 +152,9 @@ def _words(column: pa.ChunkedArray) -> tuple[Host, Host | None]:
     if kind == "time" or pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
         whole = ticks(plain(column)) if kind == "time" else column
         wide = pa.uint64() if pa.types.is_uint64(column.type) else pa.int64()
-        numbers = pc.fill_null(whole.cast(wide), 0).to_numpy().view(np.uint64)
+        numbers = numpy_array(pc.fill_null(whole.cast(wide), arrow_scalar(0, wide))).view(np.uint64)
     elif pa.types.is_floating(column.type):
-        numbers = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy().view(np.uint64)
+        numbers = numpy_array(pc.fill_null(column.cast(pa.float64()), arrow_scalar(0.0, pa.float64()))).view(np.uint64)
     elif kind == "text":
         return _text_words(column)
     elif kind == "other":  # lists, maps: no distinct values to look up
@@ -174,13 +175,13 @@ def _text_words(column: pa.ChunkedArray) -> tuple[Host, Host | None]:
     words, missing = [np.empty((0, 2), np.uint64)], [np.empty(0, bool)]
     for chunk in column.chunks:
         if pa.types.is_dictionary(column.type):
-            codes = chunk.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-            levels, empty = text_bits(chunk.dictionary), chunk.dictionary.is_null().to_numpy(zero_copy_only=False)
+            codes = numpy_array(chunk.indices.cast(pa.int64()).fill_null(arrow_scalar(-1, pa.int64())))
+            levels, empty = text_bits(chunk.dictionary), numpy_array(chunk.dictionary.is_null())
             words.append(np.concatenate([levels, np.zeros((1, 2), np.uint64)])[codes])  # the code of a null is the last
             missing.append(np.append(empty, True)[codes])
         else:
             words.append(text_bits(chunk))
-            missing.append(chunk.is_null().to_numpy(zero_copy_only=False))
+            missing.append(numpy_array(chunk.is_null()))
     nowhere = np.concatenate(missing)
     return np.concatenate(words), nowhere if bool(nowhere.any()) else None
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
 from gpuanon.arrays.rng import Key
+from gpuanon.tables.arrow import arrow_array
 from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.table import Table
 
@@ -101,7 +102,7 @@ def pseudonyms(persons: Host, key: Key, stream: str) -> pa.Array:
 
     found, place = np.unique(persons, return_inverse=True)
     words = key.draws(found, stream).keys()
-    return pa.array([f"{word:016x}" for word in words.tolist()], pa.string()).take(pa.array(place.reshape(-1)))
+    return arrow_array([f"{word:016x}" for word in words.tolist()], pa.string()).take(arrow_array(place.reshape(-1)))
 
 
 def added_records(key: Key, stream: str, parents: Host) -> Host:

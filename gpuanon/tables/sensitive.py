@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuanon.tables.arrow import arrow_array
 from gpuanon.tables.codes import lookup
 from gpuanon.tables.schema import Column
 from gpuanon.tables.summaries import LevelSummary
@@ -41,9 +42,9 @@ class SensitiveColumn:
 
         values, counts = summary.levels, summary.counts
         if column.levels is not None and not pa.types.is_null(values.type):
-            order = lookup(pa.chunked_array([pa.array(column.levels).cast(values.type)]), values)
+            order = lookup(pa.chunked_array([arrow_array(column.levels).cast(values.type)]), values)
             order = order[order >= 0]
-            values, counts = values.take(pa.array(order)), counts[order]
+            values, counts = values.take(arrow_array(order)), counts[order]
         nulls = summary.nulls > 0
         counts = np.concatenate([[summary.nulls], counts]) if nulls else counts
         return cls(column.name, column.kind != "categorical", values, nulls, np.asarray(counts, dtype=np.int64))

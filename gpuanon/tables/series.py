@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gpuanon.errors import InputError
 from gpuanon.tables import native
+from gpuanon.tables.arrow import arrow_array
 from gpuanon.tables.row_bits import column_words, row_bits
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import family, floats, null_mask, plain
@@ -261,7 +262,7 @@ def _taken(source: nw.Series[Any], rows: Host) -> nw.Series[Any]:
     import pyarrow as pa
 
     column = native.to_arrow(source)
-    places = pa.array(np.maximum(rows, 0), mask=rows < 0)
+    places = arrow_array(np.maximum(rows, 0), null=rows < 0)
     if source.implementation.is_pyarrow():
         taken = column.combine_chunks().take(places) if column.num_chunks != 1 else column.chunk(0).take(places)
         wide: nw.Series[Any] = nw.from_native(pa.chunked_array([taken]), series_only=True, allow_series=True)

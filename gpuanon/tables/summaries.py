@@ -18,6 +18,7 @@ from gpuanon.arrays.threads import each
 from gpuanon.errors import InputError
 from gpuanon.numerics.exact_sum import Moments
 from gpuanon.numerics.value_counts import ValueCounts
+from gpuanon.tables.arrow import numpy_array
 from gpuanon.tables.checks import value_faults
 from gpuanon.tables.codes import distinct, lookup
 from gpuanon.tables.schema import Column, Schema, Transform
@@ -226,7 +227,7 @@ def _unit(data: pa.ChunkedArray) -> int:
     type_ = value_type(data.type)
     if family(type_) != "time":
         return 1
-    numbers = ticks(plain(data)).drop_null().to_numpy()
+    numbers = numpy_array(ticks(plain(data)).drop_null())
     common = int(np.gcd.reduce(numbers)) if len(numbers) else 0
     if pa.types.is_date32(type_):
         return min(common, 1)

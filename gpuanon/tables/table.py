@@ -15,6 +15,7 @@ import numpy as np
 
 from gpuanon.errors import InputError
 from gpuanon.tables import native
+from gpuanon.tables.arrow import arrow_array
 from gpuanon.tables.layouts import plainly_stored, without_metadata
 
 if TYPE_CHECKING:
@@ -92,7 +93,10 @@ class Table:
 
     def take(self, rows: np.ndarray[Any, Any]) -> Table:
         """The rows with these numbers, in this order; each may be taken several times."""
-        frame = self._frame[np.asarray(rows, dtype=np.int64)]
+        rows = np.asarray(rows, dtype=np.int64)
+        if self._frame.implementation.is_pyarrow():
+            return Table(nw.from_native(self._frame.to_native().take(arrow_array(rows)), eager_only=True))
+        frame = self._frame[rows]
         return Table(nw.maybe_reset_index(frame) if frame.implementation.is_pandas_like() else frame)
 
     def replace(self, columns: Mapping[str, nw.Series[Any]]) -> Table:

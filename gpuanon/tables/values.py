@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from gpuanon.tables.arrow import arrow_scalar, numpy_array
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -55,8 +57,7 @@ def floats(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
         column = ticks(column)
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
-    numbers = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return np.ascontiguousarray(numbers, dtype=np.float64)
+    return numpy_array(column.cast(pa.float64(), safe=False))
 
 
 def ticks(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -74,7 +75,7 @@ def null_mask(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
 
     if pa.types.is_dictionary(column.type):
         chunks = [pc.is_null(chunk.dictionary, nan_is_null=True).take(chunk.indices) for chunk in column.chunks]
-        flags = pc.fill_null(pa.chunked_array(chunks, type=pa.bool_()), True)
+        flags = pc.fill_null(pa.chunked_array(chunks, type=pa.bool_()), arrow_scalar(True, pa.bool_()))
     else:
         flags = pc.is_null(column, nan_is_null=True)
-    return np.asarray(flags.to_numpy(zero_copy_only=False), dtype=bool)
+    return numpy_array(flags)

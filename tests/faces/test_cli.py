@@ -12,11 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
+import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 
 from gpuanon.faces import cli
+from gpuanon.tables.registry import make_registry, registry_recipe
 from tests.support.every import registry
 
 RECIPE = """
@@ -106,7 +107,7 @@ def test_the_link_is_written_on_request_only_and_is_right(gpuanon, folder):
     gpuanon(*protect_arguments())
     assert not list(folder.glob("*.csv"))
     assert gpuanon(*protect_arguments("--force", "--link", "link.csv"))[0] == 0
-    link = pa.csv.read_csv(folder / "link.csv")["row"].to_numpy()
+    link = csv.read_csv(folder / "link.csv")["row"].to_numpy()
     original, released = pq.read_table(folder / "registry.parquet"), pq.read_table(folder / "release.parquet")
     assert np.array_equal(original["cost"].to_numpy()[link], released["cost"].to_numpy())
 
@@ -400,6 +401,31 @@ def test_importing_the_package_imports_nothing_heavy():
         [sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ), check=True
     )
     assert answer.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("mask", ['method = "microaggregation"\nk = 5', 'method = "distribution-preserving"\nk = 10'])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_masking_a_small_table_imports_nothing_that_it_does_not_need(tmp_path, mask, kind):
+    table = make_registry(300)
+    if kind == "csv":
+        csv.write_csv(table, tmp_path / "registry.csv")
+    else:
+        pq.write_table(table, tmp_path / "registry.parquet")
+    (tmp_path / "recipe.toml").write_text(registry_recipe().split("[[mask]]")[0] + f"[[mask]]\n{mask}\n")
+    heavy = ("pandas", "scipy.stats", "sklearn", "numba", "matplotlib", "dask", "polars")
+    code = f"""if True:
+        import sys
+        from gpuanon.faces.cli import main
+        sys.argv = ["gpuanon", "protect", "registry.{kind}", "recipe.toml", "-o", "release.{kind}"]
+        try:
+            main()
+        except SystemExit as end:
+            assert not end.code
+        print([name for name in {heavy} if name in sys.modules])
+        """
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert (tmp_path / f"release.{kind}").exists()
+    assert answer.stdout.splitlines()[-1] == "[]"
 
 
 def test_what_is_kept_is_named_beside_the_headline_and_names_are_no_markup(gpuanon, folder):

@@ -156,9 +156,8 @@ def warm_compiled() -> float | None:
     for group in (kmember_parts, mdav_parts):
         group(rows, order, starts, 0, 1, 2, np.empty(8, dtype=np.int64), 8)
     one, two = np.ones(1, dtype=np.int64), np.full(1, 2, dtype=np.int64)
-    for kind in (np.float32, np.float64):
-        table = (rows.astype(kind), order.copy(), starts, two, two, one - 1, (0, 1), 4, 1, 8)
-        cut_parts(*table, np.zeros(2, dtype=bool), np.empty(3, dtype=np.int64))
+    table = (rows.astype(np.float64), order.copy(), starts, two, two, one - 1, (0, 1), 4, 1, 8)
+    cut_parts(*table, np.zeros(2, dtype=bool), np.empty(3, dtype=np.int64))
     found = np.empty((4, 2), dtype=np.int32), np.empty((4, 2), dtype=np.float32)
     locate(rows, members, sizes, 1.0, np.eye(2), (0, 4), found)
     nearest(found[0], groups, cells.starts, 0, 1, np.int32(3), 4, np.empty((1, 4), dtype=np.int64))

@@ -228,8 +228,10 @@ def anneal_cells(
                     if euclidean:
                         load_within(x, a, n_a, mismatch, within, apart)
                         load_within(x, b, n_b, mismatch, within, apart)
-                    sums[0, :n_a] = within[a, :n_a]
-                    sums[2, :n_b] = within[b, :n_b]
+                    for i in range(n_a):
+                        sums[0, i] = within[a, i]
+                    for r in range(n_b):
+                        sums[2, r] = within[b, r]
                     fill_between(x, a, n_a, b, n_b, mismatch, apart, sums[1], sums[3])
                     change, code = _best_exchange(sums, apart, n_a, n_b, k, width, distortion[a], distortion[b])
                 spread = (distortion[a] + distortion[b]) / (n_a + n_b)

@@ -101,10 +101,12 @@ def _measure_from_mean(columns: Host, square: Host, total: Host, n: int, a: int,
 
     work : (2, a), overwritten;  values : (a,) int64, overwritten
     """
-    centre = total // n
-    rest = total - n * centre
-    measure(columns, square, centre.astype(np.float64), 1, a, work[0])
-    measure(columns, square, rest.astype(np.float64), 0, a, work[1])
+    centre, rest = np.empty(len(total)), np.empty(len(total))
+    for j in range(len(total)):
+        whole = total[j] // n
+        centre[j], rest[j] = whole, total[j] - n * whole
+    measure(columns, square, centre, np.int64(1), a, work[0])
+    measure(columns, square, rest, np.int64(0), a, work[1])
     highest = np.iinfo(np.int64).min
     for i in range(a):
         free = square[i] < np.inf
@@ -144,6 +146,7 @@ def mdav_parts(
     columns, square, position = np.empty((d, largest), np.int32), np.empty(largest), np.empty(largest, np.int64)
     work, values = np.empty((2, largest)), np.empty(largest, np.int64)
     least, chosen = np.empty(k), np.empty(k, np.int64)
+    at_r, centre = np.empty(d), np.empty(d)
     for part in range(first_part, last_part):
         begin, n = starts[part], starts[part + 1] - starts[part]
         load_part(rows, order, begin, n, columns, square, position)
@@ -152,16 +155,19 @@ def mdav_parts(
             labels[order[begin + i]] = n // k - 1  # rows that are never taken form the last group
             for j in range(d):
                 total[j] += rows[order[begin + i], j]
-        a, left, number, at_r = n, n, 0, np.empty(d)
+        a, left, number = n, n, 0
         while left >= 2 * k:
             for side in range(2 if left >= 3 * k else 1):
                 if side == 0:
                     best = _measure_from_mean(columns, square, total, left, a, work, values)
-                    at_r[:] = columns[:, best]
+                    for j in range(d):
+                        at_r[j] = columns[j, best]
                 else:
-                    measure(columns, square, at_r, 1, a, work[0])
+                    measure(columns, square, at_r, np.int64(1), a, work[0])
                     best = _furthest(work[0], square, a)
-                measure(columns, square, columns[:, best].astype(np.float64), 1, a, work[0])
+                for j in range(d):
+                    centre[j] = columns[j, best]
+                measure(columns, square, centre, np.int64(1), a, work[0])
                 work[0, best] = -np.inf  # the centre comes first
                 _lowest_few(work[0], a, k, least, chosen)
                 for slot in range(k):

@@ -129,7 +129,7 @@ def kmember_parts(
     """
     d = rows.shape[1]
     columns, square, near = np.empty((d, largest), np.int32), np.empty(largest), np.empty(largest)
-    position, seed = np.empty(largest, np.int64), np.empty(d)
+    position, seed, total = np.empty(largest, np.int64), np.empty(d), np.empty(d)
     index, values = np.empty(largest, np.int64), np.empty(largest)
     listed = np.empty((d, largest), np.int32), np.empty(largest)
     usual = _LISTED ** (1 / d)
@@ -139,18 +139,19 @@ def kmember_parts(
         for i in range(n):
             labels[order[begin + i]] = -1
         a, taken = n, 0
-        seed[:] = columns[:, 0]
-        measure(columns, square, seed, 1, a, near)
+        for j in range(d):
+            seed[j] = columns[j, 0]
+        measure(columns, square, seed, np.int64(1), a, near)
         for number in range(n // k):
             best = _highest(near, a)
-            seed[:] = columns[:, best]
+            for j in range(d):
+                seed[j], total[j] = columns[j, best], columns[j, best]
             own = square[best]
-            total = seed.copy()
             square[best] = np.inf
             labels[order[begin + position[best]]] = number
-            measure(columns, square, seed, 1, a, near)
+            measure(columns, square, seed, np.int64(1), a, near)
             best = lowest(near, a)
-            radius, found = usual * np.sqrt(max(0.0, near[best] + own) + 64.0), -1
+            radius, found = usual * np.sqrt(max(0.0, near[best] + own) + 64.0), np.int64(-1)
             for count in range(1, k):
                 if count > 1:
                     radius, found, chosen = _cheapest(
@@ -159,7 +160,8 @@ def kmember_parts(
                     best = index[chosen]
                     listed[1][chosen] = np.inf
                 labels[order[begin + position[best]]] = number
-                total += columns[:, best]
+                for j in range(d):
+                    total[j] += columns[j, best]
                 square[best], near[best] = np.inf, np.inf
             taken += k
             if a - taken <= KEPT * a:

@@ -10,6 +10,7 @@ import numpy as np
 
 from gpuanon.errors import InputError
 from gpuanon.numerics.exact_sum import Moments
+from gpuanon.tables.arrow import arrow_array
 from gpuanon.tables.codes import lookup
 from gpuanon.tables.encoding.features import Categories, Feature, Matrix, null_scale, standardised
 from gpuanon.tables.native import from_arrow, gather, to_arrow
@@ -43,9 +44,9 @@ class Levels:
 
         values, counts = s.levels, s.counts
         if column.levels is not None and not pa.types.is_null(values.type):
-            order = lookup(pa.chunked_array([pa.array(column.levels).cast(values.type)]), values)
+            order = lookup(pa.chunked_array([arrow_array(column.levels).cast(values.type)]), values)
             order = order[order >= 0]
-            values, counts = values.take(order), counts[order]
+            values, counts = values.take(arrow_array(order)), counts[order]
         return cls(column.name, values, nulls == "refuse"), counts
 
     def __len__(self) -> int:
@@ -67,7 +68,6 @@ class Levels:
 
     def column(self, codes: Matrix, like: nw.Series[Any]) -> nw.Series[Any]:
         """The column with these codes: copies of rows of `like`, so that its type is kept by construction."""
-        import pyarrow as pa
 
         present = self.codes(to_arrow(like))
         known = np.flatnonzero(present >= 0)
@@ -77,7 +77,7 @@ class Levels:
         if (rows >= 0).all():
             return gather(like, rows)
         # A part of a table may lack a level that the whole has.
-        return from_arrow(self.values.take(pa.array(codes, mask=codes == len(self))), like)
+        return from_arrow(self.values.take(arrow_array(codes, null=codes == len(self))), like)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -11,6 +11,7 @@ import numpy as np
 from gpuanon.arrays.ranges import ranges
 from gpuanon.errors import InputError
 from gpuanon.numerics.value_counts import ValueCounts
+from gpuanon.tables.arrow import arrow_array
 from gpuanon.tables.checks import number_faults
 from gpuanon.tables.encoding.features import Categories, Feature, Matrix, null_scale, standardised
 from gpuanon.tables.native import column_type, from_arrow, to_arrow
@@ -210,19 +211,19 @@ class NumberCodec:
         if family(type_) == "time":
             whole = self._inside(np.rint(values / self.unit)) * self.unit
             bits = pa.int32() if type_.bit_width == 32 else pa.int64()
-            return pa.array(whole, mask=null).cast(bits).cast(type_)
+            return arrow_array(whole, null=null).cast(bits).cast(type_)
         if pa.types.is_integer(type_):
-            return pa.array(self._inside(np.rint(values)), mask=null).cast(type_)
+            return arrow_array(self._inside(np.rint(values)), null=null).cast(type_)
         if pa.types.is_boolean(type_):
-            return pa.array(self._inside(np.rint(values)) > 0, mask=null)
+            return arrow_array(self._inside(np.rint(values)) > 0, null=null)
         if pa.types.is_decimal(type_):
             values = np.clip(np.round(values, type_.scale), float(self.low or 0), float(self.high or 0))
-            return pa.array(values, mask=null).cast(type_)
+            return arrow_array(values, null=null).cast(type_)
         most = float(np.finfo(type_.to_pandas_dtype()).max)
         for rows in ranges(len(values), _LINES):
             # −0.0 and 0.0 are equal numbers and different text: adding 0.0 leaves only the latter.
             values[rows] = np.clip(self._short(values[rows]), -most, most) + 0.0
-        return pa.array(values, mask=null).cast(type_)
+        return arrow_array(values, null=null).cast(type_)
 
     def _decoded(self, feature: Matrix) -> Matrix:
         """(m,) values of the features, in their place: fresh memory would cost more time than the arithmetic."""

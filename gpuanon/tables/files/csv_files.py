@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from gpuanon.arrays.threads import each
 from gpuanon.errors import InputError
+from gpuanon.tables.arrow import empty_table
 from gpuanon.tables.files.csv_types import ColumnType, CsvColumns
 
 if TYPE_CHECKING:
@@ -140,12 +141,12 @@ class _CsvFile:
         ragged = _Ragged()
         with self._explained():
             reader = csv.open_csv(self.path, **self.settings(ragged))
-        yield reader.schema.empty_table()
+        yield empty_table(reader.schema)
         while True:
             with self._explained():
                 batch = next(reader, None)
             if batch is None:
-                self._checked(reader.schema.empty_table(), ragged)
+                self._checked(empty_table(reader.schema), ragged)
                 return
             yield self._checked(pa.Table.from_batches([batch]), ragged)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpuanon.errors import InputError
+from gpuanon.tables.arrow import arrow_array, arrow_scalar
 from gpuanon.tables.schema import Kind
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ class ColumnType:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        found = pc.is_in(texts, value_set=pa.array(self._words, pa.string()))
+        found = pc.is_in(texts, value_set=arrow_array(self._words, pa.string()))
         return pc.if_else(found, None, texts) if pc.any(found).as_py() else texts
 
     def _parse(self, texts: pa.ChunkedArray, type_: str, checked: bool = True) -> pa.ChunkedArray | None:
@@ -197,9 +198,10 @@ class ColumnType:
 
 def _too_long(texts: pa.ChunkedArray) -> bool:
     """Whether there are whole numbers with more digits than float64 holds."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    long = pc.greater(pc.binary_length(texts), _EXACT_DIGITS)
+    long = pc.greater(pc.binary_length(texts), arrow_scalar(_EXACT_DIGITS, pa.int32()))
     return bool(pc.any(long).as_py() and pc.any(pc.and_(long, pc.utf8_is_digit(texts))).as_py())
 
 
@@ -229,7 +231,8 @@ def _cast(texts: pa.ChunkedArray, type_: str) -> pa.ChunkedArray | None:
 
     try:
         if type_ == "time":  # a text is cast to a moment, not to a time of day
-            moments = pc.binary_join_element_wise("1970-01-01", texts, " ").cast(pa.timestamp("s"))
+            day = arrow_scalar("1970-01-01", texts.type)
+            moments = pc.binary_join_element_wise(day, texts, arrow_scalar(" ", texts.type)).cast(pa.timestamp("s"))
             return moments.cast(pa.time32("s"))
         return texts.cast(_arrow_type(type_))
     except pa.ArrowException:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuanon.errors import InputError
+from gpuanon.tables.arrow import empty_table
 from gpuanon.tables.files.csv_files import CsvOptions, open_csv, read_csv
 from gpuanon.tables.files.csv_types import CsvColumns
 from gpuanon.tables.files.formats import ALLOWED, FOREIGN, Format, format_of, suffix_of
@@ -236,7 +237,7 @@ def _open_parquet(path: Path) -> Source:
     file = _parquet(path)
     return Source(
         path,
-        _without_pandas_index(file.schema_arrow.empty_table()).schema,
+        _without_pandas_index(empty_table(file.schema_arrow)).schema,
         file.metadata.num_rows,
         lambda rows: file.iter_batches(rows),
     )
@@ -285,4 +286,4 @@ def _open_arrow(path: Path) -> Source:
             batch.validate(full=True)
             yield from pa.Table.from_batches([batch]).to_batches(max_chunksize=rows)
 
-    return Source(path, _without_pandas_index(schema.empty_table()).schema, None, batches)
+    return Source(path, _without_pandas_index(empty_table(schema)).schema, None, batches)

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from gpuanon.tables.arrow import arrow_scalar, empty_table, numpy_array
 from gpuanon.tables.files.formats import FOREIGN, Format
 from gpuanon.tables.files.statistical import write_table as write_foreign
 
@@ -48,7 +49,7 @@ def _paths(schema: pa.Schema) -> list[str]:
     if not any(pa.types.is_nested(field.type) for field in schema):
         return list(schema.names)
     file = pa.BufferOutputStream()
-    pq.write_table(schema.empty_table(), file)
+    pq.write_table(empty_table(schema), file)
     stored = pq.read_metadata(pa.BufferReader(file.getvalue())).schema
     return [stored.column(at).path for at in range(len(stored))]
 
@@ -58,7 +59,7 @@ def _compressible(column: pa.ChunkedArray) -> bool:
     import pyarrow as pa
 
     sample = column.slice(0, _SAMPLE).combine_chunks()
-    values = sample.fill_null(0).to_numpy(zero_copy_only=False).tobytes()
+    values = numpy_array(sample.fill_null(arrow_scalar(0, sample.type))).tobytes()
     return not values or len(pa.compress(values, "zstd", asbytes=True)) < _WORTH * len(values)
 
 
@@ -82,7 +83,7 @@ def parts_writer(folder: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table
 
     yield write_part
     if not written:
-        write_part(schema.empty_table())
+        write_part(empty_table(schema))
 
 
 @contextmanager
@@ -94,7 +95,7 @@ def file_writer(form: Format, file: IO[Any], schema: pa.Schema) -> Iterator[Call
     if form in FOREIGN:
         pieces: list[pa.Table] = []
         yield pieces.append
-        write_foreign(pa.concat_tables(pieces) if pieces else schema.empty_table(), form, file)
+        write_foreign(pa.concat_tables(pieces) if pieces else empty_table(schema), form, file)
     elif form == "parquet":
         import pyarrow.parquet as pq
 
@@ -109,14 +110,14 @@ def file_writer(form: Format, file: IO[Any], schema: pa.Schema) -> Iterator[Call
 
             yield append
             if not writers:
-                append(schema.empty_table())
+                append(empty_table(schema))
     elif form == "arrow":
         with pa.ipc.new_file(file, schema) as stream:
             yield lambda rows: stream.write_table(rows.unify_dictionaries(), max_chunksize=ROW_GROUP)
     else:
         sink = pa.CompressedOutputStream(file, "gzip") if form == "csv.gz" else pa.PythonFile(file, "w")
         single = len(schema) == 1
-        with sink, csv.CSVWriter(sink, _texts(schema.empty_table()).schema if single else schema) as lines:
+        with sink, csv.CSVWriter(sink, _texts(empty_table(schema)).schema if single else schema) as lines:
             yield lambda rows: lines.write_table(_texts(rows) if single else rows)
 
 
@@ -127,4 +128,4 @@ def _texts(rows: pa.Table) -> pa.Table:
 
     column = rows.column(0)
     column = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-    return pa.table({rows.column_names[0]: pc.fill_null(column.cast(pa.string()), "")})
+    return pa.table({rows.column_names[0]: pc.fill_null(column.cast(pa.string()), arrow_scalar("", pa.string()))})

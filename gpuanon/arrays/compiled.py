@@ -14,9 +14,15 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
 
+import numpy as np
+
 from gpuanon.errors import ParameterError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+ZERO: Any = np.int64(0)
+ONE: Any = np.int64(1)
+"""Arguments of compiled functions: for a plain 0 or 1 numba compiles the function once more."""
 
 LEAST_WORK = 2_500_000
 """Rows times passes over them: less is not worth the time that numba takes to be imported."""

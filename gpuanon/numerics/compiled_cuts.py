@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gpuanon.arrays.compiled import compiled
+from gpuanon.arrays.compiled import ZERO, compiled
 
 Host: TypeAlias = Any
 """A NumPy array."""
@@ -145,7 +145,7 @@ def cut_parts(
     mean, spread = np.empty(d), np.empty(d)
     stack = np.empty((_DEPTH, 5), np.int64)
     for part in range(chosen[0], chosen[1]):
-        push(stack, np.int64(0), bounds[part], bounds[part + 1], units[part], leaves[part], first[part])
+        push(stack, ZERO, bounds[part], bounds[part + 1], units[part], leaves[part], first[part])
         depth = 1
         while depth > 0:
             depth -= 1

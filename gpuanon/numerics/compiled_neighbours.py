@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.compiled import compiled_bounds
+from gpuanon.arrays.compiled import ZERO, compiled_bounds
 from gpuanon.numerics.compiled_cuts import push
 
 Host = np.ndarray[Any, Any]
@@ -35,8 +35,7 @@ def cut_leaves(points: Host, order: Host, starts: Host, low: Host, high: Host) -
     low, high : (2 · leaves, a) filled with the boxes along the first a axes
     """
     waiting = np.empty((_DEPTH, 5), dtype=np.int64)  # node, its first leaf, its leaves, its first row, its rows
-    nothing = np.int64(0)  # not 0: numba compiles a function again for a constant
-    push(waiting, nothing, nothing, nothing, len(starts) - 1, nothing, len(points))
+    push(waiting, ZERO, ZERO, ZERO, len(starts) - 1, ZERO, len(points))
     starts[len(starts) - 1] = len(points)
     other = np.zeros(len(low), dtype=np.int64)  # the right child of each node; 0 for a leaf
     top = 1

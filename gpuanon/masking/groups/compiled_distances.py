@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuanon.arrays.compiled import compiled_exact
+from gpuanon.arrays.compiled import ZERO, compiled_exact
 from gpuanon.masking.groups.batched import Host
 
 
@@ -43,7 +43,7 @@ def load_within(x: Host, a: int, n: int, mismatch: Host, within: Host, apart: Ho
     """Fill ``within[a, :n]``: sums of each row's distances over its own group; return the sum of all."""
     total = 0.0
     for i in range(n):
-        within[a, i] = fill_distances(x, a, i, a, n, mismatch, apart, np.int64(0))
+        within[a, i] = fill_distances(x, a, i, a, n, mismatch, apart, ZERO)
         total += within[a, i]
     return total
 
@@ -64,7 +64,7 @@ def fill_between(
 @compiled_exact
 def take_out(x: Host, a: int, i: int, n: int, mismatch: Host, within: Host, apart: Host) -> None:
     """Subtract the distances of slot i from the sums of its group, which the row is about to leave."""
-    fill_distances(x, a, i, a, n, mismatch, apart, np.int64(0))
+    fill_distances(x, a, i, a, n, mismatch, apart, ZERO)
     for s in range(n):
         within[a, s] -= apart[0, s]
 
@@ -72,7 +72,7 @@ def take_out(x: Host, a: int, i: int, n: int, mismatch: Host, within: Host, apar
 @compiled_exact
 def put_in(x: Host, a: int, i: int, n: int, mismatch: Host, within: Host, apart: Host) -> None:
     """Add the distances of slot i to the sums of its group, which the row has joined, and sum its own."""
-    total = fill_distances(x, a, i, a, n, mismatch, apart, np.int64(0))
+    total = fill_distances(x, a, i, a, n, mismatch, apart, ZERO)
     for s in range(n):
         within[a, s] += apart[0, s]
     within[a, i] = total

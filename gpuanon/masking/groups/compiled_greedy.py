@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuanon.arrays.compiled import compiled, compiled_exact
+from gpuanon.arrays.compiled import ONE, ZERO, compiled, compiled_exact
 from gpuanon.masking.groups.batched import Host
 
 BLOCK = 64
@@ -105,8 +105,8 @@ def _measure_from_mean(columns: Host, square: Host, total: Host, n: int, a: int,
     for j in range(len(total)):
         whole = total[j] // n
         centre[j], rest[j] = whole, total[j] - n * whole
-    measure(columns, square, centre, np.int64(1), a, work[0])
-    measure(columns, square, rest, np.int64(0), a, work[1])
+    measure(columns, square, centre, ONE, a, work[0])
+    measure(columns, square, rest, ZERO, a, work[1])
     highest = np.iinfo(np.int64).min
     for i in range(a):
         free = square[i] < np.inf
@@ -163,11 +163,11 @@ def mdav_parts(
                     for j in range(d):
                         at_r[j] = columns[j, best]
                 else:
-                    measure(columns, square, at_r, np.int64(1), a, work[0])
+                    measure(columns, square, at_r, ONE, a, work[0])
                     best = _furthest(work[0], square, a)
                 for j in range(d):
                     centre[j] = columns[j, best]
-                measure(columns, square, centre, np.int64(1), a, work[0])
+                measure(columns, square, centre, ONE, a, work[0])
                 work[0, best] = -np.inf  # the centre comes first
                 _lowest_few(work[0], a, k, least, chosen)
                 for slot in range(k):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuanon.arrays.compiled import compiled, compiled_exact
+from gpuanon.arrays.compiled import ONE, compiled, compiled_exact
 from gpuanon.masking.groups.batched import Host
 from gpuanon.masking.groups.compiled_greedy import BLOCK, FLIP, KEPT, drop_taken, load_part, lowest, measure
 
@@ -141,7 +141,7 @@ def kmember_parts(
         a, taken = n, 0
         for j in range(d):
             seed[j] = columns[j, 0]
-        measure(columns, square, seed, np.int64(1), a, near)
+        measure(columns, square, seed, ONE, a, near)
         for number in range(n // k):
             best = _highest(near, a)
             for j in range(d):
@@ -149,9 +149,9 @@ def kmember_parts(
             own = square[best]
             square[best] = np.inf
             labels[order[begin + position[best]]] = number
-            measure(columns, square, seed, np.int64(1), a, near)
+            measure(columns, square, seed, ONE, a, near)
             best = lowest(near, a)
-            radius, found = usual * np.sqrt(max(0.0, near[best] + own) + 64.0), np.int64(-1)
+            radius, found = usual * np.sqrt(max(0.0, near[best] + own) + 64.0), -ONE
             for count in range(1, k):
                 if count > 1:
                     radius, found, chosen = _cheapest(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import textwrap
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -196,6 +198,53 @@ def test_a_first_compilation_is_announced_and_a_second_run_is_silent(tmp_path: A
     assert [run.stderr.count("compiling functions") for run in runs] == [1, 0]
     first, second = (float(run.stdout) for run in runs)
     assert second < first / 2
+
+
+@needs_numba
+@pytest.mark.slow
+def test_no_run_compiles_what_the_doctor_has_compiled(tmp_path: Any) -> None:
+    """Groups of k members and of MDAV, both metrics, the Gaussian dither, and a search for the nearest records."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "GPUANON_COMPILED": "1", "COLUMNS": "200"}
+    run = partial(subprocess.run, capture_output=True, text=True, env=environment, check=False)
+    program = [sys.executable, "-m", "gpuanon.faces.cli"]
+    checked = run([*program, "doctor"])
+    assert "compiling functions" in checked.stderr
+    assert f"{compiled.describe_compiled()}, ready after" in checked.stdout
+    work = """
+        import numpy as np, pyarrow as pa, gpuanon
+        from gpuanon.arrays import compiled
+        compiled.LEAST_WORK = 0
+        X = np.random.default_rng(1).standard_normal((4000, 5))
+        table = pa.table({f"x{j}": X[:, j] for j in range(5)})
+        for mask in (
+            {"method": "microaggregation", "k": 5},
+            {"method": "microaggregation", "k": 5, "groups": "mdav", "metric": "gower"},
+            {"method": "distribution-preserving", "k": 10, "dither": "gaussian"},
+        ):
+            recipe = {"columns": {f"x{j}": {"role": "quasi"} for j in range(5)}, "mask": [mask]}
+            release = gpuanon.protect(table, recipe, backend="numpy")
+        found = gpuanon.assess(table, release.data, recipe, link=release.link, measures=["reidentification"])
+        print(len(found.measured))
+    """
+    done = run([sys.executable, "-c", textwrap.dedent(work)])
+    assert done.stdout.strip() == "1", done.stderr
+    assert "compiling functions" not in done.stderr
+
+
+def test_a_run_says_which_functions_are_compiled(tmp_path: Any) -> None:
+    rows = "".join(f"{age}\n" for age in range(20, 60))
+    (tmp_path / "in.csv").write_text(f"age\n{rows}")
+    (tmp_path / "recipe.toml").write_text(
+        '[columns]\nage = { role = "quasi" }\n[[mask]]\nmethod = "microaggregation"\nk = 5\n'
+    )
+    command = [sys.executable, "-m", "gpuanon.faces.cli", "protect", "in.csv", "recipe.toml", "-o", "out.csv"]
+    for setting in ("0", "1"):
+        environment = {**os.environ, "GPUANON_COMPILED": setting, "COLUMNS": "200"}
+        done = subprocess.run(
+            [*command, "--force"], cwd=tmp_path, capture_output=True, text=True, env=environment, check=True
+        )
+        told = "none (turned off" if setting == "0" else compiled.describe_compiled()
+        assert f"compiled functions: {told}" in done.stderr
 
 
 def test_nothing_is_warmed_where_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:

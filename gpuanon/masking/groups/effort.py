@@ -29,6 +29,7 @@ _FAST_STEPS = 40
 _FEWEST_TURNS, _MOST_TURNS = 10, 50
 _BEST_WORK = 10_800_000
 """Groups times turns of the best effort: less than a minute, compiled."""
+_GROUPS_OF_A_CORE = 1024  # a few cells, which one core exchanges at a time
 
 
 class Refinement(NamedTuple):
@@ -46,7 +47,7 @@ def refinement_of(effort: Effort, groups: int, k: int, columns: int) -> Refineme
         turns = min(max(_BEST_WORK // groups, 20 * _FEWEST_TURNS), most)
         return Refinement(turns, _STEPS, _BEST_NEIGHBOURS)
     if not isinstance(effort, str):
-        turns = int(np.clip(effort / (groups * _seconds_of_turn(k, columns)), 2, most))
+        turns = int(np.clip(effort / _seconds_of_turn(groups, k, columns), 2, most))
         return Refinement(turns, _STEPS, _NEIGHBOURS)
     usual = min(int(np.clip(13 * np.sqrt(20_000 / groups), _FEWEST_TURNS, _MOST_TURNS)), 4 + groups // 3)
     if effort == "normal":
@@ -54,9 +55,11 @@ def refinement_of(effort: Effort, groups: int, k: int, columns: int) -> Refineme
     return Refinement(max(2, usual // 2), _FAST_STEPS, _NEIGHBOURS)
 
 
-def _seconds_of_turn(k: int, columns: int) -> float:
-    """Seconds of a turn for one group on two cores, compiled, squared Euclidean distances.
+def _seconds_of_turn(groups: int, k: int, columns: int) -> float:
+    """Seconds of a turn on two cores, compiled, squared Euclidean distances; few groups keep one core busy.
 
-    Fitted to 25 cases of k = 2 to 25 and 2 to 32 columns, of which it states 0.8 to 1.1 of the time.
+    The processor time of a group was fitted to 25 cases of k = 2 to 25 and 2 to 32 columns, of which it states 0.8 to
+    1.1 of the time; the fixed part is that of Python.
     """
-    return 0.5e-6 * (0.76 + 0.025 * k * columns + 0.007 * k * k)
+    cores = 2 if groups > _GROUPS_OF_A_CORE else 1
+    return 0.3e-3 + 1e-6 * (0.76 + 0.025 * k * columns + 0.007 * k * k) * groups / cores

@@ -32,10 +32,13 @@ _ROWS = 128
 _AFFINITIES = 1 << 18
 """Affinities that one thread holds at a time: they fit its cache."""
 
+_TILES = 16
+"""Tiles of a task: what the tiles of a part have in common is computed once for so many of them."""
+
 
 def affinity(X: Array, sigma: float) -> Array:
     """(n, n) affinity of the rows of `X` (n, d), stored; for one small part."""
-    return _block((X - X.mean(axis=0))[None], np.full(1, _gamma(sigma)), slice(0, len(X)))[0]
+    return _block(_factors((X - X.mean(axis=0))[None], np.full(1, _gamma(sigma))), slice(0, len(X)))[0]
 
 
 def degrees(X: Array, sigma: float | Array, within: Partition | None = None) -> Array:
@@ -116,36 +119,45 @@ def _product_numpy(X: Host, sigma: float | Host, V: Host | None, within: Partiti
     out = np.empty((len(X), 1 if V is None else V.shape[1]), dtype=X.dtype)
     gammas = np.broadcast_to(_gamma(np.asarray(sigma, dtype=np.float64)), (within.parts,))
 
-    def work(item: tuple[Host, Host, slice]) -> None:
-        parts, rows, tile = item
+    def work(item: tuple[Host, Host, list[slice]]) -> None:
+        parts, rows, tiles = item
         Z = X[rows]
-        S = _block(Z - Z.mean(axis=1, keepdims=True), gammas[parts], tile)
-        out[rows[:, tile]] = S.sum(axis=2, keepdims=True) if V is None else np.matmul(S, V[rows])
+        factors = _factors(Z - Z.mean(axis=1, keepdims=True), gammas[parts])
+        W = None if V is None else V[rows]
+        for tile in tiles:
+            S = _block(factors, tile)
+            out[rows[:, tile]] = S.sum(axis=2, keepdims=True) if W is None else np.matmul(S, W)
 
     with one_blas_thread():
         each(work, _batches(within))
     return out
 
 
-def _batches(within: Partition) -> Iterator[tuple[Host, Host, slice]]:
-    """Parts of equal size with their rows (b, size), and the tile of rows whose affinities are computed at once."""
+def _batches(within: Partition) -> Iterator[tuple[Host, Host, list[slice]]]:
+    """Parts of equal size with their rows (b, size), and some tiles of rows whose affinities are computed at once."""
     sizes = within.sizes
     for parts in same_size_batches(sizes, lambda size: max(1, _AFFINITIES // size**2)):
         size = int(sizes[parts[0]])
         rows = within.order[within.starts[parts][:, None] + np.arange(size)]
-        for tile in ranges(size, max(1, min(size, _AFFINITIES // size))):
-            yield parts, rows, tile
+        tiles = ranges(size, max(1, min(size, _AFFINITIES // size)))
+        for some in ranges(len(tiles), _TILES):
+            yield parts, rows, tiles[some]
 
 
-def _block(Z: Array, gammas: Host, tile: slice) -> Array:
-    """(b, tile, size) affinities of the rows `tile` of each part to all its rows; Z (b, size, d), gammas (b,)."""
+def _factors(Z: Array, gammas: Host) -> tuple[Array, Array]:
+    """Two matrices (b, size, d + 2) and (b, d + 2, size) whose product is −γ‖x − y‖² of all pairs; Z (b, size, d)."""
     xp = namespace(Z)
     scaled = Z * xp.sqrt(xp.asarray(gammas))[:, None, None].astype(Z.dtype)
     squares = (scaled * scaled).sum(axis=2, keepdims=True)
     ones = xp.ones_like(squares)
-    left = xp.concatenate([2 * scaled[:, tile], -squares[:, tile], -ones[:, tile]], axis=2)
-    right = xp.concatenate([scaled, ones, squares], axis=2)
-    S = xp.matmul(left, right.transpose(0, 2, 1))
+    left = xp.concatenate([2 * scaled, -squares, -ones], axis=2)
+    return left, xp.concatenate([scaled, ones, squares], axis=2).transpose(0, 2, 1)
+
+
+def _block(factors: tuple[Array, Array], tile: slice) -> Array:
+    """(b, tile, size) affinities of the rows `tile` of each part to all its rows."""
+    xp = namespace(factors[0])
+    S = xp.matmul(factors[0][:, tile], factors[1])
     xp.minimum(S, 0, out=S)  # −γ‖x − y‖², which rounding may make positive
     xp.exp(S, out=S)
     local = xp.arange(tile.stop - tile.start)

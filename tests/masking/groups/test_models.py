@@ -136,7 +136,7 @@ def test_seconds_of_effort_are_turns_and_not_a_clock(monkeypatch):
     np.testing.assert_array_equal(form(KMember(k=5, effort=0.3), X).labels(), patient)
 
 
-@pytest.mark.parametrize("wrong", [0, -1, "slow", float("inf"), 1e9])
+@pytest.mark.parametrize("wrong", [0, -1, "slow", "30", True, float("inf"), 1e9])
 def test_other_efforts_are_refused(wrong):
     with pytest.raises(ValidationError, match="effort"):
         KMember(k=5, effort=wrong)

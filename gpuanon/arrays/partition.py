@@ -12,7 +12,11 @@ import numpy as np
 
 from gpuanon.arrays import segments
 from gpuanon.arrays.backend import Array, namespace
+from gpuanon.arrays.ranges import row_ranges
 from gpuanon.arrays.sorting import argsort_labels
+from gpuanon.arrays.threads import each
+
+_SPREAD_ROWS = 1 << 15  # rows of a task on the host
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +73,17 @@ class Partition:
         labels = namespace(self.order).empty(self.n, dtype=np.int64)
         labels[self.order] = self.part_of_sorted()
         return labels
+
+    def spread(self, values: Array) -> Array:
+        """(n, ...) for each row the line of `values` (g, ...) that belongs to its part; on the host on all cores."""
+        labels = self.labels()
+        rows = namespace(values).empty((self.n, *values.shape[1:]), dtype=values.dtype)
+
+        def work(lines: slice) -> None:
+            rows[lines] = values.take(labels[lines], axis=0)
+
+        each(work, row_ranges(labels, _SPREAD_ROWS))
+        return rows
 
 
 def segment_sums(X: Array, p: Partition) -> Array:

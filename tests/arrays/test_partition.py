@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from gpuanon.arrays import segments
+from gpuanon.arrays import partition, segments
 from gpuanon.arrays.partition import (
     Partition,
     ranks_within,
@@ -194,3 +194,16 @@ def test_shuffling_gives_every_permutation_equally_often():
     counts = np.unique(source @ [9, 3, 1], return_counts=True)[1]
     assert len(counts) == 6
     assert ((counts - n / 18) ** 2 / (n / 18)).sum() < 20.5  # χ² of 5 degrees of freedom, p = 0.001
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_spread_gives_each_row_the_line_of_its_part(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the rows are shared among threads."""
+    monkeypatch.setattr(partition, "_SPREAD_ROWS", 7)
+    rng = np.random.default_rng(0)
+    p = Partition.from_labels(rng.integers(0, 9, 100))
+    values = rng.standard_normal((p.parts, *shape))
+    spread = p.spread(values)
+    for part in range(p.parts):
+        for row in p.order[p.starts[part] : p.starts[part + 1]]:
+            np.testing.assert_array_equal(spread[row], values[part])

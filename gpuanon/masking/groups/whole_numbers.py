@@ -117,7 +117,9 @@ def _low_and_scale(
     For the squared Euclidean metric, the largest distance along any one column to just below 4^bits.
     """
     xp = namespace(X)
-    low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+    ends = each(lambda lines: (X[lines].min(axis=0), X[lines].max(axis=0)), row_ranges(X, _BATCH))
+    low = xp.stack([least for least, _ in ends]).min(axis=0).astype(np.float64)
+    high = xp.stack([most for _, most in ends]).max(axis=0).astype(np.float64)
     reach = xp.zeros((), dtype=np.float64)
     for j, weight in enumerate(weights):
         wide = weight if categorical[j] else (high[j] - low[j]) * weight

@@ -21,7 +21,7 @@ def centroid(X: Array, groups: Partition) -> Array:
 
     Guarantee : records of one group are equal to the bit.
     """
-    return segment_means(X, groups)[groups.labels()]
+    return groups.spread(segment_means(X, groups))
 
 
 def median(X: Array, groups: Partition) -> Array:
@@ -33,13 +33,13 @@ def median(X: Array, groups: Partition) -> Array:
     for j in range(X.shape[1]):
         ordered = X[:, j][sort_within(X[:, j], groups)]
         centres[:, j] = 0.5 * (ordered[low] + ordered[high])
-    return centres[groups.labels()]
+    return groups.spread(centres)
 
 
 def midpoint(X: Array, groups: Partition) -> Array:
     """(n, d) middle of the range of each column over each record's group."""
     low, high = segment_minima(X, groups), segment_maxima(X, groups)
-    return (0.5 * low + 0.5 * high)[groups.labels()]
+    return groups.spread(0.5 * low + 0.5 * high)
 
 
 CENTRES = {"median": median, "midpoint": midpoint}

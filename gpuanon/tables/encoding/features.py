@@ -9,6 +9,7 @@ import narwhals as nw
 import numpy as np
 
 from gpuanon.arrays.ranges import ranges
+from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 from gpuanon.tables.schema import Nulls
 
@@ -59,13 +60,19 @@ class Codec(Protocol):
 
 
 _LINES = 4096  # rows that stay in a core's cache while they are transposed
+_TASK_LINES = 16 * _LINES  # rows that one thread transposes at a time
 
 
 def column_by_column(matrix: Matrix) -> Matrix:
     """(d, n) the columns of `matrix` (n, d), each by itself in memory."""
     columns = np.empty(matrix.shape[::-1], dtype=matrix.dtype)
-    for rows in ranges(len(matrix), _LINES):
-        columns[:, rows] = matrix[rows].T
+
+    def transpose(rows: slice) -> None:
+        for lines in ranges(rows.stop - rows.start, _LINES):
+            at = slice(rows.start + lines.start, rows.start + lines.stop)
+            columns[:, at] = matrix[at].T
+
+    each(transpose, ranges(len(matrix), _TASK_LINES))
     return columns
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.columns import Names, column_names, constant_note, fold
@@ -28,6 +29,8 @@ Floats = np.ndarray[Any, Any]
 
 _PUBLIC = Key(b"the resampling of a measure is no secret")
 _BOOTSTRAP_ROWS = 20_000
+_RESAMPLES = 16  # that are computed at once: the rows are read once for all of them
+_DEVIATIONS = 8  # of the rows drawn below the middle of a column: a resample's median is hardly ever further from it
 ESTIMATORS: dict[str, Callable[..., Any]] = {"mean": np.mean, "median": np.median, "deviation": np.std}
 
 
@@ -147,31 +150,53 @@ def _variances(X: Floats, rounds: int, rows: int) -> Floats:
     counts, in the order of its values, reach one half.
     """
     size = len(X)
-    columns = np.ascontiguousarray(X.T)
-    order = np.argsort(columns, axis=1, kind="stable")
-    ordered = np.take_along_axis(columns, order, axis=1)
+    medians = _Medians(X)
     middle = X.mean(axis=0)
     centred = X - middle
     squared = centred * centred
     draws = _PUBLIC.draws(np.arange(size))
 
-    def one(number: int) -> Floats:
-        chosen = (draws.child(str(number)).uniform()[:, 0] * size).astype(np.int64)
-        counts = np.bincount(chosen, minlength=size)
-        weights, few = counts.astype(np.float64), counts.astype(np.int32)
+    def some(numbers: slice) -> Floats:
+        streams = (draws.child(str(number)).uniform()[:, 0] for number in range(numbers.start, numbers.stop))
+        counts = np.stack([np.bincount((share * size).astype(np.int64), minlength=size) for share in streams])
+        weights = counts.astype(np.float64)
         mean, squares = weights @ centred / size, weights @ squared / size
-        median = [_median(column, few[at]) for column, at in zip(ordered, order, strict=True)]
-        return np.stack([middle + mean, median, np.sqrt(np.maximum(squares - mean**2, 0.0))])
+        return np.stack([middle + mean, medians.of(counts), np.sqrt(np.maximum(squares - mean**2, 0.0))], axis=1)
 
-    found = np.array(each(one, range(rounds)))
+    found = np.concatenate(each(some, ranges(rounds, _RESAMPLES)))
     return np.asarray(found.var(axis=0, ddof=1) * size / rows)
 
 
-def _median(ordered: Floats, counts: Floats) -> float:
-    """Median of ascending values that occur so many times."""
-    total = np.cumsum(counts)
-    low, high = np.searchsorted(total, [(total[-1] - 1) // 2, total[-1] // 2], side="right")
-    return float((ordered[low] + ordered[high]) / 2)
+class _Medians:
+    """Medians of the columns of `X` (n, d) over resamples of its rows.
+
+    The counts of a resample, in the order of a column's values, reach one half near the middle of the rows.  So they
+    are added one by one only there; those of all lower rows are one product.
+    """
+
+    def __init__(self, X: Floats) -> None:
+        size = len(X)
+        columns = np.ascontiguousarray(X.T)
+        self.order = np.argsort(columns, axis=1, kind="stable")
+        self.ordered = np.take_along_axis(columns, self.order, axis=1)
+        reach = int(_DEVIATIONS * np.sqrt(size) / 2) + 1
+        self.near = slice(max(0, size // 2 - reach), min(size, size // 2 + reach))
+        self.lower = np.zeros((size, len(columns)))
+        np.put_along_axis(self.lower, self.order[:, : self.near.start].T, 1.0, axis=0)
+
+    def of(self, counts: Floats) -> Floats:
+        """(m, d) medians of m resamples, in which the rows occur `counts` (m, n) times, n in all."""
+        below = counts.astype(np.float64) @ self.lower  # exact: whole numbers
+        places = np.empty((2, *below.shape), dtype=np.int64)
+        halves = (counts.shape[1] - 1) // 2, counts.shape[1] // 2
+        for j, order in enumerate(self.order):
+            total = below[:, j, None] + np.cumsum(counts[:, order[self.near]], axis=1)
+            for half, place in zip(halves, places[:, :, j], strict=True):
+                place[:] = self.near.start + (total <= half).sum(axis=1)
+                for far in np.flatnonzero((below[:, j] > half) | (total[:, -1] <= half)):
+                    place[far] = np.searchsorted(np.cumsum(counts[far, order]), half, side="right")
+        low, high = (np.take_along_axis(self.ordered, place.T, axis=1).T for place in places)
+        return np.asarray((low + high) / 2)
 
 
 def _spread(values: Floats, present: Floats) -> Floats:

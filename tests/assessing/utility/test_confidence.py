@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from gpuanon.assessing.utility import confidence
 from gpuanon.assessing.utility.confidence import confidence_overlap, estimator_mse
 from gpuanon.errors import InputError, ParameterError
 
@@ -67,3 +68,18 @@ def test_bootstrap_variance_of_the_mean_is_the_textbook_one() -> None:
     X = np.random.default_rng(4).normal(size=(25_000, 1))
     assert len(_sampled(X)) == 20_000
     assert _variances(_sampled(X), 400, len(X))[0, 0] == pytest.approx(X.var() / 25_000, rel=0.25)
+
+
+@pytest.mark.parametrize("size", [2, 3, 50, 501])
+@pytest.mark.parametrize("deviations", [8, 0])
+def test_medians_of_resamples_are_those_of_the_drawn_rows(
+    size: int, deviations: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of continuous, tied and two-valued columns, near the middle of the rows and far from it."""
+    monkeypatch.setattr(confidence, "_DEVIATIONS", deviations)
+    rng = np.random.default_rng(size)
+    X = np.column_stack([rng.standard_normal(size), rng.integers(0, 4, size), rng.integers(0, 2, size)]).astype(float)
+    medians = confidence._Medians(X)
+    drawn = [*rng.integers(0, size, (20, size)), np.zeros(size, dtype=int), np.full(size, size - 1)]
+    found = medians.of(np.stack([np.bincount(rows, minlength=size) for rows in drawn]))
+    np.testing.assert_array_equal(found, [np.median(X[rows], axis=0) for rows in drawn])

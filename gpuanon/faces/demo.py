@@ -52,10 +52,10 @@ def run(
     ]
     files.append(manifest_path(release))
     _check_folder(folder, files, force)
+    folder.mkdir(parents=True, exist_ok=True)
     if report is not None:
         require()
         check_report(report, files, force=force)
-    folder.mkdir(parents=True, exist_ok=True)
     with shown(err, quiet=False):
         with io.Writing(force=force) as made:
             made.table(registry, Table.of(make_registry(rows)))

@@ -16,7 +16,7 @@ from gpuanon.tables.table import Table
 RISK_ROWS = 100_000
 """Rows on which combinations of columns are counted; of a larger table a random sample."""
 RISK_COLUMNS = 10
-"""Columns whose combinations are counted: those with most different values."""
+"""Columns whose small sets are counted: those with most different values."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,11 @@ class Risk:
     """What tells people apart on some columns of a table, as it is.
 
     rows     : that were looked at; a random sample of a larger table
-    columns  : that were combined
-    smallest : records of the smallest class
+    columns  : of which the risk is
+    smallest : records of the smallest class of all of them
     unique   : share of records alone on all of them
-    up_to    : share of records that 1, 2, 3 of them single out
+    combined : those of them whose small sets were counted
+    up_to    : share of records that 1, 2, 3 of these single out
     sets     : share of the records by the smallest sets of columns that single them out, the worst first
     """
 
@@ -35,12 +36,14 @@ class Risk:
     columns: tuple[str, ...]
     smallest: int
     unique: float
+    combined: tuple[str, ...]
     up_to: tuple[float, ...]
     sets: Mapping[str, float]
 
     def to_json(self) -> dict[str, Any]:
         """Strict JSON."""
-        return {**asdict(self), "columns": list(self.columns), "up_to": list(self.up_to), "sets": dict(self.sets)}
+        lists = {"columns": list(self.columns), "combined": list(self.combined), "up_to": list(self.up_to)}
+        return {**asdict(self), **lists, "sets": dict(self.sets)}
 
 
 def risk_of(table: Table, names: Sequence[str]) -> Risk | None:
@@ -51,11 +54,11 @@ def risk_of(table: Table, names: Sequence[str]) -> Risk | None:
     if table.n_rows > RISK_ROWS:
         rows = rows.take(np.sort(np.random.default_rng(0).choice(table.n_rows, RISK_ROWS, replace=False)))
     (codes,) = level_codes([rows], names)
+    sizes, combined = np.bincount(equal_rows(codes)), list(names)
     if len(names) > RISK_COLUMNS:
         most = np.sort(np.argsort(-codes.max(axis=0), kind="stable")[:RISK_COLUMNS])  # codes are ranks of values
-        codes, names = codes[:, most], [names[at] for at in most]
-    sizes = np.bincount(equal_rows(codes))
-    found = uniques(codes, names)
+        codes, combined = codes[:, most], [names[at] for at in most]
+    found = uniques(codes, combined)
     up_to = tuple(float(count) / found.rows for count in found.records)
     alone = float((sizes == 1).sum()) / found.rows
-    return Risk(found.rows, tuple(names), int(sizes.min()), alone, up_to, found.leading)
+    return Risk(found.rows, tuple(names), int(sizes.min()), alone, tuple(combined), up_to, found.leading)

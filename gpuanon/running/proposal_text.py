@@ -75,9 +75,11 @@ def risk_lines(risk: Risk) -> list[str]:
         f"{share:.1%} by {'one column' if at == 0 else f'at most {at + 1} columns'}"
         for at, share in enumerate(risk.up_to)
     ]
+    fewer = len(risk.combined) < len(risk.columns)
+    among = f", among the {len(risk.combined)} columns with most values" if fewer else ""
     lines = [
         f"Risk before masking ({of}): the smallest class of {', '.join(risk.columns)} has {risk.smallest};",
-        f"{risk.unique:.1%} of the records are alone in theirs.  Singled out: {', '.join(steps)}.",
+        f"{risk.unique:.1%} of the records are alone in theirs.  Singled out{among}: {', '.join(steps)}.",
     ]
     worst = [f"{names} {share:.1%}" for names, share in list(risk.sets.items())[:5] if share >= 0.001]
     if worst:

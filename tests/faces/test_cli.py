@@ -340,8 +340,9 @@ def test_schema_is_a_json_schema_that_knows_the_methods(gpuanon):
 
 
 def test_demo_tells_the_story(gpuanon, folder):
-    code, out, err = gpuanon("demo", "--rows", "500", "--out", "story")
+    code, out, err = gpuanon("demo", "--rows", "500", "--out", "story", "--report", "story/report.html")
     assert code == 0, err
+    assert (folder / "story" / "report.html").exists()  # in a folder that was not there
     assert "Guarantee, verified on the release" in out
     assert {path.name for path in (folder / "story").iterdir()} >= {
         "registry.parquet",

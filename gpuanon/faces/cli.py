@@ -96,7 +96,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: interruption.interrupt(Terminated()))
     signal.signal(signal.SIGINT, lambda number, frame: interruption.interrupt(Interrupted()))
     try:
-        app()
+        _run()
     except GpuanonError as error:
         _fail(str(error), error.exit_code, error)
     except (Interrupted, KeyboardInterrupt) as error:
@@ -119,6 +119,19 @@ def main() -> None:
             2,
             error,
         )
+
+
+def _run() -> None:
+    """Run the command.  An error after a request to stop is that request: an import may turn one into the other."""
+    try:
+        app()
+    except Exception as error:
+        request = interruption.requested()
+        if request is None:
+            raise
+        for note in getattr(error, "__notes__", ()):
+            request.add_note(note)
+        raise request from error
 
 
 def _written() -> str:

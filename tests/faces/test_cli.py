@@ -16,7 +16,9 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 
+from gpuanon.arrays import interruption
 from gpuanon.faces import cli
+from gpuanon.running import protect as running
 from gpuanon.tables.registry import make_registry, registry_recipe
 from tests.support.every import registry
 
@@ -393,6 +395,30 @@ def test_a_run_that_is_stopped_leaves_no_release(folder, number):
     assert process.returncode == codes[number]
     assert not (folder / "release.parquet").exists()
     assert not (folder / "release.parquet.manifest.json").exists()
+
+
+@pytest.mark.parametrize("turned", [RuntimeError("by an import"), None])
+def test_an_interruption_that_an_import_turns_into_an_error_is_an_interruption(gpuanon, folder, monkeypatch, turned):
+    """Python turns what is raised while a class is made into a RuntimeError."""
+    monkeypatch.setattr(interruption, "_request", None)
+
+    def protect_file(*_, **__):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except BaseException as request:
+            if turned is None:
+                raise
+            raise turned from request
+
+    monkeypatch.setattr(running, "protect_file", protect_file)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        code, _, err = gpuanon(*protect_arguments())
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert code == 130
+    assert "interrupted; nothing was written" in err
 
 
 def test_importing_the_package_imports_nothing_heavy():

@@ -1,4 +1,7 @@
-"""Layer 8: the kernels' own sources as plain C++ with one lane per warp form the host's groups, on large tables."""
+"""Layer 8: the kernels' own sources as plain C++ form the host's groups, on large tables.
+
+Kernels that form no groups are in test_large.py.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from gpuanon.numerics.median_blocks import blocks
 from tests.cuda.fixtures import host
 from tests.cuda.support import one_lane
 from tests.cuda.support.fake_cupy import fake_cupy
+from tests.cuda.support.fake_device import hardware
 from tests.support.same_release import assert_same_release
 
 pytestmark = pytest.mark.skipif(one_lane.MISSING is not None, reason=str(one_lane.MISSING))
@@ -67,8 +71,16 @@ def optimal(X: Any, metric: Metric) -> Partition:
     return optimal_univariate(X[:, :1], K)
 
 
+KERNELS = {
+    k_member: {"kmember"},
+    mdav_groups: {"mdav"},
+    refined: {"neighbours", "anneal"},
+    optimal: {"chunk_paths", "chunk_entries", "chunk_cuts"},
+}
+
+
 @pytest.mark.parametrize(("make", "metric"), TABLES)
-@pytest.mark.parametrize("form", [k_member, mdav_groups, refined, optimal])
+@pytest.mark.parametrize("form", KERNELS)
 def test_the_groups_of_20_000_rows_are_those_of_the_host(
     form: Callable[..., Partition], make: Callable[..., Rows], metric: Metric
 ) -> None:
@@ -77,6 +89,7 @@ def test_the_groups_of_20_000_rows_are_those_of_the_host(
     with fake_cupy(one_lane=True) as cp:
         groups = form(cp.asarray(X), metric)
         found = Partition(host(groups.order), host(groups.starts))
+        assert KERNELS[form] <= {name for name, *_ in hardware.shared_memory}
     np.testing.assert_array_equal(found.starts, expected.starts)
     np.testing.assert_array_equal(found.order, expected.order)
 

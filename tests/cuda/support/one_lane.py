@@ -8,11 +8,12 @@ instead of a few hundred.  The source says how:
   Warps of `segment` exchange values among their lanes and run with one lane each.
 - Kernels that count their warps' lanes by the macro LANES (`kmember`, `mdav`, `refine`, `refine_neighbours`,
   `univariate`): one thread per block, so that a barrier or a shuffle is nothing.
-- Kernels whose threads share tiles of fixed size (`distance`, `affinity`, `kernel_pca`): all threads of a block, in step
-  from barrier to barrier, with the tiles and launch shapes of a device.
+- Kernels whose threads share tiles of fixed size (`distance`, `affinity`, `kernel_pca`): all threads of a block, in
+  step from barrier to barrier, with the tiles and launch shapes of a device.
 
-Barriers are thus checked for the last of these only, and in one order of threads; shuffles, races and accesses outside
-of arrays not at all: those are for the other two executors.
+Barriers are thus checked for the last of these only, and in one order of threads.  Writes beside an array or beyond
+dynamic shared memory are noticed up to some distance.  Shuffles, races and reads outside of arrays are left to the
+other two executors.
 """
 
 from __future__ import annotations
@@ -46,11 +47,12 @@ _KERNEL = re.compile(r'extern\s+"C"\s+__global__\s+void\s+(?:__launch_bounds__\s
 _BY_WARP = {"sums", "minima", "maxima"}
 """Kernels of which a warp works by itself; a thread block has several."""
 
+_FENCE = 1 << 16  # bytes before and after an array
 _BEYOND_SHARED, _DIFFERENT_BARRIERS = 1, 2  # Fault in one_lane.h
 
 
 class OneLaneFault(CudaFault):
-    """g++ refuses a kernel, it wrote beyond its shared memory, or its threads wait at different barriers."""
+    """g++ refuses a kernel, it wrote beyond its memory, or its threads wait at different barriers."""
 
 
 class _Place(ctypes.Structure):
@@ -87,7 +89,7 @@ def _library(text: str, real: str, define: tuple[tuple[str, str], ...]) -> ctype
 
 @functools.cache
 def _vector_options() -> tuple[str, ...]:
-    """Options for vectors and fused multiplication and addition if this processor has them; `fma` is a slow call else."""
+    """Options for vectors and fused multiplication and addition, if this processor has them; else `fma` is a call."""
     try:
         features = set(Path("/proc/cpuinfo").read_text().split())
     except OSError:  # not Linux
@@ -109,7 +111,8 @@ def launch(
     library = _library(text, macros.get("REAL", "float"), define)
     way = _way(_without_comments(text))
     threads = 1 if way is None else block[0] // WARP if name in _BY_WARP else block[0]
-    held = [np.array([value.ctypes.data]) if _is_array(value) else np.atleast_1d(value) for value in args]
+    arrays = {number: _Fenced(value) for number, value in enumerate(args) if _is_array(value)}
+    held = [arrays[i].address() if i in arrays else np.atleast_1d(value) for i, value in enumerate(args)]
     given = (ctypes.c_void_p * len(held))(*(value.ctypes.data for value in held))
     run = getattr(library, f"run_{name}")
     run.argtypes = [_Place, _Place, ctypes.c_size_t, ctypes.c_void_p]
@@ -118,6 +121,28 @@ def launch(
         raise OneLaneFault(f"{name}: it wrote beyond its {shared} bytes of shared memory")
     if fault == _DIFFERENT_BARRIERS:
         raise OneLaneFault(f"{name}: threads of a block wait at different barriers")
+    for number, array in arrays.items():
+        if not array.copy_back():
+            raise OneLaneFault(f"{name}: it wrote beyond the array that is its argument {number}")
+
+
+class _Fenced:
+    """A copy of an array between bytes that a kernel must not write; read as numbers, they are NaN or −1."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self._array = array
+        self._bytes = np.full(array.nbytes + 2 * _FENCE, 0xFF, dtype=np.uint8)
+        self._inside = self._bytes[_FENCE : _FENCE + array.nbytes]
+        self._inside[:] = array.reshape(-1).view(np.uint8)
+
+    def address(self) -> np.ndarray[Any, Any]:
+        """Where the copy is, as the bytes of an argument."""
+        return np.array([self._inside.ctypes.data])
+
+    def copy_back(self) -> bool:
+        """Change the array as its copy was changed; False if the kernel wrote beside it."""
+        self._array.reshape(-1).view(np.uint8)[:] = self._inside
+        return bool((self._bytes[:_FENCE] == 0xFF).all() and (self._bytes[-_FENCE:] == 0xFF).all())
 
 
 def _without_comments(text: str) -> str:

@@ -1,4 +1,7 @@
-"""Layer 8: the kernels' own sources as plain C++ with one lane per warp form the host's groups, on large tables."""
+"""Layer 8: the kernels' own sources as plain C++ form the host's groups, on large tables.
+
+Kernels that form no groups are in test_large.py.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 import gpuanon
-from gpuanon.arrays import kernels
 from gpuanon.arrays.partition import Partition
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
@@ -21,6 +23,7 @@ from gpuanon.numerics.median_blocks import blocks
 from tests.cuda.fixtures import host
 from tests.cuda.support import one_lane
 from tests.cuda.support.fake_cupy import fake_cupy
+from tests.cuda.support.fake_device import hardware
 from tests.support.same_release import assert_same_release
 
 pytestmark = pytest.mark.skipif(one_lane.MISSING is not None, reason=str(one_lane.MISSING))
@@ -68,8 +71,16 @@ def optimal(X: Any, metric: Metric) -> Partition:
     return optimal_univariate(X[:, :1], K)
 
 
+KERNELS = {
+    k_member: {"kmember"},
+    mdav_groups: {"mdav"},
+    refined: {"neighbours", "anneal"},
+    optimal: {"chunk_paths", "chunk_entries", "chunk_cuts"},
+}
+
+
 @pytest.mark.parametrize(("make", "metric"), TABLES)
-@pytest.mark.parametrize("form", [k_member, mdav_groups, refined, optimal])
+@pytest.mark.parametrize("form", KERNELS)
 def test_the_groups_of_20_000_rows_are_those_of_the_host(
     form: Callable[..., Partition], make: Callable[..., Rows], metric: Metric
 ) -> None:
@@ -78,6 +89,7 @@ def test_the_groups_of_20_000_rows_are_those_of_the_host(
     with fake_cupy(one_lane=True) as cp:
         groups = form(cp.asarray(X), metric)
         found = Partition(host(groups.order), host(groups.starts))
+        assert KERNELS[form] <= {name for name, *_ in hardware.shared_memory}
     np.testing.assert_array_equal(found.starts, expected.starts)
     np.testing.assert_array_equal(found.order, expected.order)
 
@@ -111,12 +123,37 @@ def test_a_gaussian_dither_of_20_000_rows_is_that_of_the_host() -> None:
 
 
 def test_a_write_beyond_shared_memory_is_noticed() -> None:
-    text = 'extern "C" __global__ void far(int n) { DYN_SHARED(int, own); own[n] = 1; __syncthreads(); }'
+    text = 'extern "C" __global__ void far(int n) { DYN_SHARED(int, own); own[n] = 1; }'
     one_lane.launch(text, {}, "far", (1,), (32,), [np.int32(3)], shared=16)
     with pytest.raises(one_lane.OneLaneFault, match="beyond its 16 bytes"):
         one_lane.launch(text, {}, "far", (1,), (32,), [np.int32(4)], shared=16)
 
 
-def test_kernels_whose_threads_share_tiles_are_refused() -> None:
-    with pytest.raises(one_lane.OneLaneFault, match="share tiles"):
-        one_lane.launch(kernels.source("distance"), {}, "nearest", (1,), (128,), [])
+def test_threads_that_share_a_tile_run_in_step() -> None:
+    """Sums of each thread's neighbours, in a tile that is used again and again."""
+    text = """extern "C" __global__ void ring(int turns, int* out) {
+        __shared__ int tile[100];
+        int sum = threadIdx.x;
+        for (int turn = 0; turn < turns; ++turn) {
+            tile[threadIdx.x] = sum;
+            __syncthreads();
+            sum = tile[(threadIdx.x + 1) % blockDim.x] + tile[(threadIdx.x + 99) % blockDim.x];
+            __syncthreads();
+        }
+        out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+    }"""
+    found, expected = np.zeros((3, 100), np.int32), np.arange(100, dtype=np.int32)
+    one_lane.launch(text, {}, "ring", (3,), (100,), [np.int32(9), found])
+    for _ in range(9):
+        expected = np.roll(expected, 1) + np.roll(expected, -1)
+    np.testing.assert_array_equal(found, [expected] * 3)
+
+
+def test_threads_that_wait_at_different_barriers_are_noticed() -> None:
+    text = """extern "C" __global__ void part(int n) {
+        if (threadIdx.x < n) __syncthreads();
+    }"""
+    one_lane.launch(text, {}, "part", (2,), (64,), [np.int32(64)])
+    with pytest.raises(one_lane.OneLaneFault, match="different barriers"):
+        one_lane.launch(text, {}, "part", (2,), (64,), [np.int32(40)])
+    one_lane.launch(text, {}, "part", (2,), (64,), [np.int32(0)])

@@ -76,7 +76,7 @@ def fake_cupy(*, races: bool = False, traffic: bool = False, limit: int = 20_000
     races, traffic, limit : what the interpreter looks at (see `machine.Watch`); races cost about twice the time
     hardware : fields of `fake_device.Hardware`, such as ``free_memory`` or ``shared_per_block_optin``;
                ``schedule=0`` runs kernels as host programs under g++'s sanitizers instead (layer 3), ``one_lane=True``
-               as plain C++ with one lane per warp, at native speed (layer 8)
+               as plain C++ at native speed (layer 8)
     """
     from gpuanon.arrays import kernels
 

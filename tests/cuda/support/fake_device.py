@@ -39,7 +39,7 @@ class Hardware:
     devices: int = 1
     watch: Watch = field(default_factory=lambda: Watch(races=False))
     schedule: int | None = None  # None: the interpreter; else the host program with this schedule of threads
-    one_lane: bool = False  # the kernels as plain C++ with one lane per warp (layer 8)
+    one_lane: bool = False  # the kernels as plain C++ without sanitizers, for large problems (layer 8)
     execute: bool = True  # False: launches are checked and recorded, and nothing is computed
     launches: list[tuple[str, Launch]] = field(default_factory=list)
     shared_memory: list[tuple[str, int, int]] = field(default_factory=list)  # kernel, dynamic and static bytes

@@ -1,6 +1,9 @@
 // Runs a kernel file on the host as plain C++, with one lane per warp: a shuffle returns a lane's own value, a vote is its
 // own, and with one thread per block a barrier is nothing.  What is left is the algorithm of the source itself, compiled
 // with optimisation, for problems of real size.  Nothing here is shared with cuda_on_host.h, which runs every thread.
+//
+// IN_TURN : for kernels without barriers, every thread by itself, to its end
+// IN_STEP : for kernels whose threads share tiles, all threads of a block, from barrier to barrier (in_step.h)
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -10,14 +13,13 @@
 #include <type_traits>
 #include <utility>
 
-#define LANES 1
 #define __global__
 #define __device__
 #define __host__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
-#define __align__(bytes) alignas(bytes)
-#define __shared__ static
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __shared__ static __attribute__((section("cuda_shared")))
 
 struct Place {
     unsigned x, y, z;
@@ -28,13 +30,21 @@ inline Place thread, block, threads, blocks;  // threadIdx, blockIdx, blockDim, 
 inline unsigned char* shared;
 }  // namespace one_lane
 
+extern "C" __attribute__((visibility("hidden"))) unsigned char __start_cuda_shared[], __stop_cuda_shared[];
+__shared__ __attribute__((used)) char keeps_the_section_alive[16];
+
 #define threadIdx one_lane::thread
 #define blockIdx one_lane::block
 #define blockDim one_lane::threads
 #define gridDim one_lane::blocks
 #define DYN_SHARED(type, name) type* name = reinterpret_cast<type*>(one_lane::shared)
 
-#ifdef NO_BARRIERS  // threads run in turn: a kernel with a barrier does not compile
+#ifdef IN_STEP
+#include "in_step.h"
+#define __syncthreads() one_lane::wait(__LINE__)
+#else  // what follows exchanges nothing: IN_STEP, a kernel that uses it does not compile
+#define LANES 1
+#ifdef IN_TURN
 #define __syncthreads() static_assert(false, "a barrier, and threads that run in turn")
 #else
 #define __syncthreads() ((void)0)
@@ -45,6 +55,7 @@ template <class T>
 inline T __shfl_xor_sync(unsigned, T own, int) { return own; }
 template <class T>
 inline T __shfl_down_sync(unsigned, T own, int) { return own; }
+#endif
 
 template <class T>
 inline T atomicAdd(T* at, T value) { return std::exchange(*at, *at + value); }
@@ -70,6 +81,7 @@ using std::abs, std::ceil, std::exp, std::fabs, std::fma, std::log, std::sqrt;
 
 namespace one_lane {
 
+enum Fault { NONE, BEYOND_SHARED, DIFFERENT_BARRIERS };
 constexpr size_t GUARD = 256;
 constexpr unsigned char FRESH = 0xFF, FENCE = 0xA5;
 
@@ -77,29 +89,45 @@ template <auto kernel>
 struct Call;
 
 // Call a kernel for every thread of every block of a grid; its arguments come as bytes.  Shared memory is filled before each
-// block, and followed by bytes that must not change.  Returns 0, or 1 if they did.
+// block, and the dynamic one is followed by bytes that must not change.
 template <class... Args, void (*kernel)(Args...)>
 struct Call<kernel> {
+    static inline std::tuple<std::decay_t<Args>...> values;
+
+    static void call() { std::apply(kernel, values); }
+
+    static Fault run_block(size_t bytes) {
+        std::memset(shared, FRESH, bytes);
+        std::memset(__start_cuda_shared, FRESH, __stop_cuda_shared - __start_cuda_shared);
+#ifdef IN_STEP
+        if (!run_threads()) return DIFFERENT_BARRIERS;
+#else
+        for (thread.x = 0; thread.x < threads.x; ++thread.x) call();
+#endif
+        for (size_t i = 0; i < GUARD; ++i)
+            if (shared[bytes + i] != FENCE) return BEYOND_SHARED;
+        return NONE;
+    }
+
     template <size_t... I>
-    static int run(Place grid, Place size, size_t bytes, char* const* given, std::index_sequence<I...>) {
-        std::tuple<std::decay_t<Args>...> values;
+    static void take(char* const* given, std::index_sequence<I...>) {
         (std::memcpy((void*)&std::get<I>(values), given[I], sizeof(std::get<I>(values))), ...);
+    }
+
+    static int run(Place grid, Place size, size_t bytes, char* const* given) {
+        take(given, std::index_sequence_for<Args...>{});
         blocks = grid;
         threads = size;
         shared = static_cast<unsigned char*>(std::aligned_alloc(16, (bytes + GUARD + 15) / 16 * 16));
         std::memset(shared + bytes, FENCE, GUARD);
-        int broken = 0;
-        for (block.y = 0; block.y < grid.y; ++block.y)
-            for (block.x = 0; block.x < grid.x; ++block.x) {
-                std::memset(shared, FRESH, bytes);
-                for (thread.x = 0; thread.x < size.x; ++thread.x) std::apply(kernel, values);
-                for (size_t i = 0; i < GUARD; ++i) broken |= shared[bytes + i] != FENCE;
-            }
+#ifdef IN_STEP
+        make_threads(call);
+#endif
+        Fault fault = NONE;
+        for (block.y = 0; block.y < grid.y && !fault; ++block.y)
+            for (block.x = 0; block.x < grid.x && !fault; ++block.x) fault = run_block(bytes);
         std::free(shared);
-        return broken;
-    }
-    static int run(Place grid, Place size, size_t bytes, char* const* given) {
-        return run(grid, size, bytes, given, std::index_sequence_for<Args...>{});
+        return fault;
     }
 };
 

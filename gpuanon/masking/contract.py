@@ -12,7 +12,7 @@ declared here; the engine never asks for a part's name.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
@@ -67,7 +67,17 @@ class Part(BaseModel):
         return None
 
 
-class Groups(Part):
+class NamedPart(Part):
+    """A part of a mask, which recipes name by its field ``use``."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def use(self) -> str:
+            """The name, which every model declares as a literal."""
+
+
+class Groups(NamedPart):
     """Which rows may mix.
 
     sees       : as what the rows are seen
@@ -132,7 +142,7 @@ class Groups(Part):
         return getattr(self, "k", None)
 
 
-class Basis(Part):
+class Basis(NamedPart):
     """As what the rows are seen, and along which axes.
 
     sees       : points or classes
@@ -151,7 +161,7 @@ class Basis(Part):
         raise NotImplementedError
 
 
-class Operation(Part):
+class Operation(NamedPart):
     """What is done there.
 
     sees      : as what the rows are seen

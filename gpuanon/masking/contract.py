@@ -59,7 +59,8 @@ new     : no released row stands for a record
 class Part(BaseModel):
     """Frozen parameters; unknown names, infinite numbers and NaN are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    # Validators are built when they are first used: most models are bases of others, or members of a recipe.
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     @property
     def constraint(self) -> Constraint | None:

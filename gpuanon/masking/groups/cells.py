@@ -105,11 +105,14 @@ def _centres(places: Array, members: Array, sizes: Array) -> Array:
 def _mirrored(centres: Array, mirrors: Host) -> Array:
     """(g, e) float32 coordinates of the `centres` (g, e) along the mirrored axes."""
     xp = namespace(centres)
-    rotated, shares = xp.ascontiguousarray(centres.T), xp.asarray(mirrors)[:, :, None]
-    for share in shares:
+    rotated = xp.ascontiguousarray(centres.T)
+    for mirror in mirrors:
         # One operation at a time, columns added in their order: every device rounds alike.
-        along, *columns = rotated * share
-        for column in columns:
-            along = along + column
-        rotated -= along * (2 * share)
+        if on_device(rotated):  # column by column with Python numbers: nothing is copied to the device
+            along = sum(column * float(share) for column, share in zip(rotated, mirror, strict=True))
+            for j, share in enumerate(mirror):
+                rotated[j] -= along * float(2 * share)
+        else:
+            along = sum(rotated * mirror[:, None])
+            rotated -= along * (2 * mirror[:, None])
     return xp.ascontiguousarray(rotated.T.astype(np.float32))

@@ -57,10 +57,13 @@ def array_paths() -> dict[str, Work]:
     from gpuanon.arrays.partition import Partition
     from gpuanon.arrays.rng import Key
     from gpuanon.masking.given import Records
-    from gpuanon.masking.groups import KMember, Mdav, SpanningTree, Spectral
+    from gpuanon.masking.groups.kmember import KMember
+    from gpuanon.masking.groups.mdav import Mdav
     from gpuanon.masking.groups.refine import refine
+    from gpuanon.masking.groups.spanning_tree import SpanningTree
+    from gpuanon.masking.groups.spectral import Spectral
     from gpuanon.masking.operations.dither import Dither
-    from gpuanon.masking.views import Ica
+    from gpuanon.masking.views.ica import Ica
     from gpuanon.numerics.distance import k_nearest
     from gpuanon.numerics.median_blocks import blocks
 

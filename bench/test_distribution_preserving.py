@@ -11,7 +11,7 @@ from frame import Record, encoded_registry, sizes, ways
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.risk.reidentification import reidentification
 from gpuanon.masking.given import Records
-from gpuanon.masking.groups import KMember
+from gpuanon.masking.groups.kmember import KMember
 from gpuanon.masking.operations.dither import Dither
 
 

@@ -15,18 +15,16 @@ from naive import naive_kmember, naive_mdav
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
 from gpuanon.masking.contract import Groups
-from gpuanon.masking.groups import (
-    ConstrainedKMeans,
-    Fuzzy,
-    KMember,
-    KWard,
-    Mdav,
-    MedianCuts,
-    SpanningTree,
-    Spectral,
-    VMdav,
-)
+from gpuanon.masking.groups.constrained_kmeans import ConstrainedKMeans
+from gpuanon.masking.groups.fuzzy import Fuzzy
+from gpuanon.masking.groups.k_ward import KWard
+from gpuanon.masking.groups.kmember import KMember
+from gpuanon.masking.groups.mdav import Mdav
+from gpuanon.masking.groups.median_cuts import MedianCuts
 from gpuanon.masking.groups.refine import refine
+from gpuanon.masking.groups.spanning_tree import SpanningTree
+from gpuanon.masking.groups.spectral import Spectral
+from gpuanon.masking.groups.v_mdav import VMdav
 
 BLOCKED: dict[str, Groups] = {
     "mdav": Mdav(k=5),

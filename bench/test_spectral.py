@@ -12,9 +12,15 @@ from spectral_reference import with_scikit_learn
 from gpuanon.arrays.rng import Key
 from gpuanon.masking.contract import Basis, Groups, Operation
 from gpuanon.masking.given import Records
-from gpuanon.masking.groups import MedianCuts, Spectral, Whole
-from gpuanon.masking.operations import Centroid, Swap, TreeSwap
-from gpuanon.masking.views import Ica, Identity, Svd
+from gpuanon.masking.groups.median_cuts import MedianCuts
+from gpuanon.masking.groups.spectral import Spectral
+from gpuanon.masking.groups.whole import Whole
+from gpuanon.masking.operations.centroid import Centroid
+from gpuanon.masking.operations.swap import Swap
+from gpuanon.masking.operations.tree_swap import TreeSwap
+from gpuanon.masking.views.ica import Ica
+from gpuanon.masking.views.identity import Identity
+from gpuanon.masking.views.svd import Svd
 from gpuanon.numerics.ks import ks_distance
 
 METHODS: dict[str, tuple[Groups, Basis, Operation]] = {

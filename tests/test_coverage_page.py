@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import get_args
 
 import gpuanon
-from gpuanon.masking.groups import AnyGroups
-from gpuanon.masking.operations import AnyOperation
-from gpuanon.masking.views import AnyBasis
+from gpuanon.masking.groups import GROUPS
+from gpuanon.masking.operations import OPERATIONS
+from gpuanon.masking.views import BASES
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = [line.split("|") for line in (ROOT / "bench" / "COVERAGE.md").read_text().splitlines() if line.startswith("| ")]
@@ -17,14 +16,7 @@ NAMED = [name for row in ROWS[1:] for name in re.findall(r"`([^`]+)`", row[3])]
 
 
 def known_names() -> set[str]:
-    parts = {
-        model.model_fields["use"].default for any_ in (AnyGroups, AnyBasis, AnyOperation) for model in members(any_)
-    }
-    return parts | {entry["name"] for entry in [*gpuanon.methods(), *gpuanon.measures()]}
-
-
-def members(union: object) -> tuple[type, ...]:
-    return get_args(get_args(union)[0])
+    return {*GROUPS, *BASES, *OPERATIONS} | {entry["name"] for entry in [*gpuanon.methods(), *gpuanon.measures()]}
 
 
 def test_every_name_and_file_of_the_page_exists() -> None:

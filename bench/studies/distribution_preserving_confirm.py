@@ -33,8 +33,11 @@ from gpuanon.assessing.workloads import Market, assess_market, simulate_market
 from gpuanon.masking.constraints import Sensitive
 from gpuanon.masking.contract import Operation
 from gpuanon.masking.given import Records
-from gpuanon.masking.groups import KMember
-from gpuanon.masking.operations import Centroid, Dither, Permute, Resample
+from gpuanon.masking.groups.kmember import KMember
+from gpuanon.masking.operations.centroid import Centroid
+from gpuanon.masking.operations.dither import Dither
+from gpuanon.masking.operations.permute import Permute
+from gpuanon.masking.operations.resample import Resample
 from gpuanon.masking.outcomes import Moved
 
 KEY = Key(b"the study repeats; a release never has a key that is written down")

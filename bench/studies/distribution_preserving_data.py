@@ -13,8 +13,11 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.assessing.workloads import Market, simulate_market
 from gpuanon.masking.given import Records
-from gpuanon.masking.groups import KMember
-from gpuanon.masking.operations import Centroid, Dither, Permute, Resample
+from gpuanon.masking.groups.kmember import KMember
+from gpuanon.masking.operations.centroid import Centroid
+from gpuanon.masking.operations.dither import Dither
+from gpuanon.masking.operations.permute import Permute
+from gpuanon.masking.operations.resample import Resample
 from gpuanon.masking.outcomes import Moved
 from gpuanon.tables.registry import make_registry
 

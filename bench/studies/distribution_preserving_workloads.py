@@ -23,9 +23,8 @@ from gpuanon.assessing.risk.attribute_disclosure import attribute_disclosure
 from gpuanon.assessing.risk.reidentification import hit_probabilities
 from gpuanon.assessing.workloads import aggregate_error, assess_market, cost_factor, predict_market
 from gpuanon.masking.given import Records
-from gpuanon.masking.groups import KMember
-from gpuanon.masking.operations import Dither
-from gpuanon.masking.operations.dither import _blocks_of_groups
+from gpuanon.masking.groups.kmember import KMember
+from gpuanon.masking.operations.dither import Dither, _blocks_of_groups
 from gpuanon.masking.strata import form_inside, strata_of
 from gpuanon.numerics.mixture import group_means, group_mixture
 

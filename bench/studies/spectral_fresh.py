@@ -34,9 +34,15 @@ from spectral_releases import RHS_K
 
 from gpuanon.assessing.risk.reference_standard import EFFECTIVE
 from gpuanon.masking.contract import Basis, Groups, Operation
-from gpuanon.masking.groups import Mdav, MedianCuts, Spectral
-from gpuanon.masking.operations import Centroid, Swap, TreeSwap
-from gpuanon.masking.views import Ica, Identity, Svd
+from gpuanon.masking.groups.mdav import Mdav
+from gpuanon.masking.groups.median_cuts import MedianCuts
+from gpuanon.masking.groups.spectral import Spectral
+from gpuanon.masking.operations.centroid import Centroid
+from gpuanon.masking.operations.swap import Swap
+from gpuanon.masking.operations.tree_swap import TreeSwap
+from gpuanon.masking.views.ica import Ica
+from gpuanon.masking.views.identity import Identity
+from gpuanon.masking.views.svd import Svd
 
 Floats = np.ndarray[Any, Any]
 Parts = tuple[Groups, Basis, Operation]

@@ -26,8 +26,9 @@ from gpuanon.arrays.rng import Key
 from gpuanon.assessing.risk.linkage_pairs import Side
 from gpuanon.assessing.risk.linkage_probabilistic import linkage_probabilistic
 from gpuanon.masking.contract import Basis, Groups, Operation
-from gpuanon.masking.groups import Spectral, Whole
 from gpuanon.masking.groups.median_cuts import MedianCuts
+from gpuanon.masking.groups.spectral import Spectral
+from gpuanon.masking.groups.whole import Whole
 from gpuanon.masking.operations.centroid import Centroid
 from gpuanon.masking.operations.noise import Noise
 from gpuanon.masking.operations.swap import Swap

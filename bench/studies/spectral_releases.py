@@ -14,9 +14,10 @@ from gpuanon.arrays.rng import Draws, Key
 from gpuanon.assessing.risk.auto_target import Choice, auto_target
 from gpuanon.masking.contract import Basis, Groups, Operation
 from gpuanon.masking.given import ClassInfo, Records
-from gpuanon.masking.groups import Mdav, Whole
+from gpuanon.masking.groups.mdav import Mdav
 from gpuanon.masking.groups.median_cuts import MedianCuts, all_cuts, small_share
 from gpuanon.masking.groups.spectral import Spectral
+from gpuanon.masking.groups.whole import Whole
 from gpuanon.masking.operations.centroid import Centroid
 from gpuanon.masking.operations.noise import Noise
 from gpuanon.masking.operations.rank_match import RankMatch

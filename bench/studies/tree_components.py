@@ -21,9 +21,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 from spectral_data import draw, read
 from spectral_frontier import measure
 
-from gpuanon.masking.groups import Spectral, Whole
-from gpuanon.masking.operations import Swap, TreeSwap
-from gpuanon.masking.views import Ica, Tca
+from gpuanon.masking.groups.spectral import Spectral
+from gpuanon.masking.groups.whole import Whole
+from gpuanon.masking.operations.swap import Swap
+from gpuanon.masking.operations.tree_swap import TreeSwap
+from gpuanon.masking.views.ica import Ica
+from gpuanon.masking.views.tca import Tca
 
 COMBINATIONS = {
     "whole × ica × swap": (Whole(), Ica(), Swap()),

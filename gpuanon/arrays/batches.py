@@ -15,6 +15,7 @@ from gpuanon.arrays.backend import Array, namespace, to_host
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.segments import runs
+from gpuanon.arrays.sorting import distinct
 
 Host = np.ndarray[Any, Any]
 
@@ -42,7 +43,7 @@ def even_batches(p: Partition, chosen: Host | None = None, elements: int = BATCH
     sizes = p.sizes
     lengths = padded_length(to_host(sizes))[chosen]
     out = []
-    for length in np.unique(lengths).tolist():
+    for length in distinct(lengths).tolist():
         members = chosen[lengths == length]
         offsets = xp.arange(length, dtype=np.int64)[None, :]
         for batch in ranges(len(members), max(1, elements // length)):

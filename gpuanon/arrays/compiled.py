@@ -11,11 +11,12 @@ import os
 import sys
 from collections.abc import Callable
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
 from typing import Any, TypeVar
 
 import numpy as np
 
+from gpuanon.arrays.versions import installed_version
 from gpuanon.errors import ParameterError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -62,7 +63,7 @@ def describe_compiled() -> str:
     if not _wanted():
         return "none (turned off by GPUANON_COMPILED)"
     try:
-        return f"numba {version('numba')}"
+        return f"numba {installed_version('numba')}"
     except PackageNotFoundError:
         return "none (numba is not installed: pip install 'gpuanon[fast]')"
 

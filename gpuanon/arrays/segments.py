@@ -19,6 +19,7 @@ from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.kernels import launch, require
 from gpuanon.arrays.ranges import same_size_batches
+from gpuanon.arrays.sorting import distinct
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 
@@ -163,7 +164,7 @@ def _batches_of_runs(bounds: Host, rows: int) -> list[slice]:
     """Ranges of runs that hold about `rows` rows each."""
     if len(bounds) < 2:
         return []
-    cuts = np.unique(np.searchsorted(bounds, np.arange(0, bounds[-1], rows)))
+    cuts = distinct(np.searchsorted(bounds, np.arange(0, bounds[-1], rows)))
     cuts = np.append(cuts[cuts < len(bounds) - 1], len(bounds) - 1)
     return [slice(int(a), int(b)) for a, b in itertools.pairwise(cuts)]
 

@@ -7,10 +7,13 @@ which is several times slower.  So these are chains of stable one-dimensional so
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device
+
+Host = np.ndarray[Any, Any]
 
 
 def lexicographic_order(keys: Sequence[Array]) -> Array:
@@ -22,6 +25,14 @@ def lexicographic_order(keys: Sequence[Array]) -> Array:
     for key in keys[1:]:
         order = order[xp.argsort(key[order], kind="stable")]
     return order.astype(np.int64, copy=False)
+
+
+def distinct(values: Host) -> Host:
+    """The different values of a host array (n,), ascending: `np.unique`, which imports numpy.ma."""
+    ordered = np.sort(values)
+    first = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]
 
 
 def argsort_words(words: Array) -> Array:

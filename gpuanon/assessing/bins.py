@@ -8,6 +8,9 @@ import numpy as np
 
 Floats: TypeAlias = np.ndarray[Any, Any]
 
+LEAST = 5
+"""No bin or level that a report shows holds fewer original records, whatever k is."""
+
 _BINS = 24
 _CALENDAR = ((1, "D", 1), (7, "D", 7), (30, "M", 1), (91, "M", 3), (365, "Y", 1), (1826, "Y", 5), (3652, "Y", 10))
 """Days that a bin takes about, its unit, and how many of them."""

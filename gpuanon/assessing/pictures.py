@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from gpuanon.assessing.bins import coarse_bins, date_cuts, distinct_per_bin, number_cuts
+from gpuanon.assessing.bins import LEAST, coarse_bins, date_cuts, distinct_per_bin, number_cuts
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.densities import Components, Contours, components, contours
 from gpuanon.assessing.released import recoded, types_of
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 Floats: TypeAlias = np.ndarray[Any, Any]
 Shares: TypeAlias = tuple[float, ...]
-
-LEAST = 5
-"""No bin or level holds fewer original records, whatever k is."""
 
 SHOWN_LEVELS = 16
 SHOWN_PAIRS = 6

@@ -5,6 +5,8 @@ Exit codes: 0 done; 1 a guarantee or limit was not met (nothing written); 2 bad 
 
 from __future__ import annotations
 
+import atexit
+import copy
 import gc
 import os
 import signal
@@ -92,11 +94,14 @@ class Interrupted(BaseException):
 def main() -> None:
     """Run the command line; every failure is one clear message and an exit code."""
     gc.set_threshold(100_000, 50, 50)  # imports make many objects that stay: a tenth of the time of a small run
+    atexit.register(gc.freeze)  # the end of the process frees all memory: searching it first takes as long again
+    # Pydantic asks every installed package for a plugin, which would be shown every recipe.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     PLACED.clear()
     signal.signal(signal.SIGTERM, lambda number, frame: interruption.interrupt(Terminated()))
     signal.signal(signal.SIGINT, lambda number, frame: interruption.interrupt(Interrupted()))
     try:
-        _run()
+        _run(_only(sys.argv[1:2]))
     except GpuanonError as error:
         _fail(str(error), error.exit_code, error)
     except (Interrupted, KeyboardInterrupt) as error:
@@ -121,10 +126,10 @@ def main() -> None:
         )
 
 
-def _run() -> None:
+def _run(command: typer.Typer) -> None:
     """Run the command.  An error after a request to stop is that request: an import may turn one into the other."""
     try:
-        app()
+        command()
     except Exception as error:
         request = interruption.requested()
         if request is None:
@@ -132,6 +137,16 @@ def _run() -> None:
         for note in getattr(error, "__notes__", ()):
             request.add_note(note)
         raise request from error
+
+
+def _only(names: list[str]) -> typer.Typer:
+    """The app with the named command alone: typer builds every command that an app has before it runs one."""
+    called = [command for command in app.registered_commands if getattr(command.callback, "__name__", "") in names]
+    if not called:
+        return app
+    only = copy.copy(app)
+    only.registered_commands = called
+    return only
 
 
 def _written() -> str:

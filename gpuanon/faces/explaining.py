@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -20,11 +20,11 @@ from gpuanon.assessing.on_the_host import REASONS
 from gpuanon.assessing.weighting import declared_weighting
 from gpuanon.errors import ParameterError
 from gpuanon.masking.contract import Basis, Groups, Operation, Part
-from gpuanon.masking.groups import AnyGroups
+from gpuanon.masking.groups import GROUPS
 from gpuanon.masking.methods.catalogue import METHODS
 from gpuanon.masking.methods.combination import Combination, Method
-from gpuanon.masking.operations import AnyOperation
-from gpuanon.masking.views import AnyBasis
+from gpuanon.masking.operations import OPERATIONS
+from gpuanon.masking.views import BASES
 
 _ROWS = {
     "kept": "every record is released once",
@@ -81,19 +81,13 @@ def explain(name: str) -> Explanation:
 def _catalogue() -> dict[str, tuple[str, Callable[[], Explanation]]]:
     """Name → summary, and what makes its explanation.  A part that has the name of a method is explained with it."""
     found: dict[str, tuple[str, Callable[[], Explanation]]] = {}
-    for method in METHODS:
-        found[_default(method, "method")] = (method.__doc__ or "", lambda m=method: _of_method(m))  # type: ignore[misc]
+    for name, method in METHODS.items():
+        found[name] = (method.__doc__ or "", lambda m=method: _of_method(m))  # type: ignore[misc]
     for measure in MEASURES:
         found[measure.name] = (measure.summary, lambda m=measure: _of_measure(m))  # type: ignore[misc]
-    for part in _parts():
-        found.setdefault(_default(part, "use"), (part.__doc__ or "", lambda p=part: _of_part(p)))  # type: ignore[misc]
+    for name, part in (*GROUPS.items(), *BASES.items(), *OPERATIONS.items()):
+        found.setdefault(name, (part.__doc__ or "", lambda p=part: _of_part(p)))  # type: ignore[misc]
     return found
-
-
-def _parts() -> Iterator[type[Part]]:
-    """Every groups, basis and operation that a recipe may name."""
-    for union in (AnyGroups, AnyBasis, AnyOperation):
-        yield from get_args(get_args(union)[0])
 
 
 def _of_method(method: type[Method]) -> Explanation:

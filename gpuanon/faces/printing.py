@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpuanon.running.compare import Trials
     from gpuanon.running.intervals import Intervals
 
-out, err = Console(), Console(stderr=True)
+out, err = Console(emoji=False), Console(stderr=True, emoji=False)  # a name like ":x:" stays as it is
 
 
 def print_json(data: Any) -> None:

@@ -12,7 +12,7 @@ declared here; the engine never asks for a part's name.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
@@ -59,7 +59,8 @@ new     : no released row stands for a record
 class Part(BaseModel):
     """Frozen parameters; unknown names, infinite numbers and NaN are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    # Validators are built when they are first used: most models are bases of others, or members of a recipe.
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     @property
     def constraint(self) -> Constraint | None:
@@ -67,7 +68,17 @@ class Part(BaseModel):
         return None
 
 
-class Groups(Part):
+class NamedPart(Part):
+    """A part of a mask, which recipes name by its field ``use``."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def use(self) -> str:
+            """The name, which every model declares as a literal."""
+
+
+class Groups(NamedPart):
     """Which rows may mix.
 
     sees       : as what the rows are seen
@@ -132,7 +143,7 @@ class Groups(Part):
         return getattr(self, "k", None)
 
 
-class Basis(Part):
+class Basis(NamedPart):
     """As what the rows are seen, and along which axes.
 
     sees       : points or classes
@@ -151,7 +162,7 @@ class Basis(Part):
         raise NotImplementedError
 
 
-class Operation(Part):
+class Operation(NamedPart):
     """What is done there.
 
     sees      : as what the rows are seen

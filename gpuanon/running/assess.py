@@ -20,11 +20,11 @@ from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend, BackendName, choose
 from gpuanon.arrays.blas import one_blas_thread, one_openmp_thread
 from gpuanon.arrays.threads import each
+from gpuanon.assessing.bins import LEAST
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import Measured, join
 from gpuanon.assessing.measures import MEASURES, Measure, Scaling, by_name
 from gpuanon.assessing.options import Options
-from gpuanon.assessing.pictures import LEAST
 from gpuanon.assessing.released import as_link
 from gpuanon.assessing.shared_arrays import by_kind, give_up, take_up
 from gpuanon.assessing.streams import Pieces, Streamed

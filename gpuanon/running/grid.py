@@ -119,8 +119,7 @@ def suggested(table: Table, start: Mapping[str, Any]) -> list[Point]:
     schema = Schema.resolve(table, Recipe.load({**data, "mask": [_ANY]}).columns, data.get("others", "refuse"))
     alone = _share_alone(table, schema.quasi)
     points = []
-    for method in METHODS:
-        name = method.model_fields["method"].default
+    for name, method in METHODS.items():
         for values in [{"k": k} for k in SUGGESTED_K] if "k" in method.model_fields else [{}]:
             mask = {"method": name, **values}
             try:
@@ -134,7 +133,7 @@ def suggested(table: Table, start: Mapping[str, Any]) -> list[Point]:
     return points
 
 
-_ANY = {"method": METHODS[0].model_fields["method"].default, "k": SUGGESTED_K[0]}
+_ANY = {"method": next(iter(METHODS)), "k": SUGGESTED_K[0]}
 
 
 def _share_alone(table: Table, columns: tuple[str, ...]) -> float:

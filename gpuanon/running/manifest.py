@@ -6,10 +6,10 @@ import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from importlib.metadata import version
 from typing import Any
 
 from gpuanon import __version__
+from gpuanon.arrays.versions import installed_version
 from gpuanon.masking.claims import Counted
 from gpuanon.recipe import Recipe
 from gpuanon.running.run import Done, Step
@@ -53,8 +53,8 @@ def describe(recipe: Recipe, backend: str, done: Done) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _libraries() -> dict[str, str]:
-    """The versions of libraries that a release may depend on: reading them takes ten milliseconds."""
-    return {name: version(name) for name in ("numpy", "scipy", "pyarrow")}
+    """The versions of libraries that a release may depend on: reading them takes milliseconds."""
+    return {name: installed_version(name) for name in ("numpy", "scipy", "pyarrow")}
 
 
 def _smallest(step: Step) -> dict[str, int]:

@@ -13,10 +13,11 @@ import numpy as np
 from gpuanon import __version__
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import choose
+from gpuanon.assessing.bins import LEAST
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.densities import Components, Contours
 from gpuanon.assessing.figures import Counts, Distribution, Measured, Part, strict
-from gpuanon.assessing.pictures import LEAST, Picture, Pictures, pictures
+from gpuanon.assessing.pictures import Picture, Pictures, pictures
 from gpuanon.assessing.streams import Pieces, Streamed
 from gpuanon.errors import GpuanonError
 from gpuanon.running.outputs import Guard, figures_path

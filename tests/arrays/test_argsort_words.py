@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpuanon.arrays.sorting import argsort_labels, argsort_words
+from gpuanon.arrays.sorting import argsort_labels, argsort_words, distinct
 
 _WORD = st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 7), st.integers(2**63, 2**63 + 7))
 
@@ -45,3 +45,10 @@ def test_labels_are_sorted_stably(labels: list[int], dtype: type) -> None:
 def test_many_labels(labels: int) -> None:
     numbers = np.random.default_rng(labels).integers(0, labels, 200_000) - 17
     np.testing.assert_array_equal(argsort_labels(numbers), np.argsort(numbers, kind="stable"))
+
+
+@pytest.mark.parametrize("values", [[], [3], [2, 2, 2], [5, -1, 5, 0, -1, 7]])
+def test_distinct_values_are_those_of_numpy(values):
+    array = np.array(values, dtype=np.int64)
+    np.testing.assert_array_equal(distinct(array), np.unique(array))
+    assert array.tolist() == values

@@ -430,16 +430,22 @@ def test_importing_the_package_imports_nothing_heavy():
     assert answer.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("mask", ['method = "microaggregation"\nk = 5', 'method = "distribution-preserving"\nk = 10'])
+@pytest.mark.parametrize(
+    ("mask", "unused"),
+    [
+        ('method = "microaggregation"\nk = 5', ("scipy", "numpy.ma", "gpuanon.masking.operations.dither")),
+        ('method = "distribution-preserving"\nk = 10', ("gpuanon.masking.operations.centroid",)),
+    ],
+)
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_masking_a_small_table_imports_nothing_that_it_does_not_need(tmp_path, mask, kind):
+def test_masking_a_small_table_imports_nothing_that_it_does_not_need(tmp_path, mask, unused, kind):
     table = make_registry(300)
     if kind == "csv":
         csv.write_csv(table, tmp_path / "registry.csv")
     else:
         pq.write_table(table, tmp_path / "registry.parquet")
     (tmp_path / "recipe.toml").write_text(registry_recipe().split("[[mask]]")[0] + f"[[mask]]\n{mask}\n")
-    heavy = ("pandas", "scipy.stats", "sklearn", "numba", "matplotlib", "dask", "polars")
+    heavy = ("pandas", "scipy.stats", "sklearn", "numba", "matplotlib", "dask", "polars", "asyncio", "rich.progress")
     code = f"""if True:
         import sys
         from gpuanon.faces.cli import main
@@ -448,22 +454,42 @@ def test_masking_a_small_table_imports_nothing_that_it_does_not_need(tmp_path, m
             main()
         except SystemExit as end:
             assert not end.code
-        print([name for name in {heavy} if name in sys.modules])
+        print([name for name in {(*heavy, *unused)} if name in sys.modules])
         """
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert (tmp_path / f"release.{kind}").exists()
     assert answer.stdout.splitlines()[-1] == "[]"
 
 
-def test_what_is_kept_is_named_beside_the_headline_and_names_are_no_markup(gpuanon, folder):
+def test_what_is_kept_is_named_beside_the_headline_and_names_are_no_markup_and_no_emoji(gpuanon, folder):
     table = registry(200)
-    names = [{"age": "age [/years]", "income": "[red]income"}.get(name, name) for name in table.column_names]
+    names = [{"age": "age [/years]", "income": "[red]income :bug:"}.get(name, name) for name in table.column_names]
     pq.write_table(table.rename_columns(names), folder / "registry.parquet")
-    text = RECIPE.replace("age  ", '"age [/years]"').replace("income  ", '"[red]income"')
+    text = RECIPE.replace("age  ", '"age [/years]"').replace("income  ", '"[red]income :bug:"')
     text = text.replace('sex       = { role = "quasi" }', 'sex = { role = "quasi", keep = true }')
     (folder / "recipe.toml").write_text(text)
     code, out, err = gpuanon("protect", "registry.parquet", "recipe.toml", "-o", "release [red].parquet")
     assert code == 0, err
-    assert "smallest class over all of age [/years], sex, [red]income" in " ".join(out.split())
+    assert "smallest class over all of age [/years], sex, [red]income :bug:" in " ".join(out.split())
     assert "released as they are: sex" in out
     assert "release [red].parquet" in out
+
+
+@pytest.mark.parametrize("command", ["protect", "methods"])
+def test_the_help_of_a_command_is_the_same_whether_others_are_built_or_not(monkeypatch, capsys, command):
+    texts = []
+    for only in (cli._only, lambda names: cli.app):
+        monkeypatch.setattr(cli, "_only", only)
+        monkeypatch.setattr(sys, "argv", ["gpuanon", command, "--help"])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        assert not end.value.code
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1]
+    assert f"gpuanon {command}" in texts[0]
+
+
+def test_of_a_called_command_no_other_is_built():
+    assert [command.callback.__name__ for command in cli._only(["protect"]).registered_commands] == ["protect"]
+    assert cli._only([]) is cli._only(["protekt"]) is cli._only(["--help"]) is cli.app
+    assert len(cli.app.registered_commands) > 10

@@ -13,7 +13,7 @@ from gpuanon.errors import GuaranteeError
 from gpuanon.masking.claims import Evidence, RowsAccounted, Trace
 from gpuanon.masking.class_claims import EqualRecords
 from gpuanon.masking.drawn_claims import DrawnFromGroup
-from gpuanon.masking.methods.catalogue import DistributionPreserving
+from gpuanon.masking.methods.distribution_preserving import DistributionPreserving
 from gpuanon.masking.methods.microaggregation import Microaggregation
 from gpuanon.masking.operations.centroid import Centroid
 from gpuanon.masking.operations.dither import Dither

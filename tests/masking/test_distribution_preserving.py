@@ -9,9 +9,11 @@ from gpuanon.arrays.rng import Key
 from gpuanon.assessing.risk.reidentification import hit_probabilities, permuted_probabilities
 from gpuanon.assessing.utility.histogram_intersection import independent_sample, intersection
 from gpuanon.masking.given import Records
-from gpuanon.masking.groups import KMember
-from gpuanon.masking.operations import Dither, Permute, Resample
+from gpuanon.masking.groups.kmember import KMember
 from gpuanon.masking.operations.centroid import centroid
+from gpuanon.masking.operations.dither import Dither
+from gpuanon.masking.operations.permute import Permute
+from gpuanon.masking.operations.resample import Resample
 from gpuanon.tables.registry import make_registry
 
 KEY = Key(b"a key for the tests of distribution preservation")

@@ -14,8 +14,8 @@ from gpuanon.arrays.rng import Key
 from gpuanon.errors import RecipeError
 from gpuanon.masking.constraints import Sensitive
 from gpuanon.masking.given import Records
-from gpuanon.masking.groups import KMember
-from gpuanon.masking.operations import Dither
+from gpuanon.masking.groups.kmember import KMember
+from gpuanon.masking.operations.dither import Dither
 from gpuanon.masking.strata import form_inside, strata_of
 
 KEY = Key(b"a key for the tests of strata of the response")

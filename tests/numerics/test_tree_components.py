@@ -8,7 +8,8 @@ from scipy.stats import differential_entropy
 from sklearn.metrics import mutual_info_score
 
 from gpuanon.arrays.partition import Partition
-from gpuanon.masking.views import Ica, Tca
+from gpuanon.masking.views.ica import Ica
+from gpuanon.masking.views.tca import Tca
 from gpuanon.numerics.chow_liu import quantile_classes
 from gpuanon.numerics.tree_components import contrast, links_of, spacing_entropy, tree_rotation
 

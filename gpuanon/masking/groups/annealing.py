@@ -166,24 +166,30 @@ def warm_compiled() -> float | None:
 
 def _anneal_pairs(table: Table, near: Host, word: Host, schedule: Schedule) -> None:
     """Visit disjoint pairs of groups and neighbours `near` (count, g), step by step, at falling temperature."""
-    holder = np.empty(len(word), dtype=np.int64)
-    for step in range(schedule.steps):
-        coin = (word >> np.uint64(step % 64)) & np.uint64(1) == 1
-        a, b = disjoint_pairs(near[step % len(near)], coin, holder)
-        heat = schedule.heat * max(0.0, 1 - (schedule.first + step) / schedule.every)
-        table.visit(a, b, heat * NOISE[(word[a] * np.uint64(2 * step + 1)) >> np.uint64(48)])
+    steps = np.arange(schedule.steps)
+    coin = word >> (steps % 64).astype(np.uint64)[:, None] & np.uint64(1) == 1
+    step, a, b = disjoint_pairs(near[steps % len(near)], coin)
+    heat = schedule.heat * np.maximum(0.0, 1 - (schedule.first + steps) / schedule.every)
+    heat = heat[step] * NOISE[word[a] * (2 * step + 1).astype(np.uint64) >> np.uint64(48)]
+    ends = np.searchsorted(step, steps, side="right").tolist()
+    for start, end in zip([0, *ends], ends, strict=False):
+        table.visit(a[start:end], b[start:end], heat[start:end])
 
 
-def disjoint_pairs(mate: Host, coin: Host, holder: Host) -> tuple[Host, Host]:
-    """Disjoint pairs (a, b): groups with a `coin` propose to their `mate` (g,), which accepts the last proposal.
+def disjoint_pairs(mates: Host, coins: Host) -> tuple[Host, Host, Host]:
+    """Step s, a and b of the pairs of groups, disjoint in each step, in ascending order of s and a.
 
-    holder : (g,) scratch
+    Groups with a coin ``coins[s]`` (g,) propose to their mate ``mates[s]`` (g,), which accepts the last proposal.  All
+    steps are paired at once, because the pairs do not depend on what is exchanged.
     """
-    proposers = np.flatnonzero(coin & ~coin[mate])
-    mates = mate[proposers]
-    holder[mates] = proposers  # of several proposals the last one is kept
-    accepted = holder[mates] == proposers
-    return proposers[accepted], mates[accepted]
+    first = np.arange(0, mates.size, mates.shape[1])[:, None]  # of each step: one index is looked up faster than two
+    proposers = np.flatnonzero(coins & ~coins.take(mates + first))
+    mate = (mates + first).take(proposers)
+    holder = np.empty(mates.size, dtype=np.int64)
+    holder[mate] = proposers  # of several proposals the last one is kept
+    accepted = holder.take(mate) == proposers
+    step, a = np.divmod(proposers[accepted], mates.shape[1])
+    return step, a, mate[accepted] - step * mates.shape[1]
 
 
 def _anneal_cuda(

@@ -107,8 +107,12 @@ def _mirrored(centres: Array, mirrors: Host) -> Array:
     xp = namespace(centres)
     rotated = xp.ascontiguousarray(centres.T)
     for mirror in mirrors:
-        # Column by column with Python numbers: nothing is copied to the device, and every device rounds alike.
-        along = sum(column * float(share) for column, share in zip(rotated, mirror, strict=True))
-        for j, share in enumerate(mirror):
-            rotated[j] -= along * float(2 * share)
+        # One operation at a time, columns added in their order: every device rounds alike.
+        if on_device(rotated):  # column by column with Python numbers: nothing is copied to the device
+            along = sum(column * float(share) for column, share in zip(rotated, mirror, strict=True))
+            for j, share in enumerate(mirror):
+                rotated[j] -= along * float(2 * share)
+        else:
+            along = sum(rotated * mirror[:, None])
+            rotated -= along * (2 * mirror[:, None])
     return xp.ascontiguousarray(rotated.T.astype(np.float32))

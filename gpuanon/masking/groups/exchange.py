@@ -175,7 +175,9 @@ class EuclideanTable(Table):
             if len(loose):
                 x = self.rows[self.members[loose]]
                 x[~self._filled(loose)] = 0
-                self._load_sums(loose, x.sum(axis=1), self.sizes[loose])
+                sums = x.sum(axis=1)
+                norms = np.einsum("gd,gd->g", sums[:, : self.d], sums[:, : self.d])
+                self._load_sums(loose, sums, norms, self.sizes[loose])
             lines = lines[tight]
         held = self.members.take(lines, axis=0)
         self._load_tight(lines, self.rows.take(held[:, : self.k], axis=0))
@@ -183,22 +185,20 @@ class EuclideanTable(Table):
     def _load_tight(self, lines: Host | slice, x: Host) -> None:
         """Store what is known of groups of k rows x (g, k, d + 2)."""
         d, k = self.d, self.k
-        kept = np.matmul(self.keep, x)
-        square = self._load_sums(lines, kept[:, k], k)
-        kept, y = kept[:, :k], kept[:, :k, :d]
-        u = (square[:, None] - np.einsum("gkd,gkd->gk", y, y)) / 2
+        kept = np.matmul(self.keep, x)  # y of each row, and the sum of the rows
+        norms = np.einsum("gkd,gkd->gk", kept[:, :, :d], kept[:, :, :d])
+        self._load_sums(lines, kept[:, k], norms[:, k], k)
+        kept, u = kept[:, :k], (norms[:, k:] - norms[:, :k]) / 2
         kept[:, :, d], kept[:, :, d + 1] = u, 1
         self.left[lines] = kept
         kept[:, :, d], kept[:, :, d + 1] = 1, u
         self.right[lines] = kept.transpose(0, 2, 1)
 
-    def _load_sums(self, lines: Host | slice, sums: Host, sizes: Host | int) -> Host:
-        """Store the sums (g, d + 2) of the groups' rows; return (g,) the square of the total."""
-        total, squares = sums[:, : self.d], sums[:, self.d]
-        square = np.einsum("gd,gd->g", total, total)
-        self.totals[lines], self.squares[lines] = total, squares
-        self.distortion[lines] = (sizes * squares - square) / sizes
-        return square
+    def _load_sums(self, lines: Host | slice, sums: Host, norms: Host, sizes: Host | int) -> None:
+        """Store the sums (g, d + 2) of the groups' rows, of which `norms` (g,) are the squares of the totals."""
+        squares = sums[:, self.d]
+        self.totals[lines], self.squares[lines] = sums[:, : self.d], squares
+        self.distortion[lines] = (sizes * squares - norms) / sizes
 
     def weigh(self, a: Host, b: Host) -> tuple[Host, Host]:
         if self.width == self.k:

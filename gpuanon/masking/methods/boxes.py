@@ -6,9 +6,10 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gpuanon.masking.groups import Boxes
+from gpuanon.masking.groups.boxes import Boxes
 from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K
-from gpuanon.masking.operations import Centroid, Interval
+from gpuanon.masking.operations.centroid import Centroid
+from gpuanon.masking.operations.interval import Interval
 
 
 class OptimalBoxes(ConstrainedMethod):

@@ -11,7 +11,8 @@ from gpuanon.masking.constraints import Constraint
 from gpuanon.masking.contract import Part, RowEffect
 from gpuanon.masking.groups import AnyGroups
 from gpuanon.masking.operations import AnyOperation
-from gpuanon.masking.views import AnyBasis, Identity
+from gpuanon.masking.views import AnyBasis
+from gpuanon.masking.views.identity import Identity
 
 ColumnChoice: TypeAlias = Literal["quasi", "all"] | tuple[str, ...]
 Decoding: TypeAlias = Annotated[

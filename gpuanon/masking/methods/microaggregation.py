@@ -2,52 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from gpuanon.masking.groups import (
-    ConstrainedKMeans,
-    FirstAxis,
-    Fuzzy,
-    KMember,
-    KWard,
-    Mdav,
-    OptimalUnivariate,
-    SpanningTree,
-    Univariate,
-    VMdav,
-)
+from gpuanon.masking.groups import GROUPS
 from gpuanon.masking.groups.effort import EFFORT, Effort
 from gpuanon.masking.groups.in_blocks import RefinedInBlocks, with_usual_block
 from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K
-from gpuanon.masking.operations import Centroid, Interval
+from gpuanon.masking.operations.centroid import Centroid
+from gpuanon.masking.operations.interval import Interval
 
-MicroGroups: TypeAlias = type[
-    Mdav
-    | KMember
-    | Univariate
-    | OptimalUnivariate
-    | FirstAxis
-    | Fuzzy
-    | SpanningTree
-    | VMdav
-    | KWard
-    | ConstrainedKMeans
+MicroGroups: TypeAlias = Literal[
+    "mdav",
+    "k-member",
+    "univariate",
+    "optimal-univariate",
+    "first-axis",
+    "fuzzy",
+    "spanning-tree",
+    "v-mdav",
+    "k-ward",
+    "constrained-k-means",
 ]
-MICRO_GROUPS: dict[str, MicroGroups] = {
-    "mdav": Mdav,
-    "k-member": KMember,
-    "univariate": Univariate,
-    "optimal-univariate": OptimalUnivariate,
-    "first-axis": FirstAxis,
-    "fuzzy": Fuzzy,
-    "spanning-tree": SpanningTree,
-    "v-mdav": VMdav,
-    "k-ward": KWard,
-    "constrained-k-means": ConstrainedKMeans,
-}
+MICRO_GROUPS: tuple[str, ...] = get_args(MicroGroups)
 """The groupings of `Microaggregation`."""
+
+
+def _add_summaries(schema: dict[str, Any]) -> None:
+    """Say in a JSON schema what each of the groupings is."""
+    schema["values"] = {name: (GROUPS[name].__doc__ or "").split("\n")[0] for name in MICRO_GROUPS}
 
 
 class Microaggregation(ConstrainedMethod):
@@ -57,21 +41,8 @@ class Microaggregation(ConstrainedMethod):
 
     method: Literal["microaggregation"] = "microaggregation"
     k: K
-    groups: Literal[
-        "mdav",
-        "k-member",
-        "univariate",
-        "optimal-univariate",
-        "first-axis",
-        "fuzzy",
-        "spanning-tree",
-        "v-mdav",
-        "k-ward",
-        "constrained-k-means",
-    ] = Field(
-        default="k-member",
-        description="how similar records are found",
-        json_schema_extra={"values": {name: (m.__doc__ or "").split("\n")[0] for name, m in MICRO_GROUPS.items()}},
+    groups: MicroGroups = Field(
+        default="k-member", description="how similar records are found", json_schema_extra=_add_summaries
     )
     refine: bool | None = Field(
         default=None,
@@ -101,9 +72,10 @@ class Microaggregation(ConstrainedMethod):
     @classmethod
     def _defaults_of_the_groups(cls, data: Any) -> Any:
         """`refine`, `effort` and `block` where the groups have them: a manifest says what was done."""
-        model = MICRO_GROUPS.get(str(data.get("groups", "k-member"))) if isinstance(data, dict) else None
-        if model is None:
+        name = data.get("groups", "k-member") if isinstance(data, dict) else None
+        if name not in MICRO_GROUPS:
             return data
+        model = GROUPS[name]
         if issubclass(model, RefinedInBlocks):
             data = with_usual_block(data)
         usual = {
@@ -117,7 +89,7 @@ class Microaggregation(ConstrainedMethod):
     def _constrained(self) -> Self:
         """Refuse a constraint that the chosen groups cannot keep."""
         for name, value in self.bounds.items():
-            if value is not None and name not in MICRO_GROUPS[self.groups].model_fields:
+            if value is not None and name not in GROUPS[self.groups].model_fields:
                 raise ValueError(f"{name}: does not apply to {self.groups} groups, those of each column by itself")
         if self.release != "centre" and self.centre != "mean":
             raise ValueError("centre: does not apply to a release of intervals")
@@ -130,17 +102,17 @@ class Microaggregation(ConstrainedMethod):
         use = info.data.get("groups")
         if use is None or value is None:
             return value
-        model = MICRO_GROUPS[use]
+        model = GROUPS[use]
         if info.field_name == "metric" and value not in model.metrics:
             raise ValueError(f"{use} groups know {', '.join(model.metrics)} only")
         if info.field_name != "metric" and info.field_name not in model.model_fields:
-            having = [name for name, other in MICRO_GROUPS.items() if info.field_name in other.model_fields]
+            having = [name for name in MICRO_GROUPS if info.field_name in GROUPS[name].model_fields]
             raise ValueError(f"does not apply to {use} groups, only to {', '.join(having)}")
         return value
 
     def combination(self) -> Combination:
-        given = {"refine": self.refine, "effort": self.effort, "block": self.block, **self.bounds}
-        groups = MICRO_GROUPS[self.groups](k=self.k, **{n: v for n, v in given.items() if v is not None})
+        given = {"k": self.k, "refine": self.refine, "effort": self.effort, "block": self.block, **self.bounds}
+        groups = GROUPS[self.groups].model_validate({n: v for n, v in given.items() if v is not None})
         operation: Interval | Centroid = Centroid(centre=self.centre)
         if self.release != "centre":
             operation = Interval(form="columns" if self.release == "interval" else "column")

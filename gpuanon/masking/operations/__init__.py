@@ -4,81 +4,43 @@ from __future__ import annotations
 
 from typing import Annotated, TypeAlias
 
-from pydantic import Field
+from gpuanon.masking.contract import Operation
+from gpuanon.masking.named import Named
 
-from gpuanon.masking.operations.blank import Blank, RandomBlank
-from gpuanon.masking.operations.centroid import Centroid
-from gpuanon.masking.operations.condense import Condense
-from gpuanon.masking.operations.dither import Dither
-from gpuanon.masking.operations.exchange import Exchange
-from gpuanon.masking.operations.interval import Interval
-from gpuanon.masking.operations.maximum_entropy import LargestEntropy
-from gpuanon.masking.operations.noise import LocalNoise, Noise
-from gpuanon.masking.operations.pad import Pad
-from gpuanon.masking.operations.permute import Permute
-from gpuanon.masking.operations.rank_match import LatinHypercube, RankMatch, RankNoise
-from gpuanon.masking.operations.rank_swap import ColumnSwap, RankSwap
-from gpuanon.masking.operations.recode import Recode
-from gpuanon.masking.operations.recode_search import RecodeSearch
-from gpuanon.masking.operations.resample import Resample
-from gpuanon.masking.operations.sample import Sample
-from gpuanon.masking.operations.sequential import PartlySynthetic, Sequential
-from gpuanon.masking.operations.suppress import Suppress
-from gpuanon.masking.operations.swap import Swap
-from gpuanon.masking.operations.table_sample import TableSample
-from gpuanon.masking.operations.targeted_swap import TargetedSwap
-from gpuanon.masking.operations.transition import Transition
-from gpuanon.masking.operations.tree_swap import TreeSwap
-
-AnyOperation: TypeAlias = Annotated[
-    Centroid
-    | Resample
-    | Permute
-    | Dither
-    | Swap
-    | TreeSwap
-    | Noise
-    | LocalNoise
-    | Interval
-    | Suppress
-    | Pad
-    | Recode
-    | Sample
-    | Exchange
-    | RankSwap
-    | ColumnSwap
-    | TargetedSwap
-    | RankMatch
-    | RankNoise
-    | LatinHypercube
-    | Condense
-    | LargestEntropy
-    | TableSample
-    | Sequential
-    | PartlySynthetic
-    | RecodeSearch
-    | Blank
-    | RandomBlank
-    | Transition,
-    Field(discriminator="use"),
-]
+OPERATIONS = Named[Operation](
+    "use",
+    __name__,
+    {
+        "centroid": "centroid.Centroid",
+        "resample": "resample.Resample",
+        "permute": "permute.Permute",
+        "dither": "dither.Dither",
+        "swap": "swap.Swap",
+        "tree-swap": "tree_swap.TreeSwap",
+        "noise": "noise.Noise",
+        "local-noise": "noise.LocalNoise",
+        "interval": "interval.Interval",
+        "suppress": "suppress.Suppress",
+        "pad": "pad.Pad",
+        "recode": "recode.Recode",
+        "sample": "sample.Sample",
+        "exchange": "exchange.Exchange",
+        "rank-swap": "rank_swap.RankSwap",
+        "column-swap": "rank_swap.ColumnSwap",
+        "targeted-swap": "targeted_swap.TargetedSwap",
+        "rank-match": "rank_match.RankMatch",
+        "rank-noise": "rank_match.RankNoise",
+        "latin-hypercube": "rank_match.LatinHypercube",
+        "condense": "condense.Condense",
+        "maximum-entropy": "maximum_entropy.LargestEntropy",
+        "table-sample": "table_sample.TableSample",
+        "sequential": "sequential.Sequential",
+        "partly-synthetic": "sequential.PartlySynthetic",
+        "recode-search": "recode_search.RecodeSearch",
+        "blank": "blank.Blank",
+        "random-blank": "blank.RandomBlank",
+        "transition": "transition.Transition",
+    },
+)
+AnyOperation: TypeAlias = Annotated[Operation, OPERATIONS]
 """Any operation of a recipe; ``use`` names it."""
-
-__all__ = [
-    "AnyOperation",
-    "Blank",
-    "RandomBlank",
-    "Centroid",
-    "Dither",
-    "Interval",
-    "Noise",
-    "Pad",
-    "Permute",
-    "Recode",
-    "RecodeSearch",
-    "Resample",
-    "Suppress",
-    "Swap",
-    "Transition",
-    "TreeSwap",
-]

@@ -153,7 +153,7 @@ class _Blanking(Operation):
 
     def learn(self, T: Array, groups: Partition, records: Records) -> BlankTable:
         if records.classes is None:
-            raise ParameterError(f"{self.use}: the rows must be seen as classes", hint='basis = { use = "codes" }')  # type: ignore[attr-defined]
+            raise ParameterError(f"{self.use}: the rows must be seen as classes", hint='basis = { use = "codes" }')
         if records.person_numbers is not None:
             raise ParameterError(
                 "blank: k counts records, and a column has the role person", hint="recode and suppress count persons"

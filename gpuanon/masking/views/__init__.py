@@ -1,22 +1,24 @@
-"""Along which axes: the bases, and the union of their models for recipes."""
+"""Along which axes: the bases, and the names of their models in recipes."""
 
 from __future__ import annotations
 
 from typing import Annotated, TypeAlias
 
-from pydantic import Field
+from gpuanon.masking.contract import Basis
+from gpuanon.masking.named import Named
 
-from gpuanon.masking.views.codes import Codes
-from gpuanon.masking.views.ica import Ica
-from gpuanon.masking.views.identity import Identity
-from gpuanon.masking.views.kernel import KernelBasis
-from gpuanon.masking.views.normal_scores import NormalScores
-from gpuanon.masking.views.svd import Svd
-from gpuanon.masking.views.tca import Tca
-
-AnyBasis: TypeAlias = Annotated[
-    Identity | Svd | Ica | Tca | NormalScores | KernelBasis | Codes, Field(discriminator="use")
-]
+BASES = Named[Basis](
+    "use",
+    __name__,
+    {
+        "identity": "identity.Identity",
+        "svd": "svd.Svd",
+        "ica": "ica.Ica",
+        "tca": "tca.Tca",
+        "normal-scores": "normal_scores.NormalScores",
+        "kernel": "kernel.KernelBasis",
+        "codes": "codes.Codes",
+    },
+)
+AnyBasis: TypeAlias = Annotated[Basis, BASES]
 """Any basis of a recipe; ``use`` names it."""
-
-__all__ = ["AnyBasis", "Identity", "Svd", "Ica", "Tca", "NormalScores", "KernelBasis", "Codes"]

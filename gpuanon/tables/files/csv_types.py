@@ -22,7 +22,7 @@ NULL_WORDS = (
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _COMMA = r"^\s*[+-]?\d*,\d+\s*$"
 _DIGIT = r"^\s*[+-]?[\d,.]+\s*$"
-_SAMPLE = 1000  # values that rule a type out before all are parsed
+_SAMPLES = (10, 1000)  # values that rule a type out before all are parsed: Arrow writes a message for each that fails
 _EXACT_DIGITS = 15  # more cannot be told apart as float64
 _CODE = r"^\s*[+-]?(0\d+|0x.*|\d{16,})\s*$"
 _WIDER = {
@@ -87,8 +87,10 @@ class ColumnType:
             self._worded |= texts.null_count < len(texts)
             return texts if self._worded else pa.chunked_array([pa.nulls(len(texts))])
         tried = self._candidates if self._found is None else (self._found, *_WIDER.get(self._found, ()))
-        sample = missing.slice(0, _SAMPLE)
-        for type_ in [type_ for type_ in tried if self._parse(sample, type_, checked=False) is not None]:
+        for rows in _SAMPLES:
+            sample = missing.slice(0, rows)
+            tried = tuple(type_ for type_ in tried if self._parse(sample, type_, checked=False) is not None)
+        for type_ in tried:
             parsed = self._parse(missing, type_)
             if parsed is not None:
                 self._found = type_
@@ -155,7 +157,7 @@ class ColumnType:
 
         if self.kind == "categorical":
             return
-        some = pc.match_substring_regex(texts.slice(0, _SAMPLE), _DIGIT)
+        some = pc.match_substring_regex(texts.slice(0, _SAMPLES[-1]), _DIGIT)
         if not (self._numbers or self._lossy or self.kind or pc.any(some).as_py()):
             self._values += len(texts)
             return

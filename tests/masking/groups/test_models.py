@@ -11,21 +11,16 @@ from pydantic import TypeAdapter, ValidationError
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import GpuanonError
-from gpuanon.masking.groups import (
-    AnyGroups,
-    Blocks,
-    FirstAxis,
-    Fuzzy,
-    KMember,
-    Mdav,
-    OptimalUnivariate,
-    SpanningTree,
-    Univariate,
-    Whole,
-)
+from gpuanon.masking.groups import AnyGroups
+from gpuanon.masking.groups.blocks import Blocks
 from gpuanon.masking.groups.effort import refinement_of
-from gpuanon.masking.groups.kmember import kmember
-from gpuanon.masking.groups.mdav import mdav
+from gpuanon.masking.groups.first_axis import FirstAxis
+from gpuanon.masking.groups.fuzzy import Fuzzy
+from gpuanon.masking.groups.kmember import KMember, kmember
+from gpuanon.masking.groups.mdav import Mdav, mdav
+from gpuanon.masking.groups.spanning_tree import SpanningTree
+from gpuanon.masking.groups.univariate import OptimalUnivariate, Univariate
+from gpuanon.masking.groups.whole import Whole
 from gpuanon.masking.methods.microaggregation import Microaggregation
 from tests.support.groups import census, information_loss
 

@@ -183,15 +183,17 @@ def test_whole_numbers_keep_ties_and_their_sums_are_exact() -> None:
     assert 2 ** (bits - 1) <= np.ptp(mixed[:, 0]) + mismatch[1] <= 2**bits
 
 
-@given(st.integers(0, 10**6), st.integers(1, 60))
-@example(seed=0, groups=1)
-def test_pairs_are_disjoint_and_neighbours(seed: int, groups: int) -> None:
+@given(st.integers(0, 10**6), st.integers(1, 60), st.integers(1, 5))
+@example(seed=0, groups=1, steps=1)
+def test_pairs_are_disjoint_neighbours_and_of_the_last_proposals(seed: int, groups: int, steps: int) -> None:
     rng = np.random.default_rng(seed)
-    mate, coin = rng.integers(0, groups, groups), rng.integers(0, 2, groups) == 1
-    a, b = disjoint_pairs(mate, coin, np.empty(groups, dtype=np.int64))
-    assert len(set(a.tolist()) | set(b.tolist())) == 2 * len(a)
-    np.testing.assert_array_equal(mate[a], b)
-    assert len(a) > 0 or not (coin & ~coin[mate]).any()
+    mates, coins = rng.integers(0, groups, (steps, groups)), rng.integers(0, 2, (steps, groups)) == 1
+    found = np.stack(disjoint_pairs(mates, coins), axis=1).tolist()
+    expected = []
+    for step, (mate, coin) in enumerate(zip(mates.tolist(), coins.tolist(), strict=True)):
+        last = {mate[a]: a for a in range(groups) if coin[a] and not coin[mate[a]]}
+        expected += [[step, a, b] for a, b in sorted((a, b) for b, a in last.items())]
+    assert found == expected
 
 
 @pytest.mark.data

@@ -13,7 +13,7 @@ import gpuanon
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import RecipeError
-from gpuanon.masking.methods.catalogue import DistributionPreserving
+from gpuanon.masking.methods.distribution_preserving import DistributionPreserving
 from gpuanon.masking.operations import dither
 from gpuanon.masking.operations.dither import Dither, gaussian_dither
 from gpuanon.numerics.median_blocks import blocks

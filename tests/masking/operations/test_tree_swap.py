@@ -15,8 +15,9 @@ from gpuanon.masking.given import Records
 from gpuanon.masking.operations import AnyOperation
 from gpuanon.masking.operations.swap import swap
 from gpuanon.masking.operations.tree_swap import TreeSwap, tree_swap
-from gpuanon.masking.views import Ica, Svd
+from gpuanon.masking.views.ica import Ica
 from gpuanon.masking.views.marginals import restore_marginals
+from gpuanon.masking.views.svd import Svd
 from gpuanon.numerics.chow_liu import dependence_forest, link_threshold, mutual_information, quantile_classes
 from tests.cuda.fixtures import host, xp
 

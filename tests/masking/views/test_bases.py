@@ -12,9 +12,13 @@ from scipy.spatial.distance import pdist
 from sklearn.decomposition import KernelPCA
 
 from gpuanon.arrays.partition import Partition
-from gpuanon.masking.views import AnyBasis, Ica, Identity, KernelBasis, NormalScores, Svd, Tca
-from gpuanon.masking.views.normal_scores import normal_scores
-from gpuanon.masking.views.svd import svd_coordinates
+from gpuanon.masking.views import AnyBasis
+from gpuanon.masking.views.ica import Ica
+from gpuanon.masking.views.identity import Identity
+from gpuanon.masking.views.kernel import KernelBasis
+from gpuanon.masking.views.normal_scores import NormalScores, normal_scores
+from gpuanon.masking.views.svd import Svd, svd_coordinates
+from gpuanon.masking.views.tca import Tca
 from gpuanon.numerics import svd as svd_module
 from gpuanon.numerics.svd import principal_axes
 from tests.cuda.fixtures import host, xp

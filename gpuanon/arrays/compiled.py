@@ -28,6 +28,12 @@ LEAST_WORK = 2_500_000
 """Rows times passes over them: less is not worth the time that numba takes to be imported."""
 
 _LEAST_LOADED = 2_000  # less is done as fast by a few calls of NumPy
+_EVERYWHERE = {
+    "nogil": True,
+    "error_model": "numpy",  # a quotient by zero is infinite, as in NumPy
+    "no_cfunc_wrapper": True,  # no function is called from C
+}
+_ANY_ORDER = {"reassoc", "contract"}
 
 
 def use_compiled(work: int) -> bool:
@@ -69,28 +75,47 @@ def describe_compiled() -> str:
 
 def compiled(function: Function) -> Function:
     """Compile `function` at its first call, without the interpreter lock; the machine code is kept for later runs."""
-    return _compile(function, fastmath=False)
-
-
-def compiled_exact(function: Function) -> Function:
-    """The same for a function whose sums are exact (whole numbers below 2^53), which may be taken in any order."""
-    return _compile(function, fastmath={"reassoc", "contract"})
+    return _compile(function)
 
 
 def compiled_bounds(function: Function) -> Function:
     """The same for a function whose results are bounds, which whoever uses them widens by the rounding error."""
-    return _compile(function, fastmath={"reassoc", "contract"})
+    return _compile(function, fastmath=_ANY_ORDER)
+
+
+def inner(function: Function) -> Function:
+    """Compile `function` for other compiled functions, which alone may call it: Python has no way into it.
+
+    A way for Python takes a fifth of the time of a compilation.  The machine code is kept with the callers' own.
+    """
+    return _compile_inner(function)
+
+
+def inner_exact(function: Function) -> Function:
+    """`inner` for a function whose sums are exact (whole numbers below 2^53), which may be taken in any order."""
+    return _compile_inner(function, fastmath=_ANY_ORDER)
+
+
+def inner_bounds(function: Function) -> Function:
+    """`inner` for a function of `compiled_bounds`."""
+    return _compile_inner(function, fastmath=_ANY_ORDER)
 
 
 def _compile(function: Function, **options: Any) -> Function:
     from numba import njit
 
     _announce_compilation()
-    options |= {"nogil": True, "error_model": "numpy"}  # a quotient by zero is infinite, as in NumPy
     try:
-        found: Function = njit(cache=True, **options)(function)
+        found: Function = njit(cache=True, **_EVERYWHERE, **options)(function)
     except RuntimeError:  # no folder for machine code can be written: compiled anew in every process
-        found = njit(**options)(function)
+        found = njit(**_EVERYWHERE, **options)(function)
+    return found
+
+
+def _compile_inner(function: Function, **options: Any) -> Function:
+    from numba import njit
+
+    found: Function = njit(no_cpython_wrapper=True, **_EVERYWHERE, **options)(function)
     return found
 
 

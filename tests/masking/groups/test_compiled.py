@@ -179,11 +179,11 @@ def test_no_folder_for_machine_code_is_no_obstacle(tmp_path: Any) -> None:
     """numba refuses to cache where neither the package's folder nor the user's can be written."""
     code = (
         "import numba.core.caching as c; c.CacheImpl._locator_classes = [];"
-        "from gpuanon.masking.groups.compiled_exchange import _best_tight as f; import numpy as np;"
-        "y, u, s = np.ones((2, 2, 1)), np.zeros((2, 2)), np.ones((2, 1)); print(f(y, u, s, 0, 1, 2))"
+        "from gpuanon.numerics.compiled_rosenblatt import negate_half_squares as f; import numpy as np;"
+        "y = np.ones(2); f(y, y); print(y)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ}, check=False)
-    assert done.stdout.strip() == "(0.0, 0, 0)", done.stderr
+    assert done.stdout.strip() == "[-0.5 -0.5]", done.stderr
 
 
 @needs_numba

@@ -24,7 +24,7 @@ from gpuanon.numerics.distance import EUCLIDEAN, Metric, k_nearest
 from gpuanon.numerics.median_blocks import blocks
 from gpuanon.numerics.rosenblatt import conditional_cdfs
 from tests.cuda.fixtures import host
-from tests.support.groups import METRICS, refine_briefly, table
+from tests.support.groups import METRICS, MIXED, refine_briefly, table
 
 Array: TypeAlias = Any
 Way: TypeAlias = Callable[[Any], list[Array]]
@@ -32,7 +32,7 @@ Way: TypeAlias = Callable[[Any], list[Array]]
 
 
 def greedy(group: Any, metric: Metric) -> Way:
-    """Groups inside blocks; rows repeat, so that ties decide."""
+    """Groups inside blocks of 30 rows, with leftovers; rows repeat, so that ties decide."""
     X = np.random.default_rng(1).integers(0, 5, (60, 3)).astype(float)
 
     def run(put: Any) -> list[Array]:
@@ -114,7 +114,9 @@ def mixtures(put: Any) -> list[Array]:
 COMPUTATIONS: dict[str, Way] = {
     "median cuts": cuts,
     "MDAV": greedy(mdav, EUCLIDEAN),
+    "MDAV, Gower": greedy(mdav, MIXED),
     "k-member": greedy(kmember, EUCLIDEAN),
+    "k-member, Gower": greedy(kmember, MIXED),
     "near groups": near_groups,
     "exchanges": exchanges(None),
     "exchanges, Gower": exchanges([30, -1, 12]),

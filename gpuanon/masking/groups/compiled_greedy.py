@@ -6,6 +6,8 @@ ties go to the lowest row.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from gpuanon.arrays.compiled import ONE, ZERO, compiled, inner, inner_exact
@@ -120,10 +122,10 @@ def _measure_from_mean(columns: Host, square: Host, total: Host, n: int, a: int,
 
 
 @inner
-def _lowest_few(values: Host, a: int, count: int, least: Host, index: Host) -> None:
-    """The `count` lowest of `a` values into `index`; of equal values the first."""
+def lowest_few(values: Host, a: int, count: int, far: Any, least: Host, index: Host) -> None:
+    """The `count` lowest of `a` values, all below `far`, into `index`; of equal values the first."""
     for slot in range(count):
-        least[slot], index[slot] = np.inf, 0
+        least[slot], index[slot] = far, 0
     for i in range(a):
         if values[i] < least[count - 1]:
             slot = count - 1
@@ -169,7 +171,7 @@ def mdav_parts(
                     centre[j] = columns[j, best]
                 measure(columns, square, centre, ONE, a, work[0])
                 work[0, best] = -np.inf  # the centre comes first
-                _lowest_few(work[0], a, k, least, chosen)
+                lowest_few(work[0], a, k, np.inf, least, chosen)
                 for slot in range(k):
                     labels[order[begin + position[chosen[slot]]]] = number
                     square[chosen[slot]] = np.inf

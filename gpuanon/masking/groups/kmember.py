@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -58,10 +60,8 @@ def kmember(
     if on_device(X):
         return kmember_cuda(X, within, k, grid)
     rows, mismatch = grid.rows(X), grid.mismatch()
-    if mismatch is None and use_compiled(len(X) * int(within.sizes.max())):
-        from gpuanon.masking.groups.compiled_kmember import kmember_parts
-
-        return group_compiled(rows, within, k, kmember_parts)
+    if use_compiled(len(X) * int(within.sizes.max())):
+        return group_compiled(rows, within, k, _compiled_parts(mismatch))
 
     def group(batch: Batch) -> Host:
         Z = rows[batch.rows]
@@ -70,6 +70,17 @@ def kmember(
         return labels
 
     return group_batches(within, group, within.sizes // k, batch_elements)
+
+
+def _compiled_parts(mismatch: Host | None) -> Callable[..., None]:
+    """The compiled function for this metric."""
+    if mismatch is None:
+        from gpuanon.masking.groups.compiled_kmember import kmember_parts
+
+        return kmember_parts
+    from gpuanon.masking.groups.compiled_gower import kmember_gower_parts
+
+    return partial(kmember_gower_parts, mismatch)
 
 
 def _room(metric: Metric, k: int) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -54,15 +56,24 @@ def mdav(
     if on_device(X):
         return mdav_cuda(X, within, k, grid)
     rows, mismatch = grid.rows(X), grid.mismatch()
-    if mismatch is None and use_compiled(len(X) * int(within.sizes.max())):
-        from gpuanon.masking.groups.compiled_greedy import mdav_parts
-
-        return group_compiled(rows, within, k, mdav_parts)
+    if use_compiled(len(X) * int(within.sizes.max())):
+        return group_compiled(rows, within, k, _compiled_parts(mismatch))
 
     def group(batch: Batch) -> Host:
         return _groups(rows[batch.rows], batch.valid, k, mismatch)
 
     return group_batches(within, group, within.sizes // k, batch_elements)
+
+
+def _compiled_parts(mismatch: Host | None) -> Callable[..., None]:
+    """The compiled function for this metric."""
+    if mismatch is None:
+        from gpuanon.masking.groups.compiled_greedy import mdav_parts
+
+        return mdav_parts
+    from gpuanon.masking.groups.compiled_gower import mdav_gower_parts
+
+    return partial(mdav_gower_parts, mismatch)
 
 
 def _room(metric: Metric, largest: int) -> float:

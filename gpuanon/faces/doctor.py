@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays import kernels
+from gpuanon.arrays import kernels, sorting
 from gpuanon.arrays.backend import choose
 from gpuanon.arrays.compiled import describe_compiled
 from gpuanon.arrays.progress import stage
 from gpuanon.arrays.threads import each, thread_count
 from gpuanon.masking.groups.annealing import warm_compiled
-from gpuanon.numerics import distance_leaves, rosenblatt
+from gpuanon.numerics import distance_leaves, equal_rows, rosenblatt
 
 PACKAGES = ("gpuanon", "numpy", "scipy", "scikit-learn", "pyarrow", "dask", "cupy", "cuml", "dask-cuda")
 ARCHITECTURES = (80,)
@@ -76,8 +76,8 @@ def _warmed() -> str:
     began = time.perf_counter()
     if warm_compiled() is None:
         return describe_compiled()
-    rosenblatt.warm_compiled()
-    distance_leaves.warm_compiled()
+    for module in (rosenblatt, distance_leaves, sorting, equal_rows):
+        module.warm_compiled()
     return f"{describe_compiled()}, ready after {time.perf_counter() - began:.1f} s"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuanon.arrays.compiled import compiled, inner
+from gpuanon.arrays.compiled import ZERO, compiled, inner
 from gpuanon.masking.groups.batched import Host
 from gpuanon.masking.groups.compiled_greedy import BLOCK, KEPT, lowest_few
 
@@ -116,7 +116,7 @@ def kmember_gower_parts(
         for i in range(n):
             labels[order[begin + i]] = -1
         a, taken = n, 0
-        _measure(columns, mismatch, 0, a, near)
+        _measure(columns, mismatch, ZERO, a, near)
         for number in range(n // k):
             best = _highest(near, a)
             for count in range(k):
@@ -137,28 +137,27 @@ def kmember_gower_parts(
             if a - taken <= KEPT * a:
                 a, taken = _drop_taken(columns, position, near, a), 0
         if n % k:
-            _place_leftovers(mismatch, rows, order[begin : begin + n], k, labels)
+            _place_leftovers(mismatch, rows, order, begin, n, k, labels)
 
 
 @inner
-def _place_leftovers(mismatch: Host, rows: Host, own: Host, k: int, labels: Host) -> None:
-    """Add the rows without a cluster, in ascending order, to that whose distortion they raise least.
-
-    own : the rows of the part
-    """
-    clusters = len(own) // k
+def _place_leftovers(mismatch: Host, rows: Host, order: Host, begin: int, n: int, k: int, labels: Host) -> None:
+    """Add the rows without a cluster, in ascending order, to that whose distortion they raise least."""
+    clusters = n // k
     members, counts = np.empty((clusters, 2 * k), np.int64), np.empty(clusters, np.int64)
     pairs, reach = np.empty(clusters, np.int64), np.empty(clusters, np.int64)  # sums of distances
     for c in range(clusters):
         counts[c], pairs[c] = 0, 0
-    for row in own:
+    for i in range(begin, begin + n):
+        row = order[i]
         c = labels[row]
         if c >= 0:
             for slot in range(counts[c]):
                 pairs[c] += _distance(rows, mismatch, row, members[c, slot])
             members[c, counts[c]] = row
             counts[c] += 1
-    for row in own:
+    for i in range(begin, begin + n):
+        row = order[i]
         if labels[row] >= 0:
             continue
         least, best = np.int64(0), -1
@@ -191,7 +190,7 @@ def _distance(rows: Host, mismatch: Host, a: int, b: int) -> int:
 @inner
 def _sort_levels(column: Host, n: int, levels: Host) -> int:
     """The different values of a column of n rows into `levels`, ascending; return their number."""
-    found = 0
+    found = ZERO
     for i in range(n):
         at = _rank(levels, found, column[i])
         if at == found or levels[at] != column[i]:
@@ -199,7 +198,7 @@ def _sort_levels(column: Host, n: int, levels: Host) -> int:
                 levels[later] = levels[later - 1]
             levels[at] = column[i]
             found += 1
-    return found
+    return int(found)
 
 
 @inner

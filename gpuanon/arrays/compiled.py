@@ -7,6 +7,7 @@ Modules whose functions are compiled have names that begin with ``compiled`` and
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -104,7 +105,7 @@ def inner_bounds(function: Function) -> Function:
 def _compile(function: Function, **options: Any) -> Function:
     from numba import njit
 
-    _announce_compilation()
+    _attend_compilation()
     try:
         found: Function = njit(cache=True, **_EVERYWHERE, **options)(function)
     except RuntimeError:  # no folder for machine code can be written: compiled anew in every process
@@ -120,14 +121,17 @@ def _compile_inner(function: Function, **options: Any) -> Function:
 
 
 @lru_cache(maxsize=1)
-def _announce_compilation() -> None:
-    """Have numba say on stderr, once, that it compiles: nothing else would explain a silence of ten seconds."""
+def _attend_compilation() -> None:
+    """Have numba say on stderr, once, that it compiles: nothing else would explain a silence of ten seconds.
+
+    Garbage is collected after a compilation, not meanwhile: a tenth of its time.  What numba makes lives until its end.
+    """
     from numba.core import event
 
-    class Announce(event.Listener):  # type: ignore[misc]
-        said = False
+    class Attendant(event.Listener):  # type: ignore[misc]
+        said, depth, collecting = False, 0, False
 
-        def on_start(self, _: Any) -> None:
+        def on_start(self, _: Any) -> None:  # under numba's own lock, as on_end
             if not self.said:
                 self.said = True
                 print(
@@ -135,8 +139,14 @@ def _announce_compilation() -> None:
                     file=sys.stderr,
                     flush=True,
                 )
+            if self.depth == 0:
+                self.collecting = gc.isenabled()
+                gc.disable()
+            self.depth += 1
 
         def on_end(self, _: Any) -> None:
-            """Nothing is said of the end."""
+            self.depth -= 1
+            if self.depth == 0 and self.collecting:
+                gc.enable()
 
-    event.register("numba:compile", Announce())
+    event.register("numba:compile", Attendant())

@@ -12,7 +12,14 @@ from gpuanon.arrays.backend import Array, on_device
 from gpuanon.arrays.compiled import use_compiled
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.rng import Draws
-from gpuanon.masking.groups.batched import BATCH_ELEMENTS, Host, group_batches, group_compiled, require_k_rows
+from gpuanon.masking.groups.batched import (
+    BATCH_ELEMENTS,
+    Host,
+    group_batches,
+    group_compiled,
+    require_k_rows,
+    warm_group,
+)
 from gpuanon.masking.groups.device import kmember_cuda
 from gpuanon.masking.groups.in_blocks import RefinedInBlocks
 from gpuanon.masking.groups.leftovers import EuclideanRaises, PairwiseRaises
@@ -81,6 +88,12 @@ def _compiled_parts(mismatch: Host | None) -> Callable[..., None]:
     from gpuanon.masking.groups.compiled_gower import kmember_gower_parts
 
     return partial(kmember_gower_parts, mismatch)
+
+
+def warm_compiled() -> None:
+    """Compile the functions for both metrics, or load their machine code; to be called where numba is installed."""
+    for mismatch in (None, np.array([-1, 3], dtype=np.int32)):
+        warm_group(_compiled_parts(mismatch))
 
 
 def _room(metric: Metric, k: int) -> float:

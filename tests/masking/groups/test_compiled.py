@@ -267,7 +267,7 @@ def test_a_first_compilation_is_announced_and_a_second_run_is_silent(tmp_path: A
 @needs_numba
 @pytest.mark.slow
 def test_no_run_compiles_what_the_doctor_has_compiled(tmp_path: Any) -> None:
-    """Groups of k members and of MDAV, both metrics, the Gaussian dither, and a search for the nearest records."""
+    """Groups of k members and of MDAV, both metrics, the Gaussian dither, classes, and a search for near records."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "GPUANON_COMPILED": "1", "COLUMNS": "200"}
     run = partial(subprocess.run, capture_output=True, text=True, env=environment, check=False)
     program = [sys.executable, "-m", "gpuanon.faces.cli"]
@@ -276,8 +276,9 @@ def test_no_run_compiles_what_the_doctor_has_compiled(tmp_path: Any) -> None:
     assert f"{compiled.describe_compiled()}, ready after" in checked.stdout
     work = """
         import numpy as np, pyarrow as pa, gpuanon
-        from gpuanon.arrays import compiled
-        compiled.LEAST_WORK = 0
+        from gpuanon.arrays import compiled, sorting
+        from gpuanon.numerics import equal_rows
+        compiled.LEAST_WORK = sorting.LEAST_COMPILED = equal_rows.LEAST_COMPILED = 0
         X = np.random.default_rng(1).standard_normal((4000, 5))
         table = pa.table({f"x{j}": X[:, j] for j in range(5)})
         for mask in (

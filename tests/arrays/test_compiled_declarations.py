@@ -1,4 +1,7 @@
-"""Inner compiled functions have no way in for Python, which would crash if it called one: nobody else may name them."""
+"""Compiled functions by their declarations.
+
+Inner ones have no way in for Python, which would crash if it called one: only compiled functions may name them.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import ast
 from pathlib import Path
 
 import gpuanon
+from gpuanon.faces import doctor
 
 SOURCES = sorted(Path(gpuanon.__file__).parent.rglob("*.py"))
 COMPILED = [path for path in SOURCES if path.name.startswith("compiled_")]
@@ -41,3 +45,10 @@ def test_each_is_called_by_compiled_functions_alone() -> None:
         outside = [node for node in body if not isinstance(node, ast.FunctionDef | ast.Import | ast.ImportFrom)]
         names = {node.id for statement in outside for node in ast.walk(statement) if isinstance(node, ast.Name)}
         assert not names & set(decorators(path)), path
+
+
+def test_every_module_with_compiled_functions_is_warmed_by_the_doctor() -> None:
+    root = Path(gpuanon.__file__).parent
+    modules = [path for path in SOURCES if "\ndef warm_compiled(" in path.read_text()]
+    names = [".".join(path.relative_to(root).with_suffix("").parts) for path in modules]
+    assert sorted(names) == sorted(name for half in doctor.WARMED for name in half)

@@ -25,6 +25,7 @@ from gpuanon.masking.groups.refine import refine
 from gpuanon.masking.groups.spanning_tree import SpanningTree
 from gpuanon.masking.groups.spectral import Spectral
 from gpuanon.masking.groups.v_mdav import VMdav
+from gpuanon.numerics.distance import Metric
 
 BLOCKED: dict[str, Groups] = {
     "mdav": Mdav(k=5),
@@ -79,6 +80,21 @@ def test_greedy_groups_in_blocks(record: Record, use: str, rows: int, way: str) 
     quality = lambda groups: {"loss %": loss_of(X, groups)}
     name = f"groups: {use}, blocks, not refined"
     record(work, group=name, rows=rows, columns=8, rounds=1 if way == "numpy" else 3, quality=quality)
+
+
+@pytest.mark.parametrize("use", ["mdav", "k-member"])
+@sizes(20_000, 200_000, full=(1_000_000,))
+@ways("numpy", "compiled", "cupy")
+def test_greedy_groups_under_gower(record: Record, use: str, rows: int, way: str) -> None:
+    """The same under Gower's distance: five numbers, and three categories of two, five and twelve levels."""
+    X = normals(rows, 8)
+    X[:, 5:] = np.random.default_rng(1).integers(0, [2, 5, 12], (rows, 3))
+    metric = Metric("gower", categorical=(False,) * 5 + (True,) * 3)
+    (X_,) = on(way, X)
+    model = {"mdav": Mdav, "k-member": KMember}[use](k=5, refine=False)
+    work = lambda: model.form(X_, draws(rows, way), metric)
+    name = f"groups: {use}, Gower, blocks, not refined"
+    record(work, group=name, rows=rows, columns=8, rounds=1 if way == "numpy" else 3)
 
 
 @sizes(20_000, 200_000, full=(1_000_000,))

@@ -12,6 +12,15 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.compiled import use_loaded
+
+Host = np.ndarray[Any, Any]
+
+LEAST_COMPILED = 1 << 19
+"""Words from which on they are sorted or compared by compiled functions: fewer take less time than these to load."""
+
+_SAVED = 4  # words for which a compiled function saves as much as for one in `use_compiled`
+_COARSE = 13  # bits of a bucket at most: more buckets are written to than a core's caches have lines for
 
 Host = np.ndarray[Any, Any]
 
@@ -39,18 +48,45 @@ def argsort_words(words: Array) -> Array:
     """(n,) int64 stable order of `words` (n,) uint64, which are hashes or random: their upper bits differ.
 
     The place of a word takes its lower bits, and numbers are sorted in place of pairs: half the time of an argsort.
-    Where two words share their upper bits, the words themselves are sorted.
+    Where different words share their upper bits, only these are sorted by all their bits.  Many words are sorted by a
+    compiled function, if not too many of them share their upper bits.
     """
+    if not on_device(words) and LEAST_COMPILED <= len(words) < 1 << 31 and use_loaded(len(words) // _SAVED):
+        found = _argsort_compiled(np.ascontiguousarray(words))
+        if found is not None:
+            return found
     xp = namespace(words)
     places = np.uint64((1 << max(0, len(words) - 1).bit_length()) - 1)
     packed = (words & ~places) | xp.arange(len(words), dtype=np.uint64)
     packed.sort()
     order = (packed & places).astype(np.int64)
-    upper = packed & ~places
-    near = xp.flatnonzero(upper[1:] == upper[:-1])
-    if len(near) and bool((words[order[near]] != words[order[near + 1]]).any()):
-        return xp.argsort(words, kind="stable")
+    held = words[order]
+    if bool((held[1:] >= held[:-1]).all()):
+        return order
+    packed &= ~places
+    run = xp.cumsum(xp.concatenate([packed[:1] != packed[:1], packed[1:] != packed[:-1]]))
+    mixed = xp.zeros(len(words), dtype=bool)
+    mixed[run[1:][(run[1:] == run[:-1]) & (held[1:] != held[:-1])]] = True
+    at = xp.flatnonzero(mixed[run])
+    order[at] = order[at][lexicographic_order((held[at], run[at]))]
     return order
+
+
+def _argsort_compiled(words: Host) -> Host | None:
+    """The same order; None where too many different words share their upper bits."""
+    from gpuanon.arrays.compiled_sorting import argsort_by_radix
+
+    n = len(words)
+    coarse = min(max(n.bit_length() - 8, 1), _COARSE)
+    fine = max(8, n.bit_length() - coarse - 3)
+    ends, order = np.zeros(1 << coarse, dtype=np.int64), np.empty(n, dtype=np.int64)
+    keys, places = np.empty(n, dtype=np.uint64), np.empty(n, dtype=np.int32)
+    return order if argsort_by_radix(words, coarse, fine, ends, keys, places, order) else None
+
+
+def warm_compiled() -> None:
+    """Compile the sort, or load its machine code; to be called where numba is installed."""
+    _argsort_compiled(np.arange(2, dtype=np.uint64))
 
 
 def argsort_labels(labels: Array) -> Array:

@@ -9,7 +9,11 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import platform
+import subprocess
+import sys
 import time
+from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,11 +22,15 @@ import numpy as np
 
 from gpuanon.arrays import kernels
 from gpuanon.arrays.backend import choose
-from gpuanon.arrays.compiled import describe_compiled
+from gpuanon.arrays.compiled import LEAST_WORK, describe_compiled, use_compiled
 from gpuanon.arrays.progress import stage
 from gpuanon.arrays.threads import each, thread_count
-from gpuanon.masking.groups.annealing import warm_compiled
-from gpuanon.numerics import distance_leaves, rosenblatt
+
+WARMED = (
+    ("masking.groups.annealing", "numerics.distance_leaves"),
+    ("masking.groups.kmember", "masking.groups.mdav", "numerics.rosenblatt", "numerics.equal_rows", "arrays.sorting"),
+)
+"""Modules with compiled functions, in two sets that take about the same time to compile."""
 
 PACKAGES = ("gpuanon", "numpy", "scipy", "scikit-learn", "pyarrow", "dask", "cupy", "cuml", "dask-cuda")
 ARCHITECTURES = (80,)
@@ -72,13 +80,26 @@ def examine(architectures: tuple[int, ...] = ARCHITECTURES, full_rows: int | Non
 
 
 def _warmed() -> str:
-    """What compiled functions there are; they are compiled now, so that no later run waits for it."""
-    began = time.perf_counter()
-    if warm_compiled() is None:
+    """What compiled functions there are; they are compiled now, so that no later run waits for it.
+
+    About half of them by another process where there is a second core; this one then loads what that one stored.
+    """
+    if not use_compiled(LEAST_WORK):
         return describe_compiled()
-    rosenblatt.warm_compiled()
-    distance_leaves.warm_compiled()
+    began = time.perf_counter()
+    with ExitStack() as other:
+        if thread_count() > 1 and sys.executable:
+            command = [sys.executable, "-P", "-c", "from gpuanon.faces import doctor; doctor.warm(doctor.WARMED[1])"]
+            other.enter_context(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        warm(WARMED[0])
+    warm(WARMED[1])
     return f"{describe_compiled()}, ready after {time.perf_counter() - began:.1f} s"
+
+
+def warm(modules: Iterable[str]) -> None:
+    """Compile the functions of these modules of gpuanon, or load their machine code."""
+    for name in modules:
+        importlib.import_module(f"gpuanon.{name}").warm_compiled()
 
 
 def _versions() -> dict[str, str | None]:

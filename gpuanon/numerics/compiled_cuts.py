@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gpuanon.arrays.compiled import ZERO, compiled
+from gpuanon.arrays.compiled import ZERO, compiled, inner
 
 Host: TypeAlias = Any
 """A NumPy array."""
@@ -17,7 +17,7 @@ Host: TypeAlias = Any
 _DEPTH = 64  # of cuts inside cuts: the number of blocks is halved each time
 
 
-@compiled
+@inner
 def _widest(X: Host, order: Host, begin: int, size: int, most: int, categorical: Host, mean: Host, spread: Host) -> int:
     """The column of largest variance among evenly spaced rows of a part; of about equal ones the first.
 
@@ -50,7 +50,7 @@ def _widest(X: Host, order: Host, begin: int, size: int, most: int, categorical:
     return 0
 
 
-@compiled
+@inner
 def _ranked(values: Host, n: int, rank: int) -> float:
     """The value of this rank, from 0, among the first n values, which are rearranged."""
     low, high, draw = 0, n - 1, np.uint64(n)
@@ -75,7 +75,7 @@ def _ranked(values: Host, n: int, rank: int) -> float:
     return float(values[rank])
 
 
-@compiled
+@inner
 def _cut(X: Host, order: Host, begin: int, size: int, lower: int, axis: int, values: Host, upper: Host) -> None:
     """Rearrange the part so that its `lower` lowest rows along a column come first; ties go to the first rows.
 
@@ -106,7 +106,7 @@ def _cut(X: Host, order: Host, begin: int, size: int, lower: int, axis: int, val
         order[left + i] = upper[i]
 
 
-@compiled
+@inner
 def push(stack: Host, at: int, a: int, b: int, c: int, d: int, e: int) -> None:
     """Five whole numbers into the line `at` of a stack.
 

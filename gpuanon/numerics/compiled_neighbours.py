@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.compiled import ZERO, compiled_bounds
+from gpuanon.arrays.compiled import ZERO, compiled_bounds, inner_bounds
 from gpuanon.numerics.compiled_cuts import push
 
 Host = np.ndarray[Any, Any]
@@ -61,7 +61,7 @@ def cut_leaves(points: Host, order: Host, starts: Host, low: Host, high: Host) -
                 high[node, j] = max(high[node + 1, j], high[other[node], j])
 
 
-@compiled_bounds
+@inner_bounds
 def _fill_box(points: Host, low: Host, high: Host) -> None:
     """The box of some rows along the first axes."""
     for j in range(len(low)):
@@ -71,7 +71,7 @@ def _fill_box(points: Host, low: Host, high: Host) -> None:
             low[j], high[j] = min(low[j], points[i, j]), max(high[j], points[i, j])
 
 
-@compiled_bounds
+@inner_bounds
 def _widest(points: Host, axes: int) -> int:
     """The axis of largest variance, of the first ones."""
     widest, most = 0, np.float32(-1)
@@ -87,7 +87,7 @@ def _widest(points: Host, axes: int) -> int:
     return widest
 
 
-@compiled_bounds
+@inner_bounds
 def _select(points: Host, order: Host, axis: int, lower: int) -> None:
     """Rearrange rows so that the first `lower` of them have the smallest values along an axis (Hoare's selection)."""
     begin, end = 0, len(points) - 1
@@ -114,7 +114,7 @@ def _select(points: Host, order: Host, axis: int, lower: int) -> None:
             return
 
 
-@compiled_bounds
+@inner_bounds
 def _box_distance(query: Host, low: Host, high: Host) -> Any:
     """Squared distance of a point from a box, along the axes that the box has."""
     total = np.float32(0)
@@ -124,7 +124,7 @@ def _box_distance(query: Host, low: Host, high: Host) -> Any:
     return total
 
 
-@compiled_bounds
+@inner_bounds
 def _leaf_distances(query: Host, leaf: Host, out: Host) -> None:
     """Squared distances of a point from the rows of a leaf (d · LEAF,), column after column."""
     for i in range(LEAF):
@@ -136,7 +136,7 @@ def _leaf_distances(query: Host, leaf: Host, out: Host) -> None:
             out[i] += gap * gap
 
 
-@compiled_bounds
+@inner_bounds
 def _replace_largest(near: Host, rows: Host, value: Any, row: int) -> None:
     """Put a value and its row in the place of the largest in a heap, which has the largest first."""
     count, at, child = len(near), 0, 1

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, on_device, to_host
+from gpuanon.arrays.compiled import use_loaded
 from gpuanon.arrays.ranges import ranges, row_ranges
-from gpuanon.arrays.sorting import argsort_words
+from gpuanon.arrays.sorting import LEAST_COMPILED, argsort_words
+
+Host = np.ndarray[Any, Any]
 
 _BITS = 63
 _IN_CACHE = 1 << 15  # words of a table that stay in a core's cache
+_WHOLE_WORDS = (np.float64, np.int64)  # types whose values are words as they are
+_SAVED = 2  # rows for which a compiled function saves as much as for one in `use_compiled`
 
 
 def equal_rows(X: Array, within: Array | None = None) -> Array:
@@ -116,12 +122,32 @@ def _boundaries(X: Array, hashes: Array, within: Array | None, order: Array) -> 
         apart |= within[order[1:]] != within[order[:-1]]
     first[1:] = apart
     alike = xp.flatnonzero(~apart) + 1
+    if (
+        not on_device(X)
+        and X.dtype in _WHOLE_WORDS
+        and len(alike) >= LEAST_COMPILED
+        and use_loaded(len(alike) // _SAVED)
+    ):
+        return first, _any_differs_compiled(X, order, alike)
     step = len(alike) if on_device(X) else _IN_CACHE // max(X.shape[1], 1)
     for some in ranges(len(alike), max(1, step)):
         at = alike[some]
         if bool((_words(X[order[at]]) != _words(X[order[at - 1]])).any()):
             return first, True
     return first, False
+
+
+def _any_differs_compiled(X: Host, order: Host, alike: Host) -> bool:
+    """Whether one of the rows at the places `alike` of `order` differs from the row before it."""
+    from gpuanon.numerics.compiled_rows import any_differs
+
+    floats = X.dtype.kind == "f"
+    return bool(any_differs(np.ascontiguousarray(X).view(np.uint64), floats, order, alike))
+
+
+def warm_compiled() -> None:
+    """Compile the comparison of rows, or load its machine code; to be called where numba is installed."""
+    _any_differs_compiled(np.zeros((2, 1)), np.arange(2), np.ones(1, dtype=np.int64))
 
 
 def _differ_from_last(words: Array, within: Array | None, order: Array) -> Array:

@@ -12,19 +12,22 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from gpuanon.arrays import compiled
+from gpuanon.arrays import compiled, sorting
 from gpuanon.arrays.partition import Partition
+from gpuanon.arrays.sorting import argsort_words
 from gpuanon.masking.groups.annealing import Schedule, anneal
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
 from gpuanon.masking.groups.neighbours import neighbours
 from gpuanon.masking.groups.refine import refine
 from gpuanon.numerics import distance_search
+from gpuanon.numerics import equal_rows as equal_rows_module
 from gpuanon.numerics.distance import EUCLIDEAN, Metric, k_nearest
+from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.median_blocks import blocks
 from gpuanon.numerics.rosenblatt import conditional_cdfs
 from tests.cuda.fixtures import host
-from tests.support.groups import METRICS, refine_briefly, table
+from tests.support.groups import METRICS, MIXED, refine_briefly, table
 
 Array: TypeAlias = Any
 Way: TypeAlias = Callable[[Any], list[Array]]
@@ -32,7 +35,7 @@ Way: TypeAlias = Callable[[Any], list[Array]]
 
 
 def greedy(group: Any, metric: Metric) -> Way:
-    """Groups inside blocks; rows repeat, so that ties decide."""
+    """Groups inside blocks of 30 rows, with leftovers; rows repeat, so that ties decide."""
     X = np.random.default_rng(1).integers(0, 5, (60, 3)).astype(float)
 
     def run(put: Any) -> list[Array]:
@@ -95,6 +98,14 @@ def search(put: Any) -> list[Array]:
     return list(k_nearest(put(rng.integers(0, 4, (40, 5)) * 1.0), put(rng.integers(0, 4, (300, 5)) * 1.0), 5))
 
 
+def classes(put: Any) -> list[Array]:
+    """The order of hashes of which some share their upper bits, and classes of equal rows."""
+    rng = np.random.default_rng(7)
+    words = rng.integers(0, 2**64, 900, dtype=np.uint64)[rng.integers(0, 300, 900)]
+    words[::50] ^= np.uint64(1)
+    return [argsort_words(put(words)), equal_rows(put(rng.integers(0, 2, (500, 9)) / 3))]
+
+
 def mixtures(put: Any) -> list[Array]:
     """Conditional distribution functions of two mixtures."""
     rng = np.random.default_rng(6)
@@ -114,13 +125,16 @@ def mixtures(put: Any) -> list[Array]:
 COMPUTATIONS: dict[str, Way] = {
     "median cuts": cuts,
     "MDAV": greedy(mdav, EUCLIDEAN),
+    "MDAV, Gower": greedy(mdav, MIXED),
     "k-member": greedy(kmember, EUCLIDEAN),
+    "k-member, Gower": greedy(kmember, MIXED),
     "near groups": near_groups,
     "exchanges": exchanges(None),
     "exchanges, Gower": exchanges([30, -1, 12]),
     "refinement": refinement("lattice"),
     "refinement, Gower": refinement("gower"),
     "nearest rows": search,
+    "equal rows": classes,
     "conditional distributions": mixtures,
 }
 ROUNDED = {"conditional distributions": 1e-12}
@@ -132,6 +146,8 @@ def test_numpy_compiled_functions_and_kernels_agree(name: str, cp: Any, monkeypa
     monkeypatch.setattr(compiled, "LEAST_WORK", 0)
     monkeypatch.setattr("gpuanon.masking.groups.cells.CELL", 8)
     monkeypatch.setattr(distance_search, "_SMALL", 0)
+    for place in (sorting, equal_rows_module):
+        monkeypatch.setattr(place, "LEAST_COMPILED", 0)
     refine_briefly(monkeypatch, turns=2, steps=4)
     work, numba = COMPUTATIONS[name], compiled.use_compiled(0)
     monkeypatch.setenv("GPUANON_COMPILED", "0")

@@ -136,12 +136,10 @@ def _anneal_compiled(
 
 
 def warm_compiled() -> float | None:
-    """Compile the functions that form groups, or load their machine code; return the seconds, None without numba."""
+    """Compile the functions of a refinement, or load their machine code; return the seconds, None without numba."""
     if not use_compiled(LEAST_WORK):
         return None
     from gpuanon.masking.groups.compiled_cells import locate, nearest
-    from gpuanon.masking.groups.compiled_greedy import mdav_parts
-    from gpuanon.masking.groups.compiled_kmember import kmember_parts
     from gpuanon.numerics.compiled_cuts import cut_parts
 
     began = time.perf_counter()
@@ -153,8 +151,6 @@ def warm_compiled() -> float | None:
         sizes = np.full(4, 2, dtype=np.int64)
         _anneal_compiled(rows, mismatch, members.copy(), sizes, near, cells, 2, Schedule(0, 2, 0, 2, 0.5))
     order, starts = np.arange(8, dtype=np.int64), np.array([0, 8], dtype=np.int64)
-    for group in (kmember_parts, mdav_parts):
-        group(rows, order, starts, 0, 1, 2, np.empty(8, dtype=np.int64), 8)
     one, two = np.ones(1, dtype=np.int64), np.full(1, 2, dtype=np.int64)
     table = (rows.astype(np.float64), order.copy(), starts, two, two, one - 1, (0, 1), 4, 1, 8)
     cut_parts(*table, np.zeros(2, dtype=bool), np.empty(3, dtype=np.int64))

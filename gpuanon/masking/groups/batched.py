@@ -75,3 +75,8 @@ def group_compiled(rows: Host, within: Partition, k: int, group: Callable[..., N
     first = np.repeat(np.cumsum(sizes // k) - sizes // k, sizes)
     labels[within.order] += first
     return Partition.from_labels(labels)
+
+
+def warm_group(group: Callable[..., None]) -> None:
+    """Compile a function for `group_compiled`, or load its machine code."""
+    group_compiled(np.arange(16, dtype=np.int32).reshape(8, 2), Partition.whole(8), 2, group)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuanon.arrays.compiled import compiled, compiled_exact
+from gpuanon.arrays.compiled import compiled, inner_exact
 from gpuanon.masking.groups.batched import Host
 
 _INFINITE = np.int32(0x7F800000)  # as a float's bits
@@ -50,7 +50,7 @@ def locate(
             axes[a, j] = np.float32(centre[j])
 
 
-@compiled_exact
+@inner_exact
 def _measure(columns: Host, squares: Host, a: int, n: int, apart: Host) -> None:
     """Squared distances of the group `a` from the n groups of its cell into `apart`."""
     e = len(columns)

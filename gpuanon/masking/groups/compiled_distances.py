@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuanon.arrays.compiled import ZERO, compiled_exact
+from gpuanon.arrays.compiled import ZERO, inner_exact
 from gpuanon.masking.groups.batched import Host
 
 
-@compiled_exact
+@inner_exact
 def fill_distances(x: Host, a: int, i: int, b: int, n: int, mismatch: Host, apart: Host, line: int) -> float:
     """Fill ``apart[line, :n]``: distances of slot i of the group a from the n rows of the group b; return their sum.
 
@@ -38,7 +38,7 @@ def fill_distances(x: Host, a: int, i: int, b: int, n: int, mismatch: Host, apar
     return total
 
 
-@compiled_exact
+@inner_exact
 def load_within(x: Host, a: int, n: int, mismatch: Host, within: Host, apart: Host) -> float:
     """Fill ``within[a, :n]``: sums of each row's distances over its own group; return the sum of all."""
     total = 0.0
@@ -48,7 +48,7 @@ def load_within(x: Host, a: int, n: int, mismatch: Host, within: Host, apart: Ho
     return total
 
 
-@compiled_exact
+@inner_exact
 def fill_between(
     x: Host, a: int, n_a: int, b: int, n_b: int, mismatch: Host, apart: Host, to_b: Host, to_a: Host
 ) -> None:
@@ -61,7 +61,7 @@ def fill_between(
             to_a[r] += apart[i, r]
 
 
-@compiled_exact
+@inner_exact
 def take_out(x: Host, a: int, i: int, n: int, mismatch: Host, within: Host, apart: Host) -> None:
     """Subtract the distances of slot i from the sums of its group, which the row is about to leave."""
     fill_distances(x, a, i, a, n, mismatch, apart, ZERO)
@@ -69,7 +69,7 @@ def take_out(x: Host, a: int, i: int, n: int, mismatch: Host, within: Host, apar
         within[a, s] -= apart[0, s]
 
 
-@compiled_exact
+@inner_exact
 def put_in(x: Host, a: int, i: int, n: int, mismatch: Host, within: Host, apart: Host) -> None:
     """Add the distances of slot i to the sums of its group, which the row has joined, and sum its own."""
     total = fill_distances(x, a, i, a, n, mismatch, apart, ZERO)
@@ -78,7 +78,7 @@ def put_in(x: Host, a: int, i: int, n: int, mismatch: Host, within: Host, apart:
     within[a, i] = total
 
 
-@compiled_exact
+@inner_exact
 def best_swap(
     own_a: Host, to_b: Host, own_b: Host, to_a: Host, apart: Host, n_a: int, n_b: int, gain: Host
 ) -> tuple[float, int, int]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuanon.arrays.compiled import compiled, compiled_exact
+from gpuanon.arrays.compiled import compiled, inner, inner_exact
 from gpuanon.masking.groups.batched import Host
 from gpuanon.masking.groups.compiled_distances import best_swap, fill_between, load_within, put_in, take_out
 
 
-@compiled_exact
+@inner_exact
 def _load_euclidean(x: Host, n: int, k: int, a: int, total: Host, y: Host, u: Host) -> float:
     """Sums of the n rows of the group a, for a group of k rows also y and u; the distortion.  See `EuclideanTable`.
 
@@ -38,7 +38,7 @@ def _load_euclidean(x: Host, n: int, k: int, a: int, total: Host, y: Host, u: Ho
     return (n * squares - square) / n
 
 
-@compiled_exact
+@inner_exact
 def _best_tight(y: Host, u: Host, total: Host, a: int, b: int, k: int) -> tuple[float, int, int]:
     """The best swap between two groups of k rows: its change, and its slots."""
     d = y.shape[2]
@@ -56,7 +56,7 @@ def _best_tight(y: Host, u: Host, total: Host, a: int, b: int, k: int) -> tuple[
     return (least - product) / k, best_i, best_r
 
 
-@compiled
+@inner
 def _best_move(own: Host, other: Host, n: int, m: int, f: float, g: float) -> tuple[float, int]:
     """The best move of a row from a group of n rows with distortion f to one of m with g: its change and slot."""
     least, slot = np.inf, 0
@@ -67,7 +67,7 @@ def _best_move(own: Host, other: Host, n: int, m: int, f: float, g: float) -> tu
     return (f - own[slot]) / max(n - 1, 1) + (other[slot] - g) / (m + 1), slot
 
 
-@compiled
+@inner
 def _best_exchange(
     sums: Host, apart: Host, n_a: int, n_b: int, k: int, width: int, f_a: float, f_b: float
 ) -> tuple[float, int]:
@@ -89,7 +89,7 @@ def _best_exchange(
     return change, code
 
 
-@compiled
+@inner
 def _swap_slots(x: Host, members: Host, within: Host, a: int, i: int, b: int, r: int) -> None:
     """Swap two slots, with the coordinates of their rows and the sums of their distances."""
     members[a, i], members[b, r] = members[b, r], members[a, i]
@@ -98,7 +98,7 @@ def _swap_slots(x: Host, members: Host, within: Host, a: int, i: int, b: int, r:
         x[a, j, i], x[b, j, r] = x[b, j, r], x[a, j, i]
 
 
-@compiled
+@inner
 def _carry_out(
     x: Host,
     members: Host,
@@ -139,7 +139,7 @@ def _carry_out(
         put_in(x, target, sizes[target] - 1, sizes[target], mismatch, within, apart)
 
 
-@compiled
+@inner
 def _propose(mates: Host, begin: int, word: Host, bit: Host, proposers: Host, holder: Host) -> int:
     """Find the groups that propose to their mate, and what each mate accepts; return the number of proposals.
 
@@ -250,7 +250,7 @@ def anneal_cells(
     return changed
 
 
-@compiled
+@inner
 def _distortion(x: Host, n: int, k: int, a: int, total: Host, y: Host, u: Host, mismatch: Host, within: Host) -> float:
     """The distortion of the group a; under the Euclidean metric also what is stored for it."""
     if len(mismatch) == 0:

@@ -6,9 +6,11 @@ ties go to the lowest row.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from gpuanon.arrays.compiled import ONE, ZERO, compiled, compiled_exact
+from gpuanon.arrays.compiled import ONE, ZERO, compiled, inner, inner_exact
 from gpuanon.masking.groups.batched import Host
 
 BLOCK = 64
@@ -16,7 +18,7 @@ FLIP = np.int64(0x7FFFFFFFFFFFFFFF)  # all bits but the sign
 KEPT = 0.75  # share of free rows below which taken ones are dropped from the arrays
 
 
-@compiled_exact
+@inner_exact
 def measure(columns: Host, square: Host, point: Host, count: int, a: int, values: Host) -> None:
     """``count · |x|² − 2 x·point`` of `a` rows into `values`: it increases with the distance from ``point / count``."""
     d = len(columns)
@@ -32,7 +34,7 @@ def measure(columns: Host, square: Host, point: Host, count: int, a: int, values
             values[i] += f * columns[j, i]
 
 
-@compiled
+@inner
 def lowest(values: Host, a: int) -> int:
     """The first of the lowest of `a` values.
 
@@ -59,7 +61,7 @@ def lowest(values: Host, a: int) -> int:
     return 0
 
 
-@compiled
+@inner
 def _furthest(values: Host, square: Host, a: int) -> int:
     """The first of the highest of the values of rows that are free."""
     for i in range(a):
@@ -67,7 +69,7 @@ def _furthest(values: Host, square: Host, a: int) -> int:
     return lowest(values, a)
 
 
-@compiled
+@inner
 def load_part(rows: Host, order: Host, begin: int, n: int, columns: Host, square: Host, position: Host) -> None:
     """The n rows of a part, column by column, with the sums of their squares and their positions in it."""
     for i in range(n):
@@ -79,7 +81,7 @@ def load_part(rows: Host, order: Host, begin: int, n: int, columns: Host, square
             square[i] += np.float64(rows[row, j]) * np.float64(rows[row, j])
 
 
-@compiled
+@inner
 def drop_taken(columns: Host, square: Host, position: Host, near: Host, a: int) -> int:
     """Move the free rows to the front, in their order, with all that is known of them; return their number."""
     free = 0
@@ -92,7 +94,7 @@ def drop_taken(columns: Host, square: Host, position: Host, near: Host, a: int) 
     return free
 
 
-@compiled_exact
+@inner_exact
 def _measure_from_mean(columns: Host, square: Host, total: Host, n: int, a: int, work: Host, values: Host) -> int:
     """The first of the free rows furthest from the mean of all n of them, whose sum is `total`.
 
@@ -119,11 +121,11 @@ def _measure_from_mean(columns: Host, square: Host, total: Host, n: int, a: int,
     return 0
 
 
-@compiled
-def _lowest_few(values: Host, a: int, count: int, least: Host, index: Host) -> None:
-    """The `count` lowest of `a` values into `index`; of equal values the first."""
+@inner
+def lowest_few(values: Host, a: int, count: int, far: Any, least: Host, index: Host) -> None:
+    """The `count` lowest of `a` values, all below `far`, into `index`; of equal values the first."""
     for slot in range(count):
-        least[slot], index[slot] = np.inf, 0
+        least[slot], index[slot] = far, 0
     for i in range(a):
         if values[i] < least[count - 1]:
             slot = count - 1
@@ -169,7 +171,7 @@ def mdav_parts(
                     centre[j] = columns[j, best]
                 measure(columns, square, centre, ONE, a, work[0])
                 work[0, best] = -np.inf  # the centre comes first
-                _lowest_few(work[0], a, k, least, chosen)
+                lowest_few(work[0], a, k, np.inf, least, chosen)
                 for slot in range(k):
                     labels[order[begin + position[chosen[slot]]]] = number
                     square[chosen[slot]] = np.inf

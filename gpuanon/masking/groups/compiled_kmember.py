@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuanon.arrays.compiled import ONE, compiled, compiled_exact
+from gpuanon.arrays.compiled import ONE, compiled, inner, inner_exact
 from gpuanon.masking.groups.batched import Host
 from gpuanon.masking.groups.compiled_greedy import BLOCK, FLIP, KEPT, drop_taken, load_part, lowest, measure
 
@@ -16,7 +16,7 @@ _INFINITE = np.int64(0x7FF0000000000000)  # as a float's bits
 _LISTED = 64  # rows near a seed that are listed at first: about so many, if the rows are spread evenly
 
 
-@compiled
+@inner
 def _highest(values: Host, a: int) -> int:
     """The first of the highest of `a` values that are finite, found like `lowest`."""
     bits = values.view(np.int64)
@@ -39,7 +39,7 @@ def _highest(values: Host, a: int) -> int:
     return 0
 
 
-@compiled
+@inner
 def _list_near(
     columns: Host, square: Host, near: Host, a: int, limit: float, index: Host, listed: tuple[Host, Host]
 ) -> int:
@@ -59,7 +59,7 @@ def _list_near(
     return int(found)
 
 
-@compiled_exact
+@inner_exact
 def _reach(total: Host, count: int, seed: Host, value: float) -> float:
     """A bound: no row that is further from the seed is nearer to the mean of a cluster than a row of this value.
 
@@ -77,7 +77,7 @@ def _reach(total: Host, count: int, seed: Host, value: float) -> float:
     return (1 + 1e-9) * (spread + distance)
 
 
-@compiled
+@inner
 def _cheapest(
     free: tuple[Host, Host, Host],
     a: int,
@@ -170,7 +170,7 @@ def kmember_parts(
             _place_leftovers(rows, order, begin, n, n // k, labels)
 
 
-@compiled
+@inner
 def _place_leftovers(rows: Host, order: Host, begin: int, n: int, clusters: int, labels: Host) -> None:
     """Add the rows without a cluster, in ascending order, to that whose distortion they raise least."""
     d = rows.shape[1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -10,7 +12,14 @@ from gpuanon.arrays.backend import Array, on_device
 from gpuanon.arrays.compiled import use_compiled
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.rng import Draws
-from gpuanon.masking.groups.batched import BATCH_ELEMENTS, Host, group_batches, group_compiled, require_k_rows
+from gpuanon.masking.groups.batched import (
+    BATCH_ELEMENTS,
+    Host,
+    group_batches,
+    group_compiled,
+    require_k_rows,
+    warm_group,
+)
 from gpuanon.masking.groups.device import kmember_cuda
 from gpuanon.masking.groups.in_blocks import RefinedInBlocks
 from gpuanon.masking.groups.leftovers import EuclideanRaises, PairwiseRaises
@@ -58,10 +67,8 @@ def kmember(
     if on_device(X):
         return kmember_cuda(X, within, k, grid)
     rows, mismatch = grid.rows(X), grid.mismatch()
-    if mismatch is None and use_compiled(len(X) * int(within.sizes.max())):
-        from gpuanon.masking.groups.compiled_kmember import kmember_parts
-
-        return group_compiled(rows, within, k, kmember_parts)
+    if use_compiled(len(X) * int(within.sizes.max())):
+        return group_compiled(rows, within, k, _compiled_parts(mismatch))
 
     def group(batch: Batch) -> Host:
         Z = rows[batch.rows]
@@ -70,6 +77,23 @@ def kmember(
         return labels
 
     return group_batches(within, group, within.sizes // k, batch_elements)
+
+
+def _compiled_parts(mismatch: Host | None) -> Callable[..., None]:
+    """The compiled function for this metric."""
+    if mismatch is None:
+        from gpuanon.masking.groups.compiled_kmember import kmember_parts
+
+        return kmember_parts
+    from gpuanon.masking.groups.compiled_gower import kmember_gower_parts
+
+    return partial(kmember_gower_parts, mismatch)
+
+
+def warm_compiled() -> None:
+    """Compile the functions for both metrics, or load their machine code; to be called where numba is installed."""
+    for mismatch in (None, np.array([-1, 3], dtype=np.int32)):
+        warm_group(_compiled_parts(mismatch))
 
 
 def _room(metric: Metric, k: int) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -10,7 +12,14 @@ from gpuanon.arrays.backend import Array, on_device
 from gpuanon.arrays.compiled import use_compiled
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.rng import Draws
-from gpuanon.masking.groups.batched import BATCH_ELEMENTS, Host, group_batches, group_compiled, require_k_rows
+from gpuanon.masking.groups.batched import (
+    BATCH_ELEMENTS,
+    Host,
+    group_batches,
+    group_compiled,
+    require_k_rows,
+    warm_group,
+)
 from gpuanon.masking.groups.device import mdav_cuda
 from gpuanon.masking.groups.in_blocks import RefinedInBlocks
 from gpuanon.masking.groups.spaces import free_rows
@@ -54,15 +63,30 @@ def mdav(
     if on_device(X):
         return mdav_cuda(X, within, k, grid)
     rows, mismatch = grid.rows(X), grid.mismatch()
-    if mismatch is None and use_compiled(len(X) * int(within.sizes.max())):
-        from gpuanon.masking.groups.compiled_greedy import mdav_parts
-
-        return group_compiled(rows, within, k, mdav_parts)
+    if use_compiled(len(X) * int(within.sizes.max())):
+        return group_compiled(rows, within, k, _compiled_parts(mismatch))
 
     def group(batch: Batch) -> Host:
         return _groups(rows[batch.rows], batch.valid, k, mismatch)
 
     return group_batches(within, group, within.sizes // k, batch_elements)
+
+
+def _compiled_parts(mismatch: Host | None) -> Callable[..., None]:
+    """The compiled function for this metric."""
+    if mismatch is None:
+        from gpuanon.masking.groups.compiled_greedy import mdav_parts
+
+        return mdav_parts
+    from gpuanon.masking.groups.compiled_gower import mdav_gower_parts
+
+    return partial(mdav_gower_parts, mismatch)
+
+
+def warm_compiled() -> None:
+    """Compile the functions for both metrics, or load their machine code; to be called where numba is installed."""
+    for mismatch in (None, np.array([-1, 3], dtype=np.int32)):
+        warm_group(_compiled_parts(mismatch))
 
 
 def _room(metric: Metric, largest: int) -> float:

@@ -141,6 +141,70 @@ def test_compiled_greedy_groups_are_those_of_numpy(group: Any, monkeypatch: pyte
             np.testing.assert_array_equal(*found, err_msg=f"seed {seed}")
 
 
+def mixed_table(seed: int) -> tuple[Any, int, Metric]:
+    """Continuous, whole, repeated and unequally scaled columns in turn, none, some or all replaced by categories.
+
+    Codes may be negative, and as many as there are rows; every third table has weights.
+    """
+    rng = np.random.default_rng(seed)
+    X, k, _ = random_table(seed)
+    (n, d), share = X.shape, (0.5, 0.0, 1.0, 0.3, 0.7)[seed % 5]
+    if seed % 4 == 3:
+        X = X * 10.0 ** rng.integers(-6, 6, d)
+    categorical = tuple(bool(flag) for flag in rng.random(d) < share)
+    levels = (4, 30, 1000, 2)[seed // 2 % 4]
+    weights = tuple(rng.random(d) + 0.1) if seed % 3 == 0 else None
+    return (
+        np.where(categorical, rng.integers(-3, levels, (n, d)), X),
+        k,
+        Metric("gower", weights=weights, categorical=categorical),
+    )
+
+
+def check_gower_groups(seeds: range, group: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "LEAST_WORK", 0)
+    for seed in seeds:
+        X, k, metric = mixed_table(seed)
+        whole = Partition.whole(len(X))
+        for within in (whole, blocks(X, whole, max(3 * k, 50), metric)):
+            found = []
+            for setting in ("0", "1"):
+                monkeypatch.setenv("GPUANON_COMPILED", setting)
+                found.append(group(X, within, k, metric).labels())
+            np.testing.assert_array_equal(*found, err_msg=f"seed {seed}")
+
+
+@needs_numba
+@pytest.mark.parametrize("group", [kmember, mdav])
+def test_compiled_groups_under_gower_are_those_of_numpy(group: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_gower_groups(range(20), group, monkeypatch)
+
+
+@needs_numba
+@pytest.mark.slow
+@pytest.mark.parametrize("group", [kmember, mdav])
+def test_compiled_groups_under_gower_are_those_of_numpy_on_many_tables(
+    group: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the twenty above, 300 tables."""
+    check_gower_groups(range(20, 300), group, monkeypatch)
+
+
+@needs_numba
+@pytest.mark.parametrize("group", [kmember, mdav])
+def test_compiled_groups_under_gower_of_a_large_part(group: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Distances as large as the grid allows: 2^29, all columns at their ends."""
+    monkeypatch.setattr(compiled, "LEAST_WORK", 0)
+    rng = np.random.default_rng(8)
+    X = np.where(rng.random((1500, 6)) < 0.5, rng.random((1500, 6)), rng.integers(0, 2, (1500, 6)))
+    metric = Metric("gower", categorical=(False, False, True, False, True, False))
+    found = []
+    for setting in ("0", "1"):
+        monkeypatch.setenv("GPUANON_COMPILED", setting)
+        found.append(group(X, Partition.whole(len(X)), 7, metric).labels())
+    np.testing.assert_array_equal(*found)
+
+
 @needs_numba
 def test_threads_do_not_change_compiled_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.random.default_rng(5).standard_normal((6000, 3))
@@ -179,11 +243,11 @@ def test_no_folder_for_machine_code_is_no_obstacle(tmp_path: Any) -> None:
     """numba refuses to cache where neither the package's folder nor the user's can be written."""
     code = (
         "import numba.core.caching as c; c.CacheImpl._locator_classes = [];"
-        "from gpuanon.masking.groups.compiled_exchange import _best_tight as f; import numpy as np;"
-        "y, u, s = np.ones((2, 2, 1)), np.zeros((2, 2)), np.ones((2, 1)); print(f(y, u, s, 0, 1, 2))"
+        "from gpuanon.numerics.compiled_rosenblatt import negate_half_squares as f; import numpy as np;"
+        "y = np.ones(2); f(y, y); print(y)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ}, check=False)
-    assert done.stdout.strip() == "(0.0, 0, 0)", done.stderr
+    assert done.stdout.strip() == "[-0.5 -0.5]", done.stderr
 
 
 @needs_numba
@@ -203,7 +267,7 @@ def test_a_first_compilation_is_announced_and_a_second_run_is_silent(tmp_path: A
 @needs_numba
 @pytest.mark.slow
 def test_no_run_compiles_what_the_doctor_has_compiled(tmp_path: Any) -> None:
-    """Groups of k members and of MDAV, both metrics, the Gaussian dither, and a search for the nearest records."""
+    """Groups of k members and of MDAV, both metrics, the Gaussian dither, classes, and a search for near records."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "GPUANON_COMPILED": "1", "COLUMNS": "200"}
     run = partial(subprocess.run, capture_output=True, text=True, env=environment, check=False)
     program = [sys.executable, "-m", "gpuanon.faces.cli"]
@@ -212,13 +276,15 @@ def test_no_run_compiles_what_the_doctor_has_compiled(tmp_path: Any) -> None:
     assert f"{compiled.describe_compiled()}, ready after" in checked.stdout
     work = """
         import numpy as np, pyarrow as pa, gpuanon
-        from gpuanon.arrays import compiled
-        compiled.LEAST_WORK = 0
+        from gpuanon.arrays import compiled, sorting
+        from gpuanon.numerics import equal_rows
+        compiled.LEAST_WORK = sorting.LEAST_COMPILED = equal_rows.LEAST_COMPILED = 0
         X = np.random.default_rng(1).standard_normal((4000, 5))
         table = pa.table({f"x{j}": X[:, j] for j in range(5)})
         for mask in (
             {"method": "microaggregation", "k": 5},
             {"method": "microaggregation", "k": 5, "groups": "mdav", "metric": "gower"},
+            {"method": "microaggregation", "k": 5, "groups": "k-member", "metric": "gower"},
             {"method": "distribution-preserving", "k": 10, "dither": "gaussian"},
         ):
             recipe = {"columns": {f"x{j}": {"role": "quasi"} for j in range(5)}, "mask": [mask]}

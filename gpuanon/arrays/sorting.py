@@ -22,8 +22,6 @@ LEAST_COMPILED = 1 << 19
 _SAVED = 4  # words for which a compiled function saves as much as for one in `use_compiled`
 _COARSE = 13  # bits of a bucket at most: more buckets are written to than a core's caches have lines for
 
-Host = np.ndarray[Any, Any]
-
 
 def lexicographic_order(keys: Sequence[Array]) -> Array:
     """(n,) int64 order by the last of the (n,) `keys`, then by the one before it, …; ties keep their order."""

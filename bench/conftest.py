@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 from frame import Record, environment
 
+from gpuanon.arrays.compiled import LEAST_WORK, use_compiled
+from gpuanon.faces.doctor import WARMED, warm
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="the large sizes too")
@@ -33,6 +36,14 @@ def pytest_benchmark_update_json(config: pytest.Config, benchmarks: Any, output_
     output_json.pop("commit_info", None)
     for found in output_json["benchmarks"]:
         found["stats"].pop("data", None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled_beforehand() -> None:
+    """Compile what is compiled before anything is timed: some benchmarks run once, without a warm-up."""
+    if use_compiled(LEAST_WORK):
+        for modules in WARMED:
+            warm(modules)
 
 
 @pytest.fixture

@@ -9,16 +9,18 @@ from pydantic import Field
 
 Seconds: TypeAlias = Annotated[float, Field(strict=True, gt=0, le=86_400, allow_inf_nan=False)]
 Effort: TypeAlias = Literal["fast", "normal", "best"] | Seconds
-"""Two thirds to four fifths of the usual time; as usual; about a minute, or twenty times the usual; or about so many seconds on
-two cores with compiled functions.
+"""Two thirds to four fifths of the usual time; as usual; about a minute, or twenty times the usual; or about so many
+seconds on two cores with compiled functions.
 
 Seconds become a number of turns by a fixed cost of a turn, not by a clock: a release depends on the recipe and the key,
 never on the speed of a machine.  A small table has at most 50 000 turns, and 250 for each of its groups, beyond which
 little was gained on census: it takes less than many seconds.
 """
 
-EFFORT = "how long groups are refined: fast (two thirds to four fifths of the usual time), normal, best (about a minute and more), or \
-about so many seconds on two cores with compiled functions, fewer for a small table"
+EFFORT = (
+    "how long groups are refined: fast (two thirds to four fifths of the usual time), normal, best (about a minute and"
+    " more), or about so many seconds on two cores with compiled functions, fewer for a small table"
+)
 """The description of a parameter."""
 
 FAST_BLOCK = 2048

@@ -77,6 +77,10 @@ def group_compiled(rows: Host, within: Partition, k: int, group: Callable[..., N
     return Partition.from_labels(labels)
 
 
-def warm_group(group: Callable[..., None]) -> None:
-    """Compile a function for `group_compiled`, or load its machine code."""
-    group_compiled(np.arange(16, dtype=np.int32).reshape(8, 2), Partition.whole(8), 2, group)
+def warm_groups(function_of: Callable[[Host | None], Callable[..., None]]) -> None:
+    """Compile the functions for `group_compiled` of both metrics, or load their machine code.
+
+    function_of : mismatch (d,) int32, or None for the Euclidean metric → the function
+    """
+    for mismatch in (None, np.array([-1, 3], dtype=np.int32)):
+        group_compiled(np.arange(16, dtype=np.int32).reshape(8, 2), Partition.whole(8), 2, function_of(mismatch))

@@ -18,7 +18,7 @@ from gpuanon.masking.groups.batched import (
     group_batches,
     group_compiled,
     require_k_rows,
-    warm_group,
+    warm_groups,
 )
 from gpuanon.masking.groups.device import kmember_cuda
 from gpuanon.masking.groups.in_blocks import RefinedInBlocks
@@ -92,8 +92,7 @@ def _compiled_parts(mismatch: Host | None) -> Callable[..., None]:
 
 def warm_compiled() -> None:
     """Compile the functions for both metrics, or load their machine code; to be called where numba is installed."""
-    for mismatch in (None, np.array([-1, 3], dtype=np.int32)):
-        warm_group(_compiled_parts(mismatch))
+    warm_groups(_compiled_parts)
 
 
 def _room(metric: Metric, k: int) -> float:

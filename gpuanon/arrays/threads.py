@@ -1,4 +1,4 @@
-"""Independent batches on a thread pool, on all cores (NumPy releases the interpreter lock).
+"""Independent batches on all cores: the calling thread and a pool's (NumPy releases the interpreter lock).
 
 Results are in the order of the items, so the number of threads never changes a result.  BLAS is limited to one thread
 meanwhile: two thread pools on the same cores can be ten times slower.
@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from threading import Lock, local
 from types import CellType, FunctionType, MethodType
 from typing import Any, TypeVar
@@ -56,15 +57,60 @@ def each(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Resu
         return [_report_progress(function(item), at, len(work)) for at, item in enumerate(work, 1)]
     cores, done = thread_count(), list[Result]()
     with one_blas_thread():
-        # A pool of one thread only adds context switches.
+        # One thread alone needs no pool.
         while len(done) < len(work) and (cores == 1 or _tasks.busy_beside(cores)):
             done.append(_report_progress(function(work[len(done)]), len(done) + 1, len(work)))
-        rest = work[len(done) :]
-        if rest:
-            with ThreadPoolExecutor(min(cores, len(rest))) as pool:
-                for result in pool.map(_tasks.inside(function), rest):
-                    done.append(_report_progress(result, len(done) + 1, len(work)))
-    return done
+        return done + _shared(function, work, len(done), cores)
+
+
+def _shared(function: Callable[[Item], Result], work: list[Item], first: int, threads: int) -> list[Result]:
+    """Apply `function` to the items from `first` on, in this thread and in idle ones of the pool.
+
+    Each takes the next item until none is left.  This thread takes items too, all of them if the threads of the pool
+    are busy: calls may be nested, and no thread waits for one that was not begun.  After an error no further item is
+    begun; of several errors that of the first item is raised.
+    """
+    waiting = deque(range(first, len(work)))
+    results, errors = dict[int, Result](), dict[int, Exception]()
+
+    def take(report: Callable[[], None]) -> None:
+        while waiting:
+            try:
+                at = waiting.popleft()
+            except IndexError:  # another thread took the last one
+                return
+            try:
+                results[at] = function(work[at])
+            except Exception as error:
+                waiting.clear()
+                errors[at] = error
+            report()
+
+    helpers = [_pool(threads).submit(_tasks.inside(take), _silence) for _ in range(min(threads, len(waiting)) - 1)]
+    try:
+        take(lambda: progress.report(0.99 * (first + len(results)) / len(work)))  # 1 is reported at the stage's end
+    finally:
+        waiting.clear()
+        for helper in helpers:
+            if not helper.cancel():
+                helper.result()
+    if errors:
+        raise errors[min(errors)]
+    return [results[at] for at in range(first, len(work))]
+
+
+def _silence() -> None:
+    """What a thread of the pool reports: only the thread that waits for it reports progress."""
+
+
+@lru_cache(maxsize=1)
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Threads that last as long as the process: many a call takes less time than the start of a thread."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="gpuanon")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has none of its parent's threads
 
 
 def each_task(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
@@ -80,13 +126,12 @@ class _Tasks:
 
     def run(self, function: Callable[[Item], Result], item: Item) -> Result:
         """Do a task."""
-        self._here.inside = True
         self._add(1)
         try:
-            return function(item)
+            with self._at_work():
+                return function(item)
         finally:
             self._add(-1)
-            self._here.inside = False
 
     def inside(self, function: Callable[[Item], Result]) -> Callable[[Item], Result]:
         """`function` for another thread that works for the same task as this one, if it does for any."""
@@ -94,10 +139,20 @@ class _Tasks:
             return function
 
         def run(item: Item) -> Result:
-            self._here.inside = True
-            return function(item)
+            with self._at_work():
+                return function(item)
 
         return run
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """Inside the block this thread works for a task."""
+        before = getattr(self._here, "inside", False)
+        self._here.inside = True
+        try:
+            yield
+        finally:
+            self._here.inside = before
 
     def busy_beside(self, cores: int) -> bool:
         """Whether this thread works for a task, and so many tasks are at work that no core is free."""

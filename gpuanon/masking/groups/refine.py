@@ -86,7 +86,7 @@ def refine(
                 changed = changed + anneal(rows, mismatch, members, sizes, near, cells, k, schedule)
             progress.report(0.99 * (turn + 1) / turns)
     refined = _partition(groups, members, sizes)
-    return refined if _lower(X, groups, refined, metric, float(changed)) else groups
+    return refined if _lower(X, groups, refined, metric, float(changed), bits) else groups
 
 
 def _table(groups: Partition, k: int) -> tuple[Array, Array]:
@@ -114,13 +114,19 @@ def _partition(groups: Partition, members: Array, sizes: Array) -> Partition:
     return Partition.from_labels(labels)
 
 
-def _lower(X: Array, before: Partition, after: Partition, metric: Metric, changed: float) -> bool:
-    """Whether the distortion of the unrounded rows fell, by more than rounding can explain."""
-    if metric.kind == "gower":
-        # Rounding changes a distance by at most 1 per column, and the distortion by half as much per row.
-        return changed < -float(len(X) * X.shape[1])
+def _lower(X: Array, before: Partition, after: Partition, metric: Metric, changed: float, bits: int) -> bool:
+    """Whether the distortion of the unrounded rows fell, if that of the rounded ones `changed` so much.
+
+    Rounding changes Gower's distance by at most 1 per column, and the distortion by half as much per row.  A squared
+    Euclidean distortion F is the square of a length, which rounding changes by at most ``√(n d) / 2``.  As
+    ``√F ≤ √(n d) 2^(bits − 1)``, F fell if that of the rounded rows did by more than ``n d 2^bits``: nearly always.
+    """
+    gower = metric.kind == "gower"
+    certain = X.size * (1.0 if gower else 2.0**bits)
+    if gower or changed >= 0 or changed < -certain:
+        return bool(changed < -certain)
     X = weighted(X, metric).astype(np.float64, copy=False)
-    return changed < 0 and _squares(X, after) < (1 - 1e-9) * _squares(X, before)
+    return _squares(X, after) < (1 - 1e-9) * _squares(X, before)
 
 
 def _squares(X: Array, groups: Partition) -> float:

@@ -17,7 +17,7 @@ from gpuanon.masking.groups.exchange import EuclideanTable, GowerTable, Table
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
 from gpuanon.masking.groups.neighbours import neighbours
-from gpuanon.masking.groups.refine import refine
+from gpuanon.masking.groups.refine import _lower, refine
 from gpuanon.masking.groups.whole_numbers import whole_numbers
 from gpuanon.numerics.distance import EUCLIDEAN, Metric
 from gpuanon.numerics.median_blocks import blocks
@@ -82,6 +82,33 @@ def test_groups_equal_those_of_the_definitions(kind: str, k: int, n: int, monkey
     np.testing.assert_array_equal(fast.order, plain.order)
     np.testing.assert_array_equal(fast.starts, plain.starts)
     assert kind == "square" or (fast.order != groups.order).any()
+
+
+@pytest.mark.parametrize("width", [4, 2**9, 2**19])
+def test_a_fall_that_rounding_explains_is_not_believed(width: int) -> None:
+    """Pairs of rows that are half the range apart, further than those before, but rounded they are nearer."""
+    pairs, bits = 20, whole_numbers(np.zeros((2, 1)), np.arange(2), EUCLIDEAN, width)[2]
+    reach = 2**bits // 2 - 3
+    low, middle, high = (np.full(pairs, place) for place in (2.49, 2.51 + reach, 3.49 + 2 * reach))
+    X = np.concatenate([[0.0, 0.0], low, middle, high])[:, None]  # a grid of whole numbers from 0 on
+    rows, _, bits = whole_numbers(X, np.arange(len(X)), EUCLIDEAN, width)
+    assert np.array_equal(rows[:, 0] - rows[0, 0], np.rint(X[:, 0]))
+    own, twos = np.arange(pairs), np.arange(pairs) // 2
+    before, after = (
+        Partition.from_labels(np.concatenate([[0, 0], 1 + labels]))
+        for labels in (
+            np.concatenate([own, own, pairs + twos]),
+            np.concatenate([pairs + twos, own, own]),
+        )
+    )
+
+    def change(rows: Any) -> float:
+        return float(total(rows, naive.members(after), EUCLIDEAN) - total(rows, naive.members(before), EUCLIDEAN))
+
+    assert change(X) > 0
+    assert change(rows.astype(float)) < -len(X) * 2**bits / 8
+    assert not _lower(X, before, after, EUCLIDEAN, change(rows.astype(float)), bits)
+    assert _lower(X, after, before, EUCLIDEAN, -1.0, bits)
 
 
 @given(st.integers(0, 10**6), st.integers(2, 5), st.integers(1, 25), st.sampled_from([EUCLIDEAN, MIXED]), st.booleans())

@@ -70,11 +70,20 @@ def silent() -> Iterator[None]:
 
 def report(done: float) -> None:
     """Report the share of the current stage that is done; raise a pending request to stop."""
-    interruption.check()
+    reporter()(done)
+
+
+def reporter() -> Callable[[float], None]:
+    """`report` of this thread, which other threads that work for it may call, one at a time."""
     span = getattr(_here, "span", None)
-    if span == () or _listener is None or not _stage:
-        return
-    if span is not None:
-        low, high, reached = span
-        done = span[2] = max(reached, low + (high - low) * done)
-    _listener(_stage, done)
+
+    def send(done: float) -> None:
+        interruption.check()
+        if span == () or _listener is None or not _stage:
+            return
+        if span is not None:
+            low, high, reached = span
+            done = span[2] = max(reached, low + (high - low) * done)
+        _listener(_stage, done)
+
+    return send

@@ -72,8 +72,9 @@ def _shared(function: Callable[[Item], Result], work: list[Item], first: int, th
     """
     waiting = deque(range(first, len(work)))
     results, errors = dict[int, Result](), dict[int, Exception]()
+    report, counting = progress.reporter(), Lock()
 
-    def take(report: Callable[[], None]) -> None:
+    def take() -> None:
         while waiting:
             try:
                 at = waiting.popleft()
@@ -84,11 +85,12 @@ def _shared(function: Callable[[Item], Result], work: list[Item], first: int, th
             except Exception as error:
                 waiting.clear()
                 errors[at] = error
-            report()
+            with counting:
+                report(0.99 * (first + len(results)) / len(work))  # 1 is reported at the end of the stage
 
-    helpers = [_pool(threads).submit(_tasks.inside(take), _silence) for _ in range(min(threads, len(waiting)) - 1)]
+    helpers = [_pool(threads).submit(_tasks.inside(take)) for _ in range(min(threads, len(waiting)) - 1)]
     try:
-        take(lambda: progress.report(0.99 * (first + len(results)) / len(work)))  # 1 is reported at the stage's end
+        take()
     finally:
         waiting.clear()
         for helper in helpers:
@@ -97,10 +99,6 @@ def _shared(function: Callable[[Item], Result], work: list[Item], first: int, th
     if errors:
         raise errors[min(errors)]
     return [results[at] for at in range(first, len(work))]
-
-
-def _silence() -> None:
-    """What a thread of the pool reports: only the thread that waits for it reports progress."""
 
 
 @lru_cache(maxsize=1)
@@ -133,14 +131,14 @@ class _Tasks:
         finally:
             self._add(-1)
 
-    def inside(self, function: Callable[[Item], Result]) -> Callable[[Item], Result]:
-        """`function` for another thread that works for the same task as this one, if it does for any."""
+    def inside(self, work: Callable[[], None]) -> Callable[[], None]:
+        """`work` for another thread, for the same task that this thread works for, if it does for any."""
         if not getattr(self._here, "inside", False):
-            return function
+            return work
 
-        def run(item: Item) -> Result:
+        def run() -> None:
             with self._at_work():
-                return function(item)
+                work()
 
         return run
 

@@ -60,8 +60,10 @@ def ct_isolation(
     """
     if not c > 1:
         raise ParameterError(f"c: a number above 1 is allowed, got {c}")
-    if not 2 <= t < len(original):
-        raise ParameterError(f"t: a number from 2 to {len(original) - 1} is allowed, got {t}")
+    if t < 2:
+        raise ParameterError(f"t: 2 or more are allowed, got {t}")
+    if len(original) <= t:
+        raise ParameterError(f"original: more than t = {t} records are needed, got {len(original)}")
     if not len(release):
         raise ParameterError("release: at least one record is needed")
     tables = [release, original, *(() if reference is None else (reference,))]

@@ -94,9 +94,9 @@ def _measured(
         raise InputError("analysis: no coefficient rests on enough records to be reported")
     missed = {name: 1 - interval_overlap(before[name], after[name]) for name in before}
     shifts = [
-        abs(found.value - before[name].value) / max((before[name].high - before[name].low) / 3.92, 1e-300)
+        abs(found.value - before[name].value) / ((before[name].high - before[name].low) / 3.92)
         for name, found in after.items()
-        if found is not None
+        if found is not None and before[name].high > before[name].low
     ]
     turned = [
         found is None or (found.p < 0.05) != (before[name].p < 0.05) or found.value * before[name].value < 0
@@ -133,9 +133,7 @@ def interval_overlap(one: Estimate, other: Estimate | None) -> float:
     widths = one.high - one.low, other.high - other.low
     if common < 0 or not all(math.isfinite(width) for width in widths):
         return 0.0
-    if min(widths) <= 0:
-        return 1.0 if common == max(widths) == 0 else 0.5 * common / max(widths) if max(widths) > 0 else 0.0
-    return 0.5 * (common / widths[0] + common / widths[1])
+    return 0.5 * sum(common / width if width > 0 else 1.0 for width in widths)  # a point that lies inside is in common
 
 
 def complete(table: Any, model: Analysis, original: Any) -> Any:

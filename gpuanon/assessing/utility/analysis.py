@@ -63,7 +63,8 @@ def analysis(
 
     The design is that of the original: the release is coded by the original's levels.  Records that lack a value, or
     have a level that the original has not, are left out, and counted.  A coefficient that the release does not
-    determine (a level that is gone) has no overlap; one that rests on fewer than `FEWEST` records is left out.
+    determine (a level that is gone, or that fewer than `FEWEST` records have there) has no overlap; one that rests on
+    fewer than `FEWEST` records of the original is left out.
     Beside the value: all coefficients, intervals and p-values of both tables.
     """
     require()
@@ -74,6 +75,8 @@ def analysis(
     notes = []
     for number, model in enumerate(models, 1):
         tables = [complete(table, model, original) for table in (original, release)]
+        if len(tables[0]) and tables[0][model.response].nunique() < 2:
+            raise InputError(f"analysis: {model.response}: has one value in the original, there is nothing to explain")
         for side, rows, whole in zip(("original", "release"), tables, (original, release), strict=True):
             if len(rows) < len(whole):
                 notes.append(f"{model.formula}: {len(whole) - len(rows)} records of the {side} were left out")

@@ -78,8 +78,8 @@ OTHERS = {
     "distribution_fit": {"distribution": "uniform", "parameters": {"age": [40.0, 10.0]}},
     "grouping_sensitivity": {"ways": 2, "columns": ["income"]},
     "confidence_overlap": {"level": 0.5},
-    **dict.fromkeys(("pmse_logit", "pmse_cart", "pmse_forest"), {"permutations": 2}),
-    **dict.fromkeys(("propensity_ks", "propensity_wilcoxon"), {"model": "cart"}),
+    **{name: {"permutations": 2} for name in ("pmse_logit", "pmse_cart", "pmse_forest")},
+    **{name: {"model": "cart"} for name in ("propensity_ks", "propensity_wilcoxon")},
     "kernel_pca": {"kernel": "rbf", "degree": 2, "components": 2, "share": 0.5},
     "regression_drift": {"response": "cost", "predictors": ["age"]},
 }

@@ -64,10 +64,10 @@ def _linkage(c: Comparison, block: list[str] | None = None, **options: Any) -> M
     )
 
 
-def _isolation(c: Comparison, **options: Any) -> Measured:
-    """`ct_isolation` on the quasi-identifiers."""
-    reference = None if c.reference_table is None else c.standardised_reference
-    return ct_isolation(*c.standardised, reference, **options)
+def _isolation(source: Comparison, **options: Any) -> Measured:
+    """`ct_isolation` on the quasi-identifiers; `c` is one of its options."""
+    reference = None if source.reference_table is None else source.standardised_reference
+    return ct_isolation(*source.standardised, reference, **options)
 
 
 def _intervals(c: Comparison, **options: Any) -> Measured:

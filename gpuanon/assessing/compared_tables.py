@@ -24,7 +24,7 @@ from gpuanon.assessing.released import (
 )
 from gpuanon.assessing.shared_arrays import made_once
 from gpuanon.assessing.source import MissingEvidence, Side
-from gpuanon.assessing.weighting import weights_of
+from gpuanon.assessing.weighting import as_people, weights_of
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.encoding.features import Categories
@@ -149,7 +149,7 @@ class ComparedTables:
         name = self.schema.weight
         if name is None or name not in self.release.names or name not in self.original.names:
             return None
-        return weights_of(self.original, name), weights_of(self.points, name)
+        return as_people(weights_of(self.original, name)), as_people(weights_of(self.points, name))
 
     @made_once
     def categorical(self) -> list[bool]:

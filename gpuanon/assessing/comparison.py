@@ -20,7 +20,7 @@ from gpuanon.assessing.released import (
     require_values,
 )
 from gpuanon.assessing.risk.k_anonymity import sizes_of
-from gpuanon.assessing.risk.prediction import Prediction, predict, scale_of, scaled
+from gpuanon.assessing.risk.prediction import CANDIDATES, Prediction, predict, scale_of, scaled
 from gpuanon.assessing.risk.reidentification import Hits, attacked
 from gpuanon.assessing.shared_arrays import lock_of, made_once
 from gpuanon.assessing.source import MissingEvidence, Side, Source
@@ -258,6 +258,11 @@ class Comparison(ComparedTables):
         found = predict(*self.standardised)
         return replace(found, originals=self.summary.rows) if self.sampled and self.summary is not None else found
 
+    @property
+    def prediction_or_none(self) -> Prediction | None:
+        """`prediction`, whose search serves other measures too; None where fewer records than it needs are released."""
+        return self.prediction if self.release.n_rows >= CANDIDATES else None
+
     @made_once
     def _scale(self) -> tuple[Array, Array] | None:
         """Mean and deviation of `quasi` in the original; None where it is standardised already."""
@@ -280,4 +285,4 @@ class Comparison(ComparedTables):
     @made_once
     def hits(self) -> Hits:
         """The reidentification attack, by the search of `prediction` where both measure the same distances."""
-        return attacked(*self.quasi, self.link, prediction=self.prediction if self._scale is None else None)
+        return attacked(*self.quasi, self.link, prediction=self.prediction_or_none if self._scale is None else None)

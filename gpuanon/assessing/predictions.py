@@ -127,6 +127,7 @@ def _figures(
     except ParameterError as error:
         raise InputError(f"workload: {label}: {error}") from None
     actual, own = people.response, people.weights
+    existing = float(np.average(known.response, weights=known.weights))
     errors = {name: aggregate_error(predicted[r], actual[r], own[r]) for name, r in inside.items()}
     bias = {name: error.bias for name, error in errors.items()}
     out: dict[str, dict[str, float | None]] = {
@@ -135,7 +136,7 @@ def _figures(
     out[""] |= {
         "r2": r_squared(predicted, actual, own) if np.ptp(actual) > 0 else None,
         "similarity": similarity(known.cells, weights, people.cells, own),
-        "shift": 100 * float(np.average(actual, weights=own) / np.average(known.response, weights=known.weights) - 1),
+        "shift": 100 * (float(np.average(actual, weights=own)) / existing - 1) if existing else None,
     }
     if len(bias) > 2:
         apart = [value for name, value in bias.items() if name]

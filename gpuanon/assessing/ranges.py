@@ -32,7 +32,8 @@ _RISK = {
     "k_anonymity": Declared(1.0),
     "l_diversity": Declared(1.0),
     "prediction_ambiguity": _SHARE,
-    "attribute_disclosure": Declared(-inf, 1.0),
+    "attribute_disclosure": Declared(-1.0, 1.0),
+    "suppression_reconstruction": _SHARE,
     "noise_stripping": _SHARE,
     "k_ambiguity": Declared(1.0),
     **dict.fromkeys(
@@ -67,7 +68,7 @@ _TOGETHER = {
     "workload": Declared(sees="together"),
     "model_efficacy": Declared(-inf, inf),
     "regression_drift": Declared(sees="together"),
-    "cluster_balance": Declared(0.0, 0.25, "together"),
+    "cluster_balance": Declared(0.0, 1.0, "together"),  # tables of one size: at most 0.25
     "pmse_forest": Declared(0.0, 0.25, "together"),
     "pmse_cart": Declared(0.0, 0.25),  # greedy splits on one column can miss what is joint only
     "pmse_logit": Declared(0.0, 0.25, "columns"),

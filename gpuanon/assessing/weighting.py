@@ -1,6 +1,7 @@
 """Which measures of utility take the sample weights, which only estimate with them, and why the others do not.
 
-A measure that takes them gives the figure of the table in which each record is repeated as often as its weight says.
+A measure that takes them gives the figure of the table in which each record is repeated as often as its weight says;
+weights that add up to fewer people than there are records are shares, and scaled to a mean of 1 (`as_people`).
 Measures of encoded rows see a missing number as the mean of the known ones, all records alike, weights or not.
 """
 
@@ -78,6 +79,15 @@ def weights_of(table: Table, name: str) -> Floats:
     if not (np.isfinite(found) & (found >= 0)).all() or (len(found) and not found.sum() > 0):
         raise InputError("weights: every weight must be a number of 0 or more, and one of them above 0")
     return found
+
+
+def as_people(weights: Floats) -> Floats:
+    """The weights, with a mean of 1 over the records that count where theirs is lower.
+
+    Bins of equal weight and cells of half a record want numbers of people: of shares all records would be one person.
+    """
+    count, total = int((weights > 0).sum()), float(weights.sum())
+    return weights if total >= count else np.round(weights * (count / total), 12)  # equal shares are 1, to the bit
 
 
 def effective_size(weights: Any) -> float:

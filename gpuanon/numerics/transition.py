@@ -20,6 +20,8 @@ Host = np.ndarray[Any, Any]
 def spread(counts: Host, stay: float) -> Host:
     """(strata, values, values) chances: a value stays with `stay`, else it is drawn by how often each occurs.
 
+    Invariant: t P = stay t + (1 − stay) t = t, t the counts.
+
     counts : (strata, values) records of each value; values that do not occur in a stratum are not drawn there
     """
     total = counts.sum(axis=1, keepdims=True)

@@ -330,3 +330,17 @@ def test_a_column_that_was_blown_up_is_the_worst(streamed: bool) -> None:
     assert found["utility"]["means"]["worst"] == "age"
     assert found["utility"]["means"]["max"] > 1e9
     assert found["utility"]["ks"]["value"] == 1
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+def test_few_released_records_are_found_all_the_same(rows: int) -> None:
+    """Reidentification looks for the nearest record alone; what needs five of them says so."""
+    x = pa.table({"x": [0.0, 1.0, 2.0, 3.0, 10.0], "y": [3.0, 1.0, 0.0, 4.0, 1.0]})
+    columns = {"x": {"role": "quasi"}, "y": {"role": "quasi"}}
+    names = ["reidentification", "reidentification_by_class", "noise_stripping", "prediction_distance"]
+    rules = {"columns": columns, "mask": [{"method": "noise", "b": 0.1}]}
+    found = gpuanon.assess(x, x.slice(0, rows), rules, link=np.arange(rows), measures=names)
+    assert found.measured["reidentification"].value == rows / 5
+    assert found.measured["reidentification_by_class"].value == rows / 5
+    assert found.measured["noise_stripping"].value > 0
+    assert found.failed["prediction_distance"] == f"release: at least k = 5 records are needed, got {rows}"

@@ -11,6 +11,7 @@ import pytest
 from gpuanon.assessing.measures import MEASURES
 from gpuanon.assessing.moments import Moments
 from gpuanon.assessing.streams import Pieces
+from gpuanon.assessing.utility.cdf import cdf_points
 from gpuanon.assessing.weighting import ESTIMATES, IGNORED, WEIGHTED, declared_weighting, effective_size
 from gpuanon.faces.explaining import explain
 from gpuanon.numerics.weighted_quantile import inverse_shares, quantiles
@@ -245,3 +246,23 @@ def test_moments_are_those_of_numpy() -> None:
 def test_equal_weights_have_the_effective_size_of_the_records() -> None:
     assert effective_size(np.full(40, 3.5)) == pytest.approx(40)
     assert effective_size(np.array([1.0, 1.0, 0.0])) == pytest.approx(2)
+
+
+@pytest.mark.parametrize("unit", [1 / 400, 0.001, 0.3, 1.0])
+def test_equal_shares_change_no_figure(unit: float) -> None:
+    """Weights that add up to 1 are as good as numbers of people."""
+    names = sorted(WEIGHTED - {"workload"})
+    original, release = (table.drop_columns(["w"]) for table in tables(3, nulls=True))
+    plain = {name: spec for name, spec in COLUMNS.items() if name != "w"}
+    expected = assess(original, release, {"columns": plain, "mask": [{"method": "noise"}]}, measures=names).measured
+    weighted = [table.append_column("w", pa.array(np.full(400, unit))) for table in (original, release)]
+    found = assess(*weighted, {"columns": COLUMNS, "mask": [{"method": "noise"}]}, measures=names).measured
+    for name in names:
+        assert found[name].value == pytest.approx(expected[name].value, rel=1e-9, abs=1e-9), name
+
+
+def test_a_column_that_only_records_without_weight_have_is_left_out() -> None:
+    values, weights = np.array([[1.0, 2.0], [np.nan, 3.0], [np.nan, 4.0]]), np.array([0.0, 1.0, 1.0])
+    found = cdf_points(values, values, names=["a", "b"], weights=(weights, weights))
+    assert found.value == 0
+    assert found.parts[0].values.keys() == {"b"}

@@ -40,7 +40,7 @@ class Agreement:
         self.nulls: Ints = np.asarray(np.isnan(before).any(axis=0) | np.isnan(after).any(axis=0))
         self.starts = np.concatenate([[0], np.cumsum(self.sizes)])
         # Middles of the levels; equality is a level by itself, and beyond the last tolerance nothing is between.
-        middles = np.convolve(self.tolerances, [0.5, 0.5], "valid")
+        middles = (self.tolerances[1:] + self.tolerances[:-1]) / 2
         first = EQUAL if self.tolerances[0] == EQUAL else self.tolerances[0] / 2
         self.middles = np.concatenate([[first], middles, [self.tolerances[-1]]])
 

@@ -91,7 +91,10 @@ def _figure(hits: Floats, beside: Floats, S: Ints, columns: Sequence[str], contr
         "success_by_column": named(success),
         "control_by_column": named(base),
         "commonest_share_by_column": named(commonest),
-        "risk_by_column": named(excess / np.maximum(1 - base, 1e-12)),
+        "risk_by_column": {
+            name: float(gained / (1 - known)) if known < 1 else None  # nothing is left to be found out
+            for name, gained, known in zip(columns, excess, base, strict=True)
+        },
         "low_by_column": named(excess - error),
         "high_by_column": named(excess + error),
     }

@@ -29,6 +29,9 @@ PAIRS = EXACT_ROWS**2
 """Pairs of records that are looked at, at most, in both searches together: among very many fewer are tried."""
 
 
+_DIGITS = 9
+
+
 def closest_record(original: Array, release: Array, reference: Array, *, points: int = POINTS) -> Measured:
     """Share of released records that are closer to an original than to any reference record; a tie counts one half.
 
@@ -44,7 +47,8 @@ def closest_record(original: Array, release: Array, reference: Array, *, points:
         table if len(table) == size else table[like(sample_rows(len(table), size, "closest"), table)]
         for table in (original, reference)
     ]
-    own, other = (np.sqrt(to_host(nearest(chosen, side)[0]) / release.shape[1]) for side in sides)
+    # Rounded, so that equal distances tie.
+    own, other = (np.round(np.sqrt(to_host(nearest(chosen, side)[0]) / release.shape[1]), _DIGITS) for side in sides)
     value = float(np.where(own == other, 0.5, own < other).mean())
     details: dict[str, Figure] = {
         "released_records": len(chosen),

@@ -42,6 +42,7 @@ PAIRS = EXACT_ROWS**2
 """Pairs of records that are looked at, at most, by all points together: among very many originals fewer are tried."""
 
 _SAME = 1e-12
+_DIGITS = 9
 
 
 def ct_isolation(
@@ -60,8 +61,10 @@ def ct_isolation(
     """
     if not c > 1:
         raise ParameterError(f"c: a number above 1 is allowed, got {c}")
-    if not 2 <= t < len(original):
-        raise ParameterError(f"t: a number from 2 to {len(original) - 1} is allowed, got {t}")
+    if t < 2:
+        raise ParameterError(f"t: 2 or more are allowed, got {t}")
+    if len(original) <= t:
+        raise ParameterError(f"original: more than t = {t} records are needed, got {len(original)}")
     if not len(release):
         raise ParameterError("release: at least one record is needed")
     tables = [release, original, *(() if reference is None else (reference,))]
@@ -105,5 +108,5 @@ def _ratios(tables: Sequence[Array], original: Array, t: int, points: int) -> li
         first, last = (np.asarray(to_host(squared[:, at]), dtype=np.float64) for at in (skip, skip + t - 1))
         zero = first <= _SAME
         ratio = np.where(zero, np.where(last <= _SAME, 1.0, np.inf), last / np.where(zero, 1.0, first))
-        out.append(np.sqrt(ratio))
+        out.append(np.round(np.sqrt(ratio), _DIGITS))  # on a grid many are c exactly, which is not farther
     return out

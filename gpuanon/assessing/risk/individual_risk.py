@@ -51,14 +51,18 @@ def risks(codes: Array, weights: Array) -> Floats:
     classes = equal_rows(codes)
     f, people = xp.bincount(classes), segment_sums(weights, Partition.from_labels(classes))
     f, people = to_host(f), to_host(people)  # one number per class
-    return np.asarray(_expected_inverse(f, np.minimum(f / people, 1.0))[to_host(classes)])
+    return np.asarray(_expected_inverse(f, np.maximum(people - f, 0.0) / people)[to_host(classes)])
 
 
-def _expected_inverse(f: Floats, p: Floats) -> Floats:
-    """E[1 / F] of a negative binomial F ≥ f; 1 / f where the sample is the population (p = 1)."""
-    inner = np.where(p < 1, p, 0.5)
-    odds, log = inner / (1 - inner), np.log(1 / inner)
-    once, twice = odds * log, odds - odds**2 * log
-    more = inner / (f - (1 - inner))
-    found = np.select([f == 1, f == 2], [once, twice], more)
-    return np.where(p < 1, found, 1 / f)
+def _expected_inverse(f: Floats, q: Floats) -> Floats:
+    """E[1 / F] of a negative binomial F ≥ f with failure probability q = 1 − p; 1 / f where q = 0.
+
+    p^f / f · ₂F₁(f, f; f + 1; q) = p / f · ₂F₁(1, 1; f + 1; q): the closed forms of [1], differences of large numbers
+    where q is small, lose their digits there.
+    """
+    from scipy.special import hyp2f1
+
+    p = 1 - q
+    exact, few = np.empty(len(f)), f <= 2
+    exact[few] = p[few] / f[few] * hyp2f1(1, 1, f[few] + 1, q[few])
+    return np.where(few, exact, p / (f - q))

@@ -19,7 +19,7 @@ import numpy as np
 from gpuanon.arrays.backend import Array, to_host
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.figures import Beside, Figure, Measured, join
-from gpuanon.assessing.risk.match_auc import MEASURES, Matches, auc_of, match, sampled
+from gpuanon.assessing.risk.match_auc import MEASURES, Matches, auc_of, match, rounded, sampled
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, standardised
 from gpuanon.assessing.shares import area_interval
 from gpuanon.errors import InputError
@@ -61,8 +61,7 @@ def joint_auc_of(attack: Matches) -> Measured:
     known = ~np.isnan(right)
     values = np.stack([to_host(getattr(attack.prediction, name)) for name in MEASURES], axis=1)[known]
     right = right[known]
-    # Records with the same neighbours tie, whatever rounding leaves in the last digits.
-    values = np.round(values / np.maximum(values.max(axis=0), np.finfo(np.float64).tiny), 9)
+    values = rounded(values)
     if np.isnan(alone.value):
         raise InputError(f"match_auc_joint: {alone.note} (share of right matches: {alone.details['rate']})")
     features = _features(values)

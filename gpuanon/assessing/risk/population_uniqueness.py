@@ -97,7 +97,7 @@ def zayatz(sizes: Host, people: float) -> float:
     once = hypergeom.pmf(1, total, size, n)  # one of a class of this size is drawn
     drawn = float((count * once).sum())
     alone = float(count[size == 1].sum())
-    return alone * (alone * n / total / drawn) * people / n
+    return min(people, alone * (alone * n / total / drawn) * people / n)  # never more, but for rounding
 
 
 def pitman(sizes: Host, people: float) -> float:

@@ -32,6 +32,9 @@ from gpuanon.numerics.sampling import sample_rows, share_error
 EXACT_ROWS = 100_000
 """Up to this many rows every original is compared with every released record; beyond, a sample of the originals is."""
 
+CANDIDATES = 5
+"""k: released records that ambiguity and uncertainty look at, unless said otherwise."""
+
 _ROUNDING = 1e-9
 
 
@@ -74,7 +77,7 @@ class Prediction:
 
 
 def predict(
-    original: Array, release: Array, k: int = 5, *, rows: Array | None = None, limit: int = EXACT_ROWS
+    original: Array, release: Array, k: int = CANDIDATES, *, rows: Array | None = None, limit: int = EXACT_ROWS
 ) -> Prediction:
     """Compare original records (n, d) with all released ones (m, d), both encoded and standardised alike.
 
@@ -93,6 +96,8 @@ def predict(
     n, m = len(rows), len(release)
     if n == 0:
         raise ParameterError("original: at least one record is needed")
+    if m < k:
+        raise ParameterError(f"release: at least k = {k} records are needed, got {m}")
     if max(n, m) > limit:
         rows = rows[like(sample_rows(n, max(1, limit**2 // m), "prediction"), original)]
     squared, index, ties = k_nearest_with_ties(original[rows], release, k)
@@ -142,14 +147,24 @@ def scaled(table: Array, scale: tuple[Array, Array]) -> Array:
 
 
 def prediction_distance(
-    original: Array, release: Array, *, k: int = 5, standardise: bool = True, prediction: Prediction | None = None
+    original: Array,
+    release: Array,
+    *,
+    k: int = CANDIDATES,
+    standardise: bool = True,
+    prediction: Prediction | None = None,
 ) -> Measured:
     """Distance of each original record from the nearest released one, in deviations; the value is the median."""
     return _measured("distance", original, release, k, standardise, prediction)
 
 
 def prediction_ambiguity(
-    original: Array, release: Array, *, k: int = 5, standardise: bool = True, prediction: Prediction | None = None
+    original: Array,
+    release: Array,
+    *,
+    k: int = CANDIDATES,
+    standardise: bool = True,
+    prediction: Prediction | None = None,
 ) -> Measured:
     """Nearest over k-th nearest distance of each original record, 0 clear match to 1 tie; the value is the median."""
     return _measured("ambiguity", original, release, k, standardise, prediction)
@@ -159,7 +174,7 @@ def prediction_uncertainty(
     original: Array,
     release: Array,
     *,
-    k: int = 5,
+    k: int = CANDIDATES,
     standardise: bool = True,
     prediction: Prediction | None = None,
     names: Names = None,

@@ -63,7 +63,8 @@ def analysis(
 
     The design is that of the original: the release is coded by the original's levels.  Records that lack a value, or
     have a level that the original has not, are left out, and counted.  A coefficient that the release does not
-    determine (a level that is gone) has no overlap; one that rests on fewer than `FEWEST` records is left out.
+    determine (a level that is gone, or that fewer than `FEWEST` records have there) has no overlap; one that rests on
+    fewer than `FEWEST` records of the original is left out.
     Beside the value: all coefficients, intervals and p-values of both tables.
     """
     require()
@@ -74,6 +75,8 @@ def analysis(
     notes = []
     for number, model in enumerate(models, 1):
         tables = [complete(table, model, original) for table in (original, release)]
+        if len(tables[0]) and tables[0][model.response].nunique() < 2:
+            raise InputError(f"analysis: {model.response}: has one value in the original, there is nothing to explain")
         for side, rows, whole in zip(("original", "release"), tables, (original, release), strict=True):
             if len(rows) < len(whole):
                 notes.append(f"{model.formula}: {len(whole) - len(rows)} records of the {side} were left out")
@@ -94,9 +97,9 @@ def _measured(
         raise InputError("analysis: no coefficient rests on enough records to be reported")
     missed = {name: 1 - interval_overlap(before[name], after[name]) for name in before}
     shifts = [
-        abs(found.value - before[name].value) / max((before[name].high - before[name].low) / 3.92, 1e-300)
+        abs(found.value - before[name].value) / ((before[name].high - before[name].low) / 3.92)
         for name, found in after.items()
-        if found is not None
+        if found is not None and before[name].high > before[name].low
     ]
     turned = [
         found is None or (found.p < 0.05) != (before[name].p < 0.05) or found.value * before[name].value < 0
@@ -133,9 +136,7 @@ def interval_overlap(one: Estimate, other: Estimate | None) -> float:
     widths = one.high - one.low, other.high - other.low
     if common < 0 or not all(math.isfinite(width) for width in widths):
         return 0.0
-    if min(widths) <= 0:
-        return 1.0 if common == max(widths) == 0 else 0.5 * common / max(widths) if max(widths) > 0 else 0.0
-    return 0.5 * (common / widths[0] + common / widths[1])
+    return 0.5 * sum(common / width if width > 0 else 1.0 for width in widths)  # a point that lies inside is in common
 
 
 def complete(table: Any, model: Analysis, original: Any) -> Any:

@@ -55,24 +55,27 @@ def correlation_bias_of(before: Moments, after: Moments, names: Sequence[str]) -
     return by_pair(before, after, names, "correlation_bias", np.mean)
 
 
-def regression_drift(original: Array, release: Array, *, response: int = -1, names: Names = None) -> Measured:
+def regression_drift(original: Array, release: Array, *, response: int | None = None, names: Names = None) -> Measured:
     """Shift of the coefficients of a linear regression of one feature on the others, in their standard errors.
 
     The value is the mean absolute shift.  By column: the coefficient that shifted most, with its standard error and
     p-value in each table taken by itself; whether the intervals of 95 % overlap, and how many coefficients change sign
     or significance, are counted over all.
 
-    response : number of the feature that is explained
+    response : number of the feature that is explained; None: the first feature of the last column.  The other features
+        of its column, which would explain it by themselves, are left out
     """
     require_comparable(original, release)
     d = original.shape[1]
+    labels = column_names(names, d)
+    response = labels.index(labels[-1]) if response is None else response
     if d < 2 or not -d <= response < d:
         raise ParameterError(f"response: a column of at least two is needed, got {response} of {d}")
-    labels = column_names(names, d)
     before, after = (to_host(table).astype(float, copy=False) for table in (original, release))
     response %= d
     varies = varying(before), varying(after)
-    others = [j for j in range(d) if j != response and varies[0][j] and varies[1][j]]
+    own = labels[response]
+    others = [j for j in range(d) if labels[j] != own and varies[0][j] and varies[1][j]]
     if not others or not varies[0][response]:
         raise InputError("regression_drift: not defined, the response or all other columns are constant")
     fits = [_fit(table, others, response) for table in (before, after)]

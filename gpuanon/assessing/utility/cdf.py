@@ -59,6 +59,8 @@ def cdf_points(
     sides: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
     for number, name in enumerate(names):
         known = [~np.isnan(side[:, number]) for side in (original, release)]
+        if weights is not None:  # a record without weight says nothing
+            known = [own & (weight > 0) for own, weight in zip(known, weights, strict=True)]
         before, after = (side[:, number][own] for side, own in zip((original, release), known, strict=True))
         if (at is not None and name not in at) or not len(before) or not len(after):
             continue

@@ -131,7 +131,8 @@ def _chosen(X: Floats, columns: Floats) -> Floats:
 
 def _interval(X: Array, z: float) -> Floats:
     """(2, d) normal confidence interval of the column means."""
-    mean, error = to_host(X.mean(axis=0)), to_host(X.std(axis=0, ddof=1)) / np.sqrt(len(X))
+    deviation = np.where(varying(X), to_host(X.std(axis=0, ddof=1)), 0.0)  # rounding gives a constant one a little
+    mean, error = to_host(X.mean(axis=0)), deviation / np.sqrt(len(X))
     return np.stack([mean - z * error, mean + z * error])
 
 

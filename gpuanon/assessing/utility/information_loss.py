@@ -48,35 +48,36 @@ def records_changed(original: Array, release: Array, *, link: Array | None = Non
 
 
 def mse(original: Array, release: Array, *, link: Array | None = None, names: Names = None) -> Measured:
-    """Mean squared difference of released cells from their originals; the value is the mean over features.
+    """Mean squared difference of released cells from their originals; the value is the mean over columns.
 
     By column: the sum over its features, its share in the squared distance of a released record from its original.
     """
     before, after, note = paired(original, release, link)
     features = to_host(_squared(before - after).mean(axis=0))
     part = By("column", fold(features, column_names(names, len(features)), np.sum))
-    return Measured(float(features.mean()), {}, note, parts=(part,))
+    return Measured(float(np.mean(_defined(part))), {}, note, parts=(part,))
 
 
 def r2(original: Array, release: Array, *, link: Array | None = None, names: Names = None) -> Measured:
-    """Coefficient of determination 1 − SSE / SST with the original's SST; the value is the median over features.
+    """Coefficient of determination 1 − SSE / SST with the original's SST; the value is the median over columns.
 
     By column: from SSE and SST summed over its features.
     """
     before, after, note = paired(original, release, link)
     labels = column_names(names, original.shape[1])
     sse, sst = _sums(before, after, "r2")
-    features = 1 - sse / sst
     shares = _by_column(sse, sst, labels)
     part = By("column", {name: None if share is None else 1 - share for name, share in shares.items()}, "smallest")
     note = join(note, constant_note(labels, ~np.isnan(sst), varying(after)))
-    return Measured(float(np.nanmedian(features)), {"min": float(np.nanmin(features))}, note, parts=(part,))
+    found = _defined(part)
+    return Measured(float(np.median(found)), {"min": min(found)}, note, parts=(part,))
 
 
 def information_loss(original: Array, release: Array, *, link: Array | None = None, names: Names = None) -> Measured:
-    """100 · SSE / SST over standardised features: 0 for a copy, 100 when every record receives the mean.
+    """100 · SSE / SST over standardised columns: 0 for a copy, 100 when every record receives the mean.
 
-    By column: from SSE and SST summed over its features.
+    By column: from SSE and SST summed over its features.  Each column has the same SST, so the value is their mean,
+    whatever the number of levels of a category.
     """
     before, after, note = paired(original, release, link)
     labels = column_names(names, original.shape[1])
@@ -84,7 +85,7 @@ def information_loss(original: Array, release: Array, *, link: Array | None = No
     shares = _by_column(sse, sst, labels)
     part = By("column", {name: None if share is None else 100 * share for name, share in shares.items()})
     note = join(note, constant_note(labels, ~np.isnan(sst), varying(after)))
-    return Measured(float(100 * np.nanmean(sse / sst)), {}, note, parts=(part,))
+    return Measured(float(np.mean(_defined(part))), {}, note, parts=(part,))
 
 
 def il1s(original: Array, release: Array, *, link: Array | None = None, names: Names = None) -> Measured:
@@ -146,6 +147,11 @@ def _sums(before: Array, after: Array, name: str) -> tuple[Floats, Floats]:
 def _squared(differences: Array) -> Array:
     """Their squares, in their place: these arrays are as large as the table."""
     return namespace(differences).square(differences, out=differences)
+
+
+def _defined(part: By) -> list[float]:
+    """The figures of the columns that have one."""
+    return [value for value in part.values.values() if value is not None]
 
 
 def _by_column(sse: Floats, sst: Floats, names: Sequence[str]) -> dict[str, float | None]:

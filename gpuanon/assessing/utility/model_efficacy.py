@@ -52,6 +52,8 @@ def model_efficacy(
     """
     if target not in names:
         raise ParameterError(f"target: {target!r} is not one of the compared columns")
+    if len(names) < 2:
+        raise InputError("model_efficacy: needs a column besides the target")
     at = list(names).index(target)
     lots = np.asarray(_PUBLIC.draws(np.arange(len(original), dtype=np.int64), "held out").uniform())[:, 0]
     held = lots < np.median(lots)
@@ -104,10 +106,15 @@ def _score(train: Floats, test: Floats, at: int, categorical: Sequence[bool]) ->
 
     X, y = np.delete(train, at, axis=1), train[:, at]
     unseen, truth = np.delete(test, at, axis=1), test[:, at]
+    tells = ~np.isnan(X).all(axis=0)  # a column without a value tells nothing, and scikit-learn refuses it
+    X, unseen = X[:, tells], unseen[:, tells]
     if not categorical[at]:
+        if not tells.any():
+            return _r2(np.full(len(truth), y.mean()), truth)
         return _r2(HistGradientBoostingRegressor(max_iter=50, random_state=0).fit(X, y).predict(unseen), truth)
-    if len(np.unique(y)) == 1:
-        guess = np.full(len(truth), y[0])
+    if not tells.any() or len(np.unique(y)) == 1:
+        levels, counts = np.unique(y, return_counts=True)
+        guess = np.full(len(truth), levels[counts.argmax()])
     else:
         guess = HistGradientBoostingClassifier(max_iter=50, random_state=0).fit(X, y).predict(unseen)
     blind = np.unique(truth, return_counts=True)[1].max() / len(truth)

@@ -23,7 +23,7 @@ from gpuanon.errors import ParameterError
 Floats = np.ndarray[Any, Any]
 
 FLIPPED_ROWS = 2_000
-"""Up to this many pairs signs are flipped one by one; beyond, sums of flipped differences are drawn as normal."""
+"""Up to this many changed records signs are flipped one by one; beyond, sums of differences are drawn as normal."""
 
 _PUBLIC = Key(b"the signs of a measure are no secret")
 _ROUNDING = 1e-9
@@ -39,8 +39,8 @@ def paired_means(
     share of sign flips, the same for all features of a record, whose largest statistic reaches the largest observed
     one ([3]).  By column: the same for its own largest statistic, so that each is adjusted for the number of columns.
 
-    For more than `FLIPPED_ROWS` pairs the sums of flipped differences are drawn from their normal limit, whose
-    covariance is exactly ``Σ d dᵀ``: cost O(n d²), for any number of rows.
+    For more than `FLIPPED_ROWS` changed records the sums of flipped differences are drawn from their normal limit,
+    whose covariance is exactly ``Σ d dᵀ``: cost O(n d²), for any number of rows.
 
     Parameters
     ----------
@@ -62,6 +62,7 @@ def paired_means(
                         parts=(By("column", dict.fromkeys(labels, 1.0), "smallest"),))  # fmt: skip
     d = d if moved.all() else d[:, xp.asarray(moved)]
     d /= xp.asarray(scale[moved])
+    pairs, d = len(d), d[(d != 0).any(axis=1)]  # a record that was not changed has no sign to flip
     observed = np.abs(to_host(d.sum(axis=0)))
     null = _largest_flipped(d, permutations)
     reached = (null[:, None] >= observed[None, :] - _ROUNDING).sum(axis=0)
@@ -70,7 +71,7 @@ def paired_means(
     shift = np.zeros(len(scale))
     shift[moved] = observed
     details: dict[str, Figure] = {
-        "pairs": len(d),
+        "pairs": pairs,
         "permutations": permutations,
         "statistic_by_column": dict(fold(shift, labels)),
         "flips": "one by one" if len(d) <= FLIPPED_ROWS else "drawn from their normal limit",

@@ -63,11 +63,16 @@ class Scores:
         """Mean squared difference of the scores from the share of released records."""
         return float(((self.scores - self.released.mean()) ** 2).mean())
 
+    @cached_property
+    def ranked(self) -> Floats:
+        """(N,) the scores, rounded: records that a model cannot tell apart tie, whatever rounding leaves."""
+        return np.round(self.scores, 9)
+
     @property
     def ks(self) -> float:
         """Kolmogorov–Smirnov distance between the scores of original and released records."""
         released = self.released > 0
-        return ks_distance(self.scores[~released], self.scores[released])
+        return ks_distance(self.ranked[~released], self.ranked[released])
 
     @cached_property
     def rank_sum(self) -> float:
@@ -76,7 +81,7 @@ class Scores:
 
         own = self.released == 0
         n = int(own.sum())
-        return float(rankdata(self.scores)[own].sum()) - n * (n + 1) / 2
+        return float(rankdata(self.ranked)[own].sum()) - n * (n + 1) / 2
 
     @property
     def wilcoxon(self) -> float:
@@ -238,8 +243,9 @@ def logit(X: Floats, y: Floats) -> tuple[Floats, int]:
     for _ in range(30):
         p = expit(X @ beta)
         weight = np.maximum(p * (1 - p), 1e-10)
-        step, _, rank, _ = np.linalg.lstsq((X * weight[:, None]).T @ X, X.T @ (y - p), rcond=1e-12)
+        step, _, found, _ = np.linalg.lstsq((X * weight[:, None]).T @ X, X.T @ (y - p), rcond=1e-12)
+        rank = rank or int(found)  # of the design: later a level that one table lacks has no weight left
         beta = beta + step
         if np.abs(X @ step).max() < 1e-10:
             break
-    return expit(X @ beta), int(rank) - 1
+    return expit(X @ beta), rank - 1

@@ -151,7 +151,7 @@ class PostRandomisation(Method):
 
     method: Literal["pram"] = "pram"
     stay: float = Field(default=0.8, ge=0, le=1, description="chance that a value is not drawn anew")
-    invariant: bool = Field(default=True, description="expected counts of the values do not change")
+    invariant: bool = Field(default=True, description="expected counts of the values do not change by a matrix either")
     within: str | None = Field(default=None, description="column of the mask within whose values others are drawn")
     matrix: dict[str, list[list[float]]] | None = Field(
         default=None, description="by column, chances of each value for each value in ascending order", repr=False

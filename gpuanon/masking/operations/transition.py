@@ -60,11 +60,12 @@ class Transitions:
 
 
 class Transition(Operation):
-    """Each value stays with a chance of `stay`, or becomes another of its column, drawn by how often each occurs.
+    """Each value stays with a chance of `stay`, or is drawn anew from its column, by how often each value occurs.
 
-    With `invariant` the expected number of records of each value does not change, in each stratum.  Strata are the
-    values of the column `within`, which is one of the mask and is not changed: values are drawn among those that occur
-    in the stratum.  Nulls stay null.  Nothing is promised: chances bound what a released value tells of the true one.
+    So the expected number of records of each value does not change, in each stratum.  With `invariant` it does not by
+    a `matrix` either: a second stage restores it.  Strata are the values of the column `within`, which is one of the
+    mask and is not changed: values are drawn among those that occur in the stratum.  Nulls stay null.  Nothing is
+    promised: chances bound what a released value tells of the true one.
     """
 
     sees: ClassVar[Sight] = "classes"
@@ -73,7 +74,7 @@ class Transition(Operation):
 
     use: Literal["transition"] = "transition"
     stay: float = Field(default=0.8, ge=0, le=1, description="chance that a value is not drawn anew")
-    invariant: bool = Field(default=True, description="expected counts of the values do not change")
+    invariant: bool = Field(default=True, description="expected counts of the values do not change by a matrix either")
     within: str | None = Field(default=None, description="column of the mask within whose values others are drawn")
     matrix: dict[str, list[list[float]]] | None = Field(
         default=None,
@@ -119,8 +120,11 @@ class Transition(Operation):
                     " matrix of chances",
                     hint="recode the column first",
                 )
-            P = _given(given[name], counts, name) if name in given else spread(counts, self.stay)
-            P = invariant(P, counts) if self.invariant else P
+            if name in given:
+                P = _given(given[name], counts, name)
+                P = invariant(P, counts) if self.invariant else P
+            else:  # keeps the expected counts by itself: a second stage would draw a value anew twice
+                P = spread(counts, self.stay)
             same = np.einsum("sv,svv->", counts, P)
             kept.append(float(same / max(counts.sum(), 1)))
             cumulated.append(np.cumsum(P, axis=2))

@@ -238,3 +238,27 @@ def test_an_empty_table_is_refused(attack):
     X = np.zeros((10, 2))
     with pytest.raises(GpuanonError):
         attack(X, X[:0], X)
+
+
+def grid(seed, rows):
+    """Few values whose steps of 0.1 are not exact: equal distances differ by rounding."""
+    return np.random.default_rng(seed).integers(0, 6, size=(rows, 2)) * 0.1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_isolation_on_a_grid_is_that_of_whole_numbers(seed):
+    original, release = grid(seed, 30), grid(seed + 100, 40)
+    steps = [np.rint(10 * side).astype(int) for side in (original, release)]
+    squares = np.sort(((steps[1][:, None] - steps[0][None]) ** 2).sum(axis=2), axis=1)
+    near, far = squares[:, 0], squares[:, 4]
+    expected = np.where(near == 0, far > 0, far > 4 * near).mean()
+    assert ct_isolation(original, release).value == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_equal_distances_on_a_grid_tie(seed):
+    original, release, reference = grid(seed, 12), grid(seed + 100, 40), grid(seed + 200, 12)
+    steps = [np.rint(10 * side).astype(int) for side in (original, release, reference)]
+    own, other = (((steps[1][:, None] - side[None]) ** 2).sum(axis=2).min(axis=1) for side in (steps[0], steps[2]))
+    expected = np.where(own == other, 0.5, own < other).mean()
+    assert closest_record(original, release, reference).value == pytest.approx(expected)

@@ -135,3 +135,12 @@ def test_groups_that_ignore_the_sensitive_columns_disclose_little_and_are_the_de
     assert success[0] == success[1]
     assert success[1] < control + 0.1
     assert success[2] > control + 0.1
+
+
+def test_where_the_control_tells_everything_no_risk_is_left_to_be_told():
+    """Everybody has the value 0, and the release says 1."""
+    X = np.random.default_rng(0).normal(size=(50, 1))
+    zeros = np.zeros((50, 1), dtype=int)
+    found = attribute_disclosure((X, zeros), (X, zeros + 1), (X + 9, zeros))
+    assert found.value == -1
+    assert found.to_json()["risk_by_column"] == {"column 1": None}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from scipy.integrate import quad
 from scipy.special import hyp2f1
 from scipy.stats import wasserstein_distance
 
@@ -98,3 +99,12 @@ def test_a_census_has_the_risk_of_its_classes() -> None:
         risks(np.ones((2, 1)), np.array([1.0, 0.0]))
     with pytest.raises(ParameterError, match="weights"):
         risks(np.ones((2, 1)), np.ones(3))
+
+
+@pytest.mark.parametrize("weight", [1.0, 1 + 1e-12, 1 + 1e-9, 1 + 1e-7, 1.001, 1.5, 40.0])
+@pytest.mark.parametrize("f", [1, 2])
+def test_individual_risk_of_weights_near_one(f: int, weight: float) -> None:
+    """E[1 / F] is the integral of G(s) / s over (0, 1), G the generating function of the negative binomial."""
+    p = 1 / weight
+    expected = quad(lambda s: s ** (f - 1) * (p / (1 - (1 - p) * s)) ** f, 0, 1)[0]
+    assert risks(np.zeros((f, 1), dtype=int), np.full(f, weight)) == pytest.approx(expected, abs=1e-10)

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from gpuanon.assessing.risk.match_auc import auc_of, match, match_auc, most_confident, roc_area
+from gpuanon.assessing.risk.match_auc import auc_of, match, match_auc, most_confident, roc_area, rounded
 from gpuanon.assessing.risk.noise_stripping import noise_stripping, strip_noise
 from gpuanon.errors import InputError, ParameterError
 
@@ -127,3 +127,9 @@ def test_the_attack_beats_plain_matching_on_data_of_low_rank() -> None:
     assert measured.details["error_after"] < 0.6 * measured.details["error_before"]  # type: ignore[operator]
     with pytest.raises(ParameterError, match="components"):
         noise_stripping(A, noisy, np.arange(800), components=31)
+
+
+def test_records_that_differ_by_rounding_tie() -> None:
+    right = np.array([1.0, 0.0, 1.0, 0.0])
+    values = np.array([0.1 + 0.2, 0.3, 0.3, 0.1 + 0.2])
+    assert roc_area(rounded(values), right) == roc_auc_score(right, np.zeros(4)) == 0.5

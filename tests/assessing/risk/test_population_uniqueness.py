@@ -148,3 +148,10 @@ def test_uniqueness_by_column_is_the_same_in_memory_and_in_pieces():
     counts = table["income"].value_counts()
     alone = sum(one["counts"].as_py() == 1 for one in counts) / 300
     assert whole.to_json()["by_column"]["income"] == pytest.approx(alone)
+
+
+@pytest.mark.parametrize("fraction", [0.05, 0.1, 0.15, 0.3, 0.5, 0.77, 0.99])
+def test_a_sample_without_equal_records_has_a_unique_population(fraction):
+    """No two records share a class, so that no model sees a class of two: rounding must not make it more than all."""
+    for records in range(2, 60):
+        assert population_uniqueness(np.ones(records, dtype=int), fraction).value == pytest.approx(1.0, abs=1e-12)

@@ -122,7 +122,7 @@ def test_too_few_candidates_are_refused() -> None:
     A = np.ones((4, 2))
     with pytest.raises(ParameterError, match="k: 2 or more"):
         predict(A, A, 1)
-    with pytest.raises(ParameterError, match="k: a number from 1 to 4"):
+    with pytest.raises(ParameterError, match="release: at least k = 5 records are needed, got 4"):
         predict(A, A, 5)
     with pytest.raises(ParameterError, match="at least one record"):
         predict(A[:0], A, 2)

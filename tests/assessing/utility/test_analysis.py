@@ -127,6 +127,10 @@ def test_overlap_of_intervals():
     assert interval_overlap(one, Estimate(9.0, 8.0, 10.0, 0.1)) == 0
     assert interval_overlap(one, Estimate(1.0, 0.5, 1.5, 0.1)) == pytest.approx(0.75)
     assert interval_overlap(one, None) == 0
+    point, far = Estimate(1.5, 1.5, 1.5, 0.0), Estimate(3.0, 3.0, 3.0, 0.0)
+    assert interval_overlap(one, point) == interval_overlap(point, one) == 0.5
+    assert interval_overlap(point, point) == 1
+    assert interval_overlap(one, far) == interval_overlap(point, far) == 0
 
 
 def test_models_come_from_the_recipe():
@@ -142,3 +146,10 @@ def test_models_come_from_the_recipe():
         gpuanon.assess(table, release.data, {**rules, "analysis": [{"formula": "cost ~ age", "family": "probit"}]})
     missing = {**rules, "analysis": [{"formula": "cost ~ wages"}]}
     assert "'wages'" in gpuanon.assess(table, release.data, missing, measures=("analysis",)).failed["analysis"]
+
+
+def test_a_response_without_spread_is_refused():
+    """Intervals as wide as rounding overlap or not by accident."""
+    table = pd.DataFrame({"y": np.full(40, 10.0), "x": np.arange(40.0)})
+    with pytest.raises(InputError, match="one value in the original"):
+        analysis(table, table.copy(), [Analysis(formula="y ~ x")])

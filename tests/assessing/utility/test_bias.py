@@ -66,3 +66,20 @@ def test_constant_columns_and_bad_columns(tables: tuple[np.ndarray, np.ndarray])
         regression_drift(X, Y, response=7)
     with pytest.raises(InputError, match="fewer records"):
         regression_drift(X[:3], Y[:3])
+
+
+@pytest.mark.parametrize("last", ["category", "nulls"])
+def test_the_response_is_not_explained_by_its_own_features(last: str) -> None:
+    """Levels of a category add up to a constant, and so would explain each other without error."""
+    rng = np.random.default_rng(3)
+    tables = []
+    for _ in range(2):
+        others, code = rng.normal(size=(300, 2)), rng.integers(0, 3, 300)
+        own = 2.0 * (code[:, None] == np.arange(3)) - 1 if last == "category" else rng.normal(size=(300, 2))
+        tables.append(np.hstack([others, own]))
+    names = ["a", "b", *["c"] * (tables[0].shape[1] - 2)]
+    fits = [OLS(table[:, 2], add_constant(table[:, :2])).fit() for table in tables]
+    found = regression_drift(*tables, names=names)
+    shifts = np.abs(fits[1].params - fits[0].params)[1:] / fits[0].bse[1:]
+    assert found.value == pytest.approx(shifts.mean())
+    assert found.parts[0].values.keys() == {"a", "b"}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
+from gpuanon.assessing.measures import by_name
 from gpuanon.assessing.utility import clusters
 from gpuanon.assessing.utility.clusters import cluster_balance
 from gpuanon.errors import ParameterError
@@ -88,3 +89,13 @@ def test_what_cannot_be_is_refused():
         cluster_balance(np.ones((3, 1)), np.ones((3, 1)), clusters=0)
     with pytest.raises(ParameterError, match="columns"):
         cluster_balance(np.ones((3, 1)), np.ones((3, 2)))
+
+
+def test_tables_of_different_sizes_stay_in_the_stated_range():
+    """Ten far originals are clusters of their own: (1 − c)² each, c = 10 / 1010, which is more than 1 / 4."""
+    original, release = 100.0 * np.arange(10)[:, None], np.arange(1000)[:, None] % 10 - 500.0
+    found = cluster_balance(original, release)
+    c = 10 / 1010
+    assert found.value == pytest.approx(((1 - c) ** 2 + c**2) / 2)
+    low, high = by_name()["cluster_balance"].range
+    assert low <= found.value <= high

@@ -83,3 +83,14 @@ def test_medians_of_resamples_are_those_of_the_drawn_rows(
     drawn = [*rng.integers(0, size, (20, size)), np.zeros(size, dtype=int), np.full(size, size - 1)]
     found = medians.of(np.stack([np.bincount(rows, minlength=size) for rows in drawn]))
     np.testing.assert_array_equal(found, [np.median(X[rows], axis=0) for rows in drawn])
+
+
+@pytest.mark.parametrize(("value", "own"), [(0.1, 1.0), (3.1, 0.0)])
+def test_a_released_column_of_one_value_is_a_point(value: float, own: float) -> None:
+    """Whatever rounding leaves of its deviation: half of the overlap is the point's own, the rest the interval's."""
+    original = np.random.default_rng(1).normal(size=(100, 1))
+    original += 0.15 - original.mean()
+    low, high = stats.norm.interval(0.95, original.mean(), stats.sem(original[:, 0]))
+    common = min(high, value) - max(low, value)
+    expected = (common / (high - low) + own) / 2
+    assert confidence_overlap(original, np.full((100, 1), value)).value == pytest.approx(expected)

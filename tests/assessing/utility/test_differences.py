@@ -210,3 +210,19 @@ def test_a_column_that_was_scaled_keeps_its_correlations_and_not_its_covariances
     moments = both_moments(x, x * [1, 100])
     assert correlations_of(*moments, ("a", "b")).value == pytest.approx(0, abs=1e-12)
     assert covariances_of(*moments, ("a", "b")).value > 10
+
+
+def test_a_category_counts_as_one_column_whatever_its_levels() -> None:
+    """100 · SSE / SST over columns of variance 1: one of numbers, and one of ten levels, of ten features."""
+    rng = np.random.default_rng(7)
+    number, level = rng.normal(size=(500, 1)), rng.integers(0, 10, 500)
+    levels = (level[:, None] == np.arange(10)).astype(float)
+    number, levels = (part - part.mean(axis=0) for part in (number, levels))
+    X = np.hstack([part / np.sqrt(part.var(axis=0).sum()) for part in (number, levels)])
+    Y = X.copy()
+    Y[:, 0] = rng.permutation(Y[:, 0])
+    names = ["number", *["level"] * 10]
+    lost = ((X - Y) ** 2).sum() / (X**2).sum()
+    assert information_loss(X, Y, names=names).value == pytest.approx(100 * lost)
+    assert mse(X, Y, names=names).value == pytest.approx(((X - Y) ** 2).sum() / (500 * 2))
+    assert r2(X, Y, names=names).value == pytest.approx((r2_score(X[:, 0], Y[:, 0]) + 1) / 2)

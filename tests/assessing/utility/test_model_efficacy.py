@@ -51,3 +51,19 @@ def test_what_cannot_be_predicted_is_refused():
         efficacy(table(), table(), "z")
     with pytest.raises(GpuanonError, match="20 rows"):
         efficacy(table(30), table(30))
+
+
+def test_a_released_column_without_values_tells_nothing():
+    rng = np.random.default_rng(0)
+    original = rng.normal(size=(400, 3))
+    original[:, 2] = original[:, 0] + original[:, 1]
+    release = original.copy()
+    release[:, 1] = np.nan
+    kinds = {"names": ["a", "b", "y"], "categorical": [False] * 3, "target": "y", "link": np.arange(400)}
+    found = model_efficacy(original, release, **kinds)
+    assert {one.name: one.value for one in found.beside}["score_release"] == pytest.approx(0.5, abs=0.15)
+    release[:, 0] = np.nan
+    found = model_efficacy(original, release, **kinds)
+    assert {one.name: one.value for one in found.beside}["score_release"] == pytest.approx(0, abs=0.05)
+    with pytest.raises(GpuanonError, match="besides the target"):
+        model_efficacy(original[:, 2:], release[:, 2:], names=["y"], categorical=[False], target="y")

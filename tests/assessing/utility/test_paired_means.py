@@ -63,3 +63,14 @@ def test_added_rows_are_left_out():
     release = np.concatenate([before, np.full((10, 2), 99.0)])
     link = np.concatenate([np.arange(50), np.full(10, -1)])
     assert paired_means(before, release, link=link).value == 1.0
+
+
+@pytest.mark.parametrize("rows", [1000, 5000])
+def test_records_that_stay_as_they_are_do_not_count(rows):
+    """Three of many records move up by one: two of the eight flips of their signs go as far."""
+    before = np.random.default_rng(0).normal(size=(rows, 1))
+    after = before.copy()
+    after[:3] += 1
+    found = paired_means(before, after)
+    assert found.value == pytest.approx(2 / 8, abs=0.05)
+    assert found.details["pairs"] == rows

@@ -198,3 +198,22 @@ def test_a_shared_fit_gives_the_figures_of_a_fit_for_each_measure(sampled: bool)
     for measure in (pmse_logit, propensity_ks, propensity_wilcoxon):
         own = measure(before, after, categorical=categorical, sampled=sampled)
         assert measure(before, after, categorical=categorical, sampled=sampled, fit=shared).to_json() == own.to_json()
+
+
+def test_scores_that_differ_by_rounding_tie() -> None:
+    """Columns permuted by themselves leave a main-effects logit nothing: all scores are 1 / 2, but for rounding."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        original = rng.normal(size=(2000, 4))
+        release = np.column_stack([rng.permutation(column) for column in original.T])
+        assert propensity_ks(original, release).value == 0
+        assert propensity_wilcoxon(original, release).value == 0
+
+
+def test_a_level_that_one_table_lacks_costs_a_degree_of_freedom() -> None:
+    rng = np.random.default_rng(0)
+    original, release = rng.integers(0, 3, size=(2, 20_000, 1)).astype(float)
+    release[-5:] = 3.0
+    design = np.unique(np.concatenate([original, release]), return_inverse=True)[1].reshape(-1, 1) == np.arange(4)
+    found = pmse_logit(original, release, categorical=[True])
+    assert found.details["df"] == np.linalg.matrix_rank(design.astype(float)) - 1

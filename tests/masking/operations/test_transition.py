@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import chisquare
 
@@ -91,3 +92,16 @@ def test_what_the_engine_asks():
     operation = Transition()
     assert (operation.sees, operation.rows, operation.learns) == ("classes", "kept", True)
     assert operation.claims(5, [("a",)]) == ()
+
+
+@pytest.mark.parametrize("chosen", [{}, {"invariant": False}])
+def test_stay_is_the_chance_that_a_value_is_not_drawn_anew(chosen):
+    """A value becomes each other one with (1 − stay) times its share: so few change, and the counts are kept."""
+    rng = np.random.default_rng(8)
+    table = pd.DataFrame({"t": rng.choice(list("pqrs"), 20_000, p=[0.4, 0.3, 0.2, 0.1])})
+    rules = {"columns": {"t": {"role": "quasi"}}, "mask": [{"method": "pram", "stay": 0.8, **chosen}]}
+    release = gpuanon.protect(table, rules, rng=KEY, backend="numpy")
+    shares = table["t"].value_counts(normalize=True).sort_index().to_numpy()
+    seen = pd.crosstab(table["t"].to_numpy()[release.link], release.data["t"].to_numpy()).to_numpy()
+    for line, stays in zip(seen, 0.8 * np.eye(4), strict=True):
+        assert chisquare(line, line.sum() * (stays + 0.2 * shares)).pvalue > 1e-3

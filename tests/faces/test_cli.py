@@ -475,6 +475,20 @@ def test_what_is_kept_is_named_beside_the_headline_and_names_are_no_markup_and_n
     assert "release [red].parquet" in out
 
 
+@pytest.mark.parametrize(
+    ("command", "extra"),
+    [
+        ("init", "formats"),
+        ("protect", "formats"),
+        *((name, "report") for name in ("protect", "assess", "compare", "demo")),
+    ],
+)
+def test_the_help_names_the_extra_that_is_needed(gpuanon, command, extra):
+    code, out, _ = gpuanon(command, "--help")
+    assert code == 0
+    assert f"gpuanon[{extra}]" in out
+
+
 @pytest.mark.parametrize("command", ["protect", "methods"])
 def test_the_help_of_a_command_is_the_same_whether_others_are_built_or_not(monkeypatch, capsys, command):
     texts = []

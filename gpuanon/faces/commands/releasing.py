@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from gpuanon.faces.commands.arguments import BackendChoice, Force, Json, RecipePath, Report, require_report
+from gpuanon.faces.commands.arguments import BackendChoice, Force, Json, RecipePath, Report, literal, require_report
 from gpuanon.faces.printing import (
     err,
     out,
@@ -26,7 +26,7 @@ def _purposes() -> list[tuple[str, str]]:
 
 
 def init(
-    table: Annotated[Path, typer.Argument(help=f"table: {ALLOWED}")],
+    table: Annotated[Path, typer.Argument(help=literal(f"table: {ALLOWED}"))],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="recipe to write (.toml); default: print it")
     ] = None,
@@ -82,7 +82,7 @@ def check(
 
 
 def protect(
-    input: Annotated[Path, typer.Argument(help=f"table: {ALLOWED}")],
+    input: Annotated[Path, typer.Argument(help=literal(f"table: {ALLOWED}"))],
     recipe: RecipePath,
     output: Annotated[Path, typer.Option("-o", "--output", help="release to write")],
     backend: BackendChoice = "auto",

@@ -38,7 +38,7 @@ def read_any(path: Path) -> tuple[Table, CsvOptions | None]:
     try:
         table = io.read(path, csv=csv)
     except InputError:
-        if is_utf8(path):
+        if not path.is_file() or is_utf8(path):  # to open a pipe would wait for somebody to write
             raise
         csv = CsvOptions(encoding="windows-1252")
         table = io.read(path, csv=csv)

@@ -17,9 +17,7 @@ def literal(text: str) -> str:
 RecipePath = Annotated[Path, typer.Argument(help="recipe: .toml, .yaml or .json")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 Force = Annotated[bool, typer.Option("--force", help="overwrite existing files")]
-Report = Annotated[
-    Path | None, typer.Option("--report", help=literal("write an HTML report (needs gpuanon[report])"))
-]
+Report = Annotated[Path | None, typer.Option("--report", help=literal("write an HTML report (needs gpuanon[report])"))]
 BackendChoice = Annotated[Literal["auto", "numpy", "cupy"], typer.Option(help="where the arrays live")]
 
 

@@ -70,6 +70,17 @@ class Assessment:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "seen": None}
 
+    def __repr__(self) -> str:
+        """The figures, one per line; `to_json` has their details."""
+        lines = ["Assessment of a release"]
+        for family in ("risk", "utility"):
+            figures = [measure.name for measure in MEASURES if measure.family == family]
+            lines += [f"  {family}"] * any(name in self.measured for name in figures)
+            lines += [f"    {name:<26}{self.measured[name].value:.4g}" for name in figures if name in self.measured]
+        if self.failed:
+            lines.append(f"  not measured: {', '.join(self.failed)}")
+        return "\n".join(lines)
+
     def report(self, path: str | Path, *, force: bool = False) -> None:
         """Write the figures as one HTML page, with pictures of the columns in which nobody can be told apart."""
         from gpuanon.running.reports import assessed, write_report

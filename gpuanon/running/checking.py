@@ -95,7 +95,8 @@ class Checked:
     def lines(self) -> list[str]:
         """The page as lines of text."""
         lines = [f"warning: {warning}" for warning in self.warnings]
-        lines += [f"{self.recipe}: {self.columns_named} columns, {len(self.masks)} masks: no fault"]
+        masks = "1 mask" if len(self.masks) == 1 else f"{len(self.masks)} masks"
+        lines += [f"{self.recipe}: {self.columns_named} columns, {masks}: no fault"]
         if self.table is None:
             return lines
         lines.append(f"{self.table}: {self.rows} rows, {len(self.columns)} columns: fits")
@@ -112,7 +113,8 @@ class Checked:
         lines += [f"promised: {promise}" for promise in self.promises] or ["promised: nothing"]
         lines.append("not promised: anything about columns that are kept, or about what an intruder knows besides")
         lines += [
-            f"limit: {name} {value:g}; a release that exceeds it is not written" for name, value in self.limits.items()
+            f"limit: {name} {value:g}; a release that does not keep it is not written"
+            for name, value in self.limits.items()
         ]
         lines += [] if self.estimate is None else [_in_words(self.estimate, self.rows)]
         return lines + [f"note: {note}" for note in self.notes]

@@ -82,6 +82,14 @@ class Trials:
     rule: str = ""
     notes_of_run: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        """The measures of every release, one release per line; `to_json` has their details."""
+        lines = [f"Comparison of {len(self.trials)} releases"]
+        for trial in self.trials:
+            figures = ", ".join(f"{name} {value:.4g}" for name, value in trial.measured.items())
+            lines.append(f"  {trial.name}: {figures or 'refused'}{'  (best)' if trial is self.best else ''}")
+        return "\n".join(lines)
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What the reader must know."""

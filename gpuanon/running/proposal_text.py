@@ -43,7 +43,7 @@ def toml_of(proposal: Proposal) -> str:
         *(f"{name} = {_value(value)}" for name, value in mask.items()),
     ]
     if proposal.limits:
-        lines += ["", "[limits]                     # a release that exceeds them is not written"]
+        lines += ["", "[limits]                     # a release that does not keep them is not written"]
         lines += [f"{name} = {value:g}" for name, value in proposal.limits.items()]
     csv = proposal.csv.model_dump(exclude_defaults=True, mode="json")
     if csv:

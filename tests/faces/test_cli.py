@@ -286,7 +286,7 @@ def test_check_warns_first_and_tells_machines_the_same(gpuanon, folder):
 
 
 def test_check_of_a_recipe_alone_and_of_a_trial_that_fails(gpuanon, folder):
-    assert "no fault" in gpuanon("check", "recipe.toml")[1]
+    assert "5 columns, 1 mask: no fault" in gpuanon("check", "recipe.toml")[1]
     break_recipe(folder, 'method = "microaggregation"', 'method = "rhs"')
     assert "not estimated, a trial" in gpuanon("check", "recipe.toml", "registry.parquet")[1]
 

@@ -224,3 +224,16 @@ def test_a_name_that_is_no_measure_is_answered_with_the_nearest_and_one_text_is_
         assess(*both, recipe("microaggregation"), measures=["meens"])
     with pytest.raises(ParameterError, match=r"a list of names is allowed.*\nHint: measures=\['means'\]"):
         assess(*both, recipe("microaggregation"), measures="means")
+
+
+def test_an_assessment_prints_a_line_for_each_figure_and_no_extreme_of_single_records(both):
+    found = assess(*both, recipe("microaggregation"), measures=["k_anonymity", "prediction_distance", "means", "mse"])
+    lines = repr(found).splitlines()
+    assert lines[:3] == [
+        "Assessment of a release",
+        "  risk",
+        f"    k_anonymity{'':15}{found.measured['k_anonymity'].value}",
+    ]
+    assert any(line.startswith("    means ") for line in lines[lines.index("  utility") :])
+    assert lines[-1] == "  not measured: mse"
+    assert len(lines) == 7

@@ -343,3 +343,15 @@ def test_one_recipe_is_no_list_of_recipes():
     for one in ("recipe.toml", recipe("microaggregation")):
         with pytest.raises(ParameterError, match="a list of recipes is allowed"):
             gpuanon.compare(registry(60), one, measures=MEASURES)
+
+
+def test_a_comparison_prints_a_line_for_each_release():
+    rules = [recipe({"method": "microaggregation", "k": [3, 5]})]
+    trials = gpuanon.compare(
+        registry(60), rules, measures=("reidentification", "means"), rng=KEY, limits={"k_anonymity": 4}
+    )
+    head, first, second = repr(trials).splitlines()
+    assert head == "Comparison of 2 releases"
+    assert first.endswith("k = 3: refused")
+    assert "k = 5: reidentification 0." in second
+    assert second.endswith("(best)")

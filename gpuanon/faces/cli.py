@@ -42,6 +42,7 @@ app.command(
     epilog=examples(
         "gpuanon init registry.csv -o recipe.toml",
         "gpuanon init registry.parquet --for public-use --yes -o recipe.toml",
+        "gpuanon init notes.csv --csv newlines=true --csv 'separator=|' -o recipe.toml",
     )
 )(releasing.init)
 app.command(epilog=examples("gpuanon recipes", "gpuanon init registry.csv --for training"))(releasing.recipes)

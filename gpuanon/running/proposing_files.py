@@ -24,37 +24,41 @@ _SIGNS = ("-", "--", "–", "—", ".", "..", "?", "*")
 """Signs for a missing value by convention."""
 
 
-def examine_file(path: Path, purpose: Purpose) -> tuple[Table, Findings]:
-    """The table in a file, and what is found in it."""
+def examine_file(path: Path, purpose: Purpose, given: CsvOptions | None = None) -> tuple[Table, Findings]:
+    """The table in a file, and what is found in it; `given` is known of how a CSV is to be read."""
     with progress.stage("read"):
-        table, csv = read_any(path)
+        table, csv = read_any(path, given)
     if not table.n_rows:
         raise InputError(f"{path}: the table has no rows", hint="a recipe is proposed by what the columns hold")
     return table, examine(table, purpose, source=path.name, csv=csv)
 
 
-def read_any(path: Path) -> tuple[Table, CsvOptions | None]:
+def read_any(path: Path, given: CsvOptions | None = None) -> tuple[Table, CsvOptions | None]:
     """The table in a file; of a CSV also how it had to be read: encoding, decimal point, signs for missing values.
 
     Text that is not UTF-8 is read as UTF-16 if it says so, else as Windows-1252, in which every byte but five is a
-    letter; columns of numbers with a decimal comma, and with signs for missing values, are read as numbers.
+    letter; columns of numbers with a decimal comma, and with signs for missing values, are read as numbers.  What is
+    given is taken as it is.
     """
     if format_of(path) not in ("csv", "csv.gz"):
         return io.read(path), None
-    csv = CsvOptions()
+    csv = given or CsvOptions()
+    known = csv.model_fields_set
     try:
         table = io.read(path, csv=csv)
     except InputError:
-        if not path.is_file() or is_utf8(path):  # to open a pipe would wait for somebody to write
+        if (
+            "encoding" in known or not path.is_file() or is_utf8(path)
+        ):  # to open a pipe would wait for somebody to write
             raise
         with path.open("rb") as file:
             wide = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-        csv = CsvOptions(encoding="utf-16" if wide else "windows-1252")
+        csv = csv.model_copy(update={"encoding": codecs.lookup("utf-16" if wide else "windows-1252").name})
         table = io.read(path, csv=csv)
-    if _decimal_commas(table):
+    if "decimal" not in known and _decimal_commas(table):
         csv = csv.model_copy(update={"decimal": ","})
         table = io.read(path, csv=csv)
-    signs = _signs(table, csv.decimal)
+    signs = [] if "nulls" in known else _signs(table, csv.decimal)
     if signs:
         csv = csv.model_copy(update={"nulls": (*(word for word in NULL_WORDS if word), *signs)})
         table = io.read(path, csv=csv)

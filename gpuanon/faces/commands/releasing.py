@@ -34,6 +34,12 @@ def init(
         str | None,
         typer.Option("--for", help="what the release is for: see 'gpuanon recipes'", autocompletion=_purposes),
     ] = None,
+    csv: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=literal("NAME=VALUE: how a CSV is read, as under [csv] of a recipe, where it is not found out")
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="take every proposal, ask nothing")] = False,
     force: Annotated[bool, typer.Option("--force", help="overwrite an earlier proposal")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
@@ -44,7 +50,7 @@ def init(
 
     ask = not yes and sys.stdin.isatty() and err.is_terminal
     with shown(err, quiet=quiet or ask):
-        propose(table, output, purpose, ask=ask, force=force, out=out, err=err)
+        propose(table, output, purpose, ask=ask, force=force, out=out, err=err, csv=csv or [])
 
 
 def recipes(json_: Json = False) -> None:

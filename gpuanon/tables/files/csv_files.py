@@ -179,7 +179,8 @@ class _CsvFile:
                         lines.append(number)
         return InputError(
             f"a quoted value does not end on its line, so that a row may swallow others: {_listed(count, lines)}",
-            hint="close or double the quote; [csv] newlines = true reads line breaks that are meant",
+            hint="close or double the quote; [csv] newlines = true (init: --csv newlines=true) reads line breaks that "
+            "are meant",
         )
 
     def _ragged_lines(self) -> list[int]:
@@ -210,7 +211,7 @@ class _Explained:
             where = f" in column {int(names[1]) + 1}" if names else ""
             raise InputError(
                 f"not {self._file.options.encoding.upper()} text{where}",
-                hint='save the file as UTF-8, or say [csv] encoding = "latin-1" (or "windows-1252")',
+                hint='save the file as UTF-8, or say [csv] encoding = "latin-1" (init: --csv encoding=latin-1)',
             ) from None
 
 
@@ -244,7 +245,7 @@ def _check_encoding(start: bytes, encoding: str) -> None:
     if wide and not encoding.startswith(("utf-16", "utf-32")):
         raise InputError(
             "is not UTF-8 text, but UTF-16 or not text at all",
-            hint='save the file as UTF-8, or say [csv] encoding = "utf-16"',
+            hint='save the file as UTF-8, or say [csv] encoding = "utf-16" (init: --csv encoding=utf-16)',
         )
 
 

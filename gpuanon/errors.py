@@ -6,6 +6,9 @@ It never holds a cell value, a key or a seed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class GpuanonError(Exception):
     """Anything that this package refuses to do.  `exit_code` is what the command line returns."""
@@ -45,3 +48,10 @@ class GuaranteeError(GpuanonError):
 
 class Remark(str):
     """A note that this package adds to an error (`add_note`), fit to be shown; notes of others may quote values."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """``"; did you mean 'role'?"``: the end of a message on a name that there is not; empty if no other is near."""
+    lowered = {other.lower(): other for other in known if other != name}
+    near = get_close_matches(name.lower(), lowered, n=1)
+    return f"; did you mean {lowered[near[0]]!r}?" if near else ""

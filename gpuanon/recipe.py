@@ -11,7 +11,6 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -19,7 +18,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from gpuanon.assessing.declared_workloads import Workload
 from gpuanon.assessing.formulas import Analysis
-from gpuanon.errors import RecipeError
+from gpuanon.errors import RecipeError, nearest
 from gpuanon.masking.contract import Part
 from gpuanon.masking.methods.catalogue import AnyMask
 from gpuanon.tables.files.csv_files import CsvOptions
@@ -76,11 +75,14 @@ class Recipe(Part):
     @field_validator("limits")
     @classmethod
     def _known_measures(cls, limits: dict[str, float]) -> dict[str, float]:
-        from gpuanon.assessing.measures import MEASURES
+        from gpuanon.assessing.measures import by_name
 
-        unknown = sorted(set(limits) - {measure.name for measure in MEASURES})
+        unknown = sorted(set(limits) - set(by_name()))
         if unknown:
-            raise ValueError(f"unknown measure {', '.join(unknown)}; 'gpuanon measures' lists them")
+            listed = "; 'gpuanon measures' lists them"
+            raise ValueError(
+                "; ".join(f"unknown measure {name}{nearest(name, by_name()) or listed}" for name in unknown)
+            )
         return limits
 
     @field_validator("measures")
@@ -256,7 +258,8 @@ def _faults(error: ValidationError) -> list[str]:
         where = ".".join(str(part) for part in _path(fault["loc"])) or "recipe"
         came = fault.get("input")
         shown = f", got {came!r}" if isinstance(came, (str, int, float, bool)) and fault["type"] != "missing" else ""
-        lines.append(f"{where}: {_message(fault)}{shown}")
+        meant = nearest(where.split(".")[-1], _settings(fault["loc"])) if fault["type"] == "extra_forbidden" else ""
+        lines.append(f"{where}: {_message(fault)}{shown}{meant}")
     return lines
 
 
@@ -264,12 +267,13 @@ def _message(fault: Any) -> str:
     """What is wrong, in the recipe's own terms."""
     if fault["type"] == "union_tag_invalid":
         tag, known = fault["ctx"]["tag"], re.findall("'([^']+)'", fault["ctx"]["expected_tags"])
-        near = get_close_matches(tag, known, n=1)
-        there = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+        there = nearest(tag, known) or f"; there are {', '.join(known)}"
         name = fault["ctx"]["discriminator"].strip("'")
-        return f"{name} {tag!r} does not exist; {there}"
+        return f"{name} {tag!r} does not exist{there}"
     if fault["type"] == "extra_forbidden":
         return "there is no such setting"
+    if fault["type"] == "tuple_type" and isinstance(fault["input"], Mapping):
+        return f"is a list of tables: write [[{fault['loc'][-1]}]]"
     message: str = fault["msg"].removeprefix("Value error, ")
     return message[:1].lower() + message[1:]
 
@@ -283,3 +287,34 @@ def _path(location: tuple[int | str, ...]) -> list[int | str]:
         rest = rest[1:2] + rest[3:] if rest[1:2] and rest[1] in ("groups", "basis", "operation") else rest[1:]
     rest = [part for part in rest if not str(part).startswith("constrained-")]  # a number with bounds
     return [part for part in start + rest if not (isinstance(part, str) and "[" in part)]
+
+
+def _settings(location: tuple[int | str, ...]) -> set[str]:
+    """Names of the settings that a recipe may hold beside the one at this location."""
+    schema = Recipe.model_json_schema()
+    # What says whether a mask is a method or a combination is not written by the user, who may have misspelt `method`.
+    parts = [part for at, part in enumerate(location[:-1]) if not (at == 2 and location[0] == "mask")]
+    nodes = [schema]
+    for part in parts:
+        nodes = [inner for node in nodes for inner in _inside(node, part, schema["$defs"])]
+    return {
+        name for node in nodes for one in _alternatives(node, schema["$defs"]) for name in one.get("properties", ())
+    }
+
+
+def _inside(node: Any, part: int | str, definitions: Any) -> list[Any]:
+    """The schemas of what stands at one part of a location; a tag chooses an alternative."""
+    found: list[Any] = []
+    for one in _alternatives(node, definitions):
+        chosen = one.get("discriminator", {}).get("mapping", {}).get(part)
+        inner = one.get("items") if isinstance(part, int) else one.get("properties", {}).get(part)
+        inner = one.get("additionalProperties") if inner is None else inner
+        found += [{"$ref": chosen}] if chosen else [inner] if isinstance(inner, dict) else []
+    return found
+
+
+def _alternatives(node: Any, definitions: Any) -> list[Any]:
+    """A schema with all schemas that it refers to or allows in its place."""
+    named = [definitions[node["$ref"].split("/")[-1]]] if "$ref" in node else []
+    inner = [*named, *node.get("oneOf", ()), *node.get("anyOf", ())]
+    return [node, *(found for one in inner for found in _alternatives(one, definitions))]

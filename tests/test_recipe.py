@@ -110,6 +110,46 @@ def test_a_bad_mask_is_named(mask, place):
         Recipe.load(DATA | {"mask": [mask]})
 
 
+@pytest.mark.parametrize(
+    ("change", "meant"),
+    [
+        ({"limit": {}}, "limit: there is no such setting; did you mean 'limits'?"),
+        (
+            {"columns": {"age": {"rol": "quasi"}}},
+            "columns.age.rol: there is no such setting, got 'quasi'; did you mean 'role'?",
+        ),
+        (
+            {"mask": [{"method": "microaggregation", "k": 5, "blok": 512}]},
+            "mask.0.blok: .*, got 512; did you mean 'block'?",
+        ),
+        ({"mask": [{"method": "microaggregation", "K": 5}]}, "mask.0.K: .*, got 5; did you mean 'k'?"),
+        ({"mask": [{"methd": "mondrian", "operation": {"use": "swap"}}]}, "mask.0.methd: .*; did you mean 'method'?"),
+        (
+            {"mask": [{"groups": {"use": "k-member", "k": 5, "blok": 64}, "operation": {"use": "swap"}}]},
+            "mask.0.groups.blok: .*; did you mean 'block'?",
+        ),
+        ({"csv": {"seperator": ";"}}, "csv.seperator: .*; did you mean 'separator'?"),
+        (
+            {"analysis": [{"formula": "cost ~ age", "familiy": "linear"}]},
+            "analysis.0.familiy: .*; did you mean 'family'?",
+        ),
+        ({"series": {"time": "age", "colums": ["cost"]}}, "series.colums: .*; did you mean 'columns'?"),
+        ({"limits": {"reidentificaton": 0.1}}, "unknown measure reidentificaton; did you mean 'reidentification'?"),
+        ({"measures": {"kernel_pc": {}}}, "unknown measure kernel_pc; did you mean 'kernel_pca'?"),
+        ({"mask": {"method": "microaggregation", "k": 5}}, r"mask: is a list of tables: write \[\[mask\]\]"),
+    ],
+)
+def test_a_misspelt_setting_is_answered_with_the_one_that_is_meant(change, meant):
+    with pytest.raises(RecipeError, match=meant.replace("?", r"\?").replace(".*\\?", ".*")):
+        Recipe.load(DATA | change)
+
+
+def test_nothing_is_proposed_for_a_setting_that_stands_in_the_wrong_place():
+    with pytest.raises(RecipeError) as refused:
+        Recipe.load(DATA | {"mask": [{"operation": {"use": "swap"}, "groups": {"use": "whole"}, "k": 5}]})
+    assert "mask.0.k: there is no such setting, got 5\n" in str(refused.value)
+
+
 def test_an_unknown_method_is_answered_with_the_nearest_or_with_all():
     with pytest.raises(RecipeError, match="'microagregation' does not exist; did you mean 'microaggregation'"):
         Recipe.load(DATA | {"mask": [{"method": "microagregation", "k": 3}]})

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import time
 from collections.abc import Callable
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError
@@ -121,6 +122,14 @@ def _compile_inner(function: Function, **options: Any) -> Function:
     return found
 
 
+_spent = [0.0, 0.0]
+
+
+def spent_compiling() -> tuple[float, float]:
+    """Seconds that this process has waited for compilations, and processor seconds that it has worked meanwhile."""
+    return _spent[0], _spent[1]
+
+
 @lru_cache(maxsize=1)
 def _attend_compilation() -> None:
     """Have numba say on stderr, once, that it compiles: nothing else would explain a silence of ten seconds.
@@ -131,6 +140,7 @@ def _attend_compilation() -> None:
 
     class Attendant(event.Listener):  # type: ignore[misc]
         said, depth, collecting = False, 0, False
+        began = 0.0, 0.0
 
         def on_start(self, _: Any) -> None:  # under numba's own lock, as on_end
             if not self.said:
@@ -143,11 +153,16 @@ def _attend_compilation() -> None:
             if self.depth == 0:
                 self.collecting = gc.isenabled()
                 gc.disable()
+                self.began = time.perf_counter(), time.process_time()
             self.depth += 1
 
         def on_end(self, _: Any) -> None:
             self.depth -= 1
-            if self.depth == 0 and self.collecting:
+            if self.depth > 0:
+                return
+            _spent[0] += time.perf_counter() - self.began[0]
+            _spent[1] += time.process_time() - self.began[1]
+            if self.collecting:
                 gc.enable()
 
     event.register("numba:compile", Attendant())

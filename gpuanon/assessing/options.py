@@ -7,6 +7,8 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from gpuanon.errors import nearest
+
 Options: TypeAlias = Mapping[str, Mapping[str, Any]]
 """Keyword arguments by measure."""
 
@@ -30,7 +32,8 @@ def faults_of(declared: Mapping[str, Mapping[str, Any]], given: Options) -> list
     faults = []
     for measure, options in given.items():
         if measure not in declared:
-            faults.append(f"unknown measure {measure}; 'gpuanon measures' lists them")
+            listed = "; 'gpuanon measures' lists them"
+            faults.append(f"unknown measure {measure}{nearest(measure, declared) or listed}")
             continue
         for name, value in options.items():
             if name not in declared[measure]:

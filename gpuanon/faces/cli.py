@@ -42,6 +42,7 @@ app.command(
     epilog=examples(
         "gpuanon init registry.csv -o recipe.toml",
         "gpuanon init registry.parquet --for public-use --yes -o recipe.toml",
+        "gpuanon init notes.csv --csv newlines=true --csv 'separator=|' -o recipe.toml",
     )
 )(releasing.init)
 app.command(epilog=examples("gpuanon recipes", "gpuanon init registry.csv --for training"))(releasing.recipes)
@@ -111,6 +112,11 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except OSError as error:  # its text says what failed and at which file, and quotes no cell
+        if os.environ.get("GPUANON_DEBUG"):
+            raise
+        file = f"{error.filename}: " if error.filename else ""
+        _fail(f"{file}{os.strerror(error.errno) if error.errno else 'input/output error'}; {_written()}", 2, error)
     except MemoryError as error:
         _fail(f"out of memory; {_written()}\nHint: --workers spreads the work over parts that fit", 2, error)
     except Exception as error:  # an unforeseen error's own text may quote a cell
@@ -151,7 +157,8 @@ def _only(names: list[str]) -> typer.Typer:
 
 def _written() -> str:
     """What a run that failed has written, for its message."""
-    return f"these files were written before: {', '.join(map(str, PLACED))}" if PLACED else "nothing was written"
+    left = [str(path) for path in PLACED if path.exists()]  # files of a workspace went with it
+    return f"these files were written before: {', '.join(left)}" if left else "nothing was written"
 
 
 def _fail(message: str, code: int, error: BaseException) -> None:

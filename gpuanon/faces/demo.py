@@ -22,6 +22,7 @@ from gpuanon.running.files import read_link
 from gpuanon.running.outputs import check_report, manifest_path, read_manifest
 from gpuanon.running.protect import protect_file
 from gpuanon.tables.files import io
+from gpuanon.tables.files.writing import translate_os_errors
 from gpuanon.tables.registry import make_registry, registry_recipe
 from gpuanon.tables.table import Table
 
@@ -52,7 +53,8 @@ def run(
     ]
     files.append(manifest_path(release))
     _check_folder(folder, files, force)
-    folder.mkdir(parents=True, exist_ok=True)
+    with translate_os_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     if report is not None:
         require()
         check_report(report, files, force=force)

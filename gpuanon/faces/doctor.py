@@ -12,8 +12,8 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -87,13 +87,23 @@ def _warmed() -> str:
     if not use_compiled(LEAST_WORK):
         return describe_compiled()
     began = time.perf_counter()
-    with ExitStack() as other:
-        if thread_count() > 1 and sys.executable:
-            command = [sys.executable, "-P", "-c", "from gpuanon.faces import doctor; doctor.warm(doctor.WARMED[1])"]
-            other.enter_context(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+    with _other_process() if thread_count() > 1 and sys.executable else nullcontext():
         warm(WARMED[0])
     warm(WARMED[1])
     return f"{describe_compiled()}, ready after {time.perf_counter() - began:.1f} s"
+
+
+@contextmanager
+def _other_process() -> Iterator[None]:
+    """Another process compiles its part meanwhile; it is waited for, and does not outlive an interrupt."""
+    command = [sys.executable, "-P", "-c", "from gpuanon.faces import doctor; doctor.warm(doctor.WARMED[1])"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as other:
+        try:
+            yield
+            other.wait()
+        except BaseException:
+            other.kill()
+            raise
 
 
 def warm(modules: Iterable[str]) -> None:

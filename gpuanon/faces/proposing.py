@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from pydantic import ValidationError
 from rich.console import Console
 from rich.markup import escape
 from rich.prompt import Confirm, Prompt
 from rich.table import Table as RichTable
 
-from gpuanon.errors import OutputError
+from gpuanon.errors import OutputError, ParameterError, nearest
 from gpuanon.masking.methods.purposes import PURPOSES, purpose_of
 from gpuanon.running.choices import Choice
 from gpuanon.running.proposal_text import HEADINGS, MARK, foot_of, reason_of, rows_of
 from gpuanon.running.propose import Findings, Proposal, assembled, with_risk
 from gpuanon.running.proposing_files import examine_file
 from gpuanon.tables.files import io
+from gpuanon.tables.files.csv_files import CsvOptions
 from gpuanon.tables.roles import Role
 
 ROLES: tuple[Role, ...] = ("identifier", "person", "household", "quasi", "sensitive", "other", "weight", "dropped")
@@ -25,15 +27,27 @@ Ask = Callable[[Choice, str], Role]
 
 
 def init(
-    table: Path, output: Path | None, purpose: str | None, *, ask: bool, force: bool, out: Console, err: Console
+    table: Path,
+    output: Path | None,
+    purpose: str | None,
+    *,
+    ask: bool,
+    force: bool,
+    out: Console,
+    err: Console,
+    csv: Sequence[str] = (),
 ) -> Proposal:
-    """Propose a recipe for the table in a file; write it to `output`, or print it."""
+    """Propose a recipe for the table in a file; write it to `output`, or print it.
+
+    csv : settings of ``[csv]`` as NAME=VALUE; words for missing values have commas between
+    """
+    given = csv_options(csv)
     chosen = purpose_of(purpose)
     if output is not None:
         if output.suffix.lower() != ".toml":
             raise OutputError(f"{output}: a proposed recipe is TOML, got {output.suffix!r}", hint="-o recipe.toml")
         io.check_output(output, force=force, inputs=[table], table=False, guard=_only_proposals)
-    rows, findings = examine_file(table, chosen)
+    rows, findings = examine_file(table, chosen, given)
     if ask:
         asked = answered(findings, lambda choice, reason: ask_role(choice, reason, err))
         findings = findings if asked is findings else with_risk(rows, asked)
@@ -49,6 +63,24 @@ def init(
     out.print(f"\nWritten: {output}", markup=False, highlight=False, soft_wrap=True)
     out.print(f"Next:    gpuanon check {output} {table}", markup=False, highlight=False, soft_wrap=True)
     return proposal
+
+
+def csv_options(texts: Sequence[str]) -> CsvOptions:
+    """How a CSV is to be read, as the command line has it."""
+    pairs = [text.partition("=") for text in texts]
+    found = {name.strip(): value.split(",") if name.strip() == "nulls" else value for name, _, value in pairs}
+    for name in found:
+        if name not in CsvOptions.model_fields:
+            raise ParameterError(
+                f"--csv: there is no setting {name!r}{nearest(name, CsvOptions.model_fields)}",
+                hint=f"NAME=VALUE; there are {', '.join(CsvOptions.model_fields)}",
+            )
+    try:
+        return CsvOptions.model_validate(found)
+    except ValidationError as error:
+        faults = error.errors(include_url=False)
+        lines = [f"--csv {fault['loc'][0]}: {fault['msg'].removeprefix('Value error, ')}" for fault in faults]
+        raise ParameterError("\n".join(lines)) from None
 
 
 def _only_proposals(path: Path) -> None:

@@ -29,7 +29,7 @@ from gpuanon.assessing.released import as_link
 from gpuanon.assessing.shared_arrays import by_kind, give_up, take_up
 from gpuanon.assessing.streams import Pieces, Streamed
 from gpuanon.assessing.weighting import unweighted_note
-from gpuanon.errors import GpuanonError, InputError, ParameterError
+from gpuanon.errors import GpuanonError, InputError, ParameterError, nearest
 from gpuanon.recipe import Recipe
 from gpuanon.running.series import prepared
 from gpuanon.running.side_by_side import side_by_side
@@ -69,6 +69,17 @@ class Assessment:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "seen": None}
+
+    def __repr__(self) -> str:
+        """The figures, one per line; `to_json` has their details."""
+        lines = ["Assessment of a release"]
+        for family in ("risk", "utility"):
+            figures = [measure.name for measure in MEASURES if measure.family == family]
+            lines += [f"  {family}"] * any(name in self.measured for name in figures)
+            lines += [f"    {name:<26}{self.measured[name].value:.4g}" for name in figures if name in self.measured]
+        if self.failed:
+            lines.append(f"  not measured: {', '.join(self.failed)}")
+        return "\n".join(lines)
 
     def report(self, path: str | Path, *, force: bool = False) -> None:
         """Write the figures as one HTML page, with pictures of the columns in which nobody can be told apart."""
@@ -118,6 +129,8 @@ def assess(
     backend : ``"auto"``, ``"numpy"`` or ``"cupy"``; an explicit one runs there or fails
     sample_rows : see `measure`
     """
+    if measures is not None:
+        check_names(measures)
     before, seen = prepared(Table.of(original), Recipe.load(recipe))
     after, loaded = Table.of(release), seen.recipe
     found = measure(
@@ -293,8 +306,11 @@ def _one(
 
 def check_names(names: Sequence[str]) -> None:
     """Refuse names of measures that there are not."""
+    if isinstance(names, str):  # a sequence of letters
+        raise ParameterError("measures: a list of names is allowed, got one text", hint=f"measures=[{names!r}]")
     unknown = [name for name in names if name not in by_name()]
     if unknown:
         raise ParameterError(
-            f"measures: there is no {', '.join(map(repr, unknown))}", hint="'gpuanon measures' lists them"
+            "\n".join(f"measures: there is no {name!r}{nearest(name, by_name())}" for name in unknown),
+            hint="'gpuanon measures' lists them",
         )

@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from gpuanon.arrays import interruption
 from gpuanon.arrays.threads import thread_count
 from gpuanon.errors import BackendError, ParameterError
 from gpuanon.running.protect import ClusterKind
@@ -124,7 +125,9 @@ def _started(kind: ClusterKind, workers: int | None) -> Iterator[tuple[Any, Secu
             elif kind == "slurm":
                 started = stack.enter_context(_slurm(stack, security, workers))
             else:
-                started = stack.enter_context(_on_this_machine(kind, security, workers or 1, private))
+                with interruption.only_here():
+                    local = _on_this_machine(kind, security, workers or 1, private)
+                started = stack.enter_context(local)
         yield (None, None) if kind == "mpi" else (started, security)
 
 

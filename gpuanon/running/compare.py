@@ -17,7 +17,7 @@ from gpuanon.arrays import progress
 from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.arrays.rng import as_key
 from gpuanon.assessing.measures import Measure, by_name
-from gpuanon.errors import ParameterError
+from gpuanon.errors import ParameterError, Remark
 from gpuanon.recipe import Recipe
 from gpuanon.running.assess import check_names
 from gpuanon.running.grid import Point, common_schema, grid, suggested
@@ -81,6 +81,14 @@ class Trials:
     against: str | None = None
     rule: str = ""
     notes_of_run: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """The measures of every release, one release per line; `to_json` has their details."""
+        lines = [f"Comparison of {len(self.trials)} releases"]
+        for trial in self.trials:
+            figures = ", ".join(f"{name} {value:.4g}" for name, value in trial.measured.items())
+            lines.append(f"  {trial.name}: {figures or 'refused'}{'  (best)' if trial is self.best else ''}")
+        return "\n".join(lines)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -200,11 +208,13 @@ def compare(
     RecipeError, InputError
         When a recipe does not fit the table.
     """
+    if isinstance(recipes, (str, Path, Mapping, Recipe)):  # letters, or names of settings, would be taken for recipes
+        raise ParameterError("recipes: a list of recipes is allowed, got one recipe", hint="[recipe]")
     if not recipes and not suggest:
         raise ParameterError("recipes: at least one is needed")
+    check_names(measures)
     table, names = Table.of(data), tuple(measures)
     sample = None if reference is None else Table.of(reference)
-    check_names(names)
     decides, rule = _rule(names, choose_by)
     points = [_limited(point, limits or {}) for point in _points(table, recipes, suggest)]
     table, seen = prepared_for_all(table, [Recipe.load(point.data) for point in points])
@@ -275,12 +285,17 @@ def _run(
     left = [(number, recipe) for number, recipe in enumerate(recipes) if number not in found]
     with progress.stage("compare"):
         progress.report(0.99 * len(found) / max(len(recipes), 1))
-        with closing(run_trials(setting, left, workers)) as running:
-            for number, figures in running:
-                found[number] = figures
-                if journal is not None:
-                    journal.add(digests[number], figures)
-                progress.report(0.99 * len(found) / len(recipes))
+        try:
+            with closing(run_trials(setting, left, workers)) as running:
+                for number, figures in running:
+                    found[number] = figures
+                    if journal is not None:
+                        journal.add(digests[number], figures)
+                    progress.report(0.99 * len(found) / len(recipes))
+        except BaseException as error:
+            if journal is not None and journal.done:
+                error.add_note(Remark(f"{len(journal.done)} finished trials are in {journal.path}; --resume goes on"))
+            raise
     return [found[number] for number in range(len(recipes))]
 
 

@@ -16,6 +16,7 @@ from gpuanon.masking.methods.catalogue import METHODS, AnyMask
 from gpuanon.recipe import Recipe, parse, with_paths
 from gpuanon.running.propose import propose
 from gpuanon.tables.codes import level_codes
+from gpuanon.tables.roles import UNRELEASED
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 
@@ -92,13 +93,13 @@ def _wants_list(mask: Mapping[str, Any], parameter: str) -> bool:
 def common_schema(schemas: Sequence[Schema]) -> Schema:
     """The schema that every release is measured by: a column is what the first recipe says, with a common role.
 
-    A column that one recipe drops as an identifier is in none of the comparisons; otherwise a quasi-identifier of any
+    A column that one recipe does not release is in none of the comparisons; otherwise a quasi-identifier of any
     recipe is one for all, then a sensitive column.
     """
     columns = []
     for column in schemas[0].columns:
         roles = [schema[column.name].role for schema in schemas]
-        role = next((role for role in ("identifier", "quasi", "sensitive") if role in roles), column.role)
+        role = next((role for role in (*UNRELEASED, "quasi", "sensitive") if role in roles), column.role)
         says = next(schema[column.name] for schema in schemas if schema[column.name].role == role)
         columns.append(says)
     return schemas[0].model_copy(update={"columns": tuple(columns)})

@@ -13,14 +13,17 @@ from typing import Any
 from gpuanon import __version__
 from gpuanon.errors import OutputError
 from gpuanon.running.outputs import JOURNAL_MARK as KIND
+from gpuanon.tables.files.writing import translate_os_errors
 from gpuanon.tables.table import Table
 
 
 class Journal:
     """One line per finished trial: the digest of what was to be done, and its figures.  No value of the table.
 
-    A line that a killed process left unfinished is not read.
+    The file is made by the first trial that is done.  A line that a killed process left unfinished is not read.
     """
+
+    HEAD = json.dumps({"kind": KIND, "gpuanon": __version__}) + "\n"
 
     def __init__(self, path: Path, *, resume: bool = False, force: bool = False) -> None:
         self.path = path
@@ -29,12 +32,12 @@ class Journal:
             self._check(resume or force)
             if resume:
                 self.done = self._read()
-        if not self.done:
-            self.path.write_text(json.dumps({"kind": KIND, "gpuanon": __version__}) + "\n", encoding="utf-8")
-        else:  # what was unfinished is cut off
-            lines = [json.dumps({"kind": KIND, "gpuanon": __version__})]
-            lines += [_line(digest, trial) for digest, trial in self.done.items()]
-            self.path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            with translate_os_errors(path):
+                if self.done:  # what was unfinished is cut off
+                    lines = [self.HEAD, *(_line(digest, trial) for digest, trial in self.done.items())]
+                    path.write_text("".join(lines), encoding="utf-8")
+                else:
+                    path.unlink()
 
     def _check(self, wanted: bool) -> None:
         with self.path.open("rb") as file:
@@ -58,11 +61,11 @@ class Journal:
 
     def add(self, digest: str, trial: Mapping[str, Any]) -> None:
         """Write down a finished trial."""
-        self.done[digest] = trial
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(_line(digest, trial) + "\n")
+        with translate_os_errors(self.path), self.path.open("a", encoding="utf-8") as file:
+            file.write(_line(digest, trial) if self.done else self.HEAD + _line(digest, trial))
             file.flush()
             os.fsync(file.fileno())
+        self.done[digest] = trial
 
     def remove(self) -> None:
         """The comparison is done and its results are written."""
@@ -70,7 +73,7 @@ class Journal:
 
 
 def _line(digest: str, trial: Mapping[str, Any]) -> str:
-    return json.dumps({"job": digest, "trial": trial}, ensure_ascii=False, allow_nan=False)
+    return json.dumps({"job": digest, "trial": trial}, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def job_digest(*parts: Any) -> str:

@@ -43,7 +43,7 @@ def toml_of(proposal: Proposal) -> str:
         *(f"{name} = {_value(value)}" for name, value in mask.items()),
     ]
     if proposal.limits:
-        lines += ["", "[limits]                     # a release that exceeds them is not written"]
+        lines += ["", "[limits]                     # a release that does not keep them is not written"]
         lines += [f"{name} = {value:g}" for name, value in proposal.limits.items()]
     csv = proposal.csv.model_dump(exclude_defaults=True, mode="json")
     if csv:
@@ -114,7 +114,7 @@ def rows_of(proposal: Proposal) -> list[tuple[str, str, str, str]]:
 
 
 def foot_of(proposal: Proposal) -> list[str]:
-    """Mask, limits and risk, a line each."""
+    """Mask, limits, risk and notes, a line each."""
     mask, _ = proposal.findings.mask_and_limits
     said = ", ".join(f"{name} = {value}" for name, value in mask.items() if name != "method")
     lines = [f"mask: {mask['method']}" + (f" ({said})" if said else "") + f"; {proposal.findings.purpose.summary}"]
@@ -122,7 +122,7 @@ def foot_of(proposal: Proposal) -> list[str]:
         lines.append("held to: " + ", ".join(f"{name} {value:g}" for name, value in proposal.limits.items()))
     if proposal.findings.risk is not None:
         lines += risk_lines(proposal.findings.risk)
-    return lines
+    return lines + [f"note: {note}" for note in proposal.findings.notes]
 
 
 def text_of(proposal: Proposal) -> str:

@@ -13,6 +13,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from gpuanon.arrays import interruption
 from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import thread_count
@@ -85,7 +86,8 @@ def run_trials(
         count, mp_context=get_context("spawn"), initializer=_begin, initargs=(setting, threads, os.getpid())
     )
     try:
-        waiting = {pool.submit(_in_worker, recipe): number for number, recipe in recipes}
+        with interruption.only_here():
+            waiting = {pool.submit(_in_worker, recipe): number for number, recipe in recipes}
         for done in as_completed(waiting):
             yield waiting[done], done.result()
     except BaseException:

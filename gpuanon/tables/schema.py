@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from gpuanon.errors import GpuanonError, InputError, RecipeError
+from gpuanon.errors import GpuanonError, InputError, RecipeError, nearest
 from gpuanon.tables.built_hierarchy import AnyBuild
 from gpuanon.tables.checks import kind_fault, value_faults
 from gpuanon.tables.hierarchy import Hierarchy
@@ -272,8 +271,7 @@ def _unknown(names: Iterable[str], known: Sequence[str]) -> list[str]:
     faults = []
     for name in names:
         if name not in known:
-            near = get_close_matches(name, known, n=1, cutoff=0.6) or [k for k in known if k.lower() == name.lower()]
-            faults.append(f"column {name!r}: not in the table" + (f"; did you mean {near[0]!r}?" if near else ""))
+            faults.append(f"column {name!r}: not in the table{nearest(name, known)}")
     return faults
 
 

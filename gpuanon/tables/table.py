@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any, cast
 
 import narwhals as nw
@@ -142,7 +143,9 @@ def _wrapped(data: Any) -> nw.DataFrame[Any]:
     except (TypeError, nw.exceptions.NarwhalsError):
         raise InputError(
             f"data: a dataframe in memory is needed, got {type(data).__module__}.{type(data).__qualname__}",
-            hint="pandas, polars and pyarrow tables will do; collect() a lazy frame first",
+            hint="gpuanon.read(path) reads a file"
+            if isinstance(data, (str, PathLike))
+            else "pandas, polars and pyarrow tables will do; collect() a lazy frame first",
         ) from None
     odd = sum(not isinstance(name, str) for name in frame.columns)
     if odd:

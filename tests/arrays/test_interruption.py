@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from contextlib import suppress
 
 import pytest
@@ -46,3 +48,15 @@ def test_after_a_dropped_request_no_output_is_put_in_place(tmp_path):
     with pytest.raises(Stop), io.Writing() as out:
         out.text(tmp_path / "a.txt", "a")
     assert not list(tmp_path.iterdir())
+
+
+BLOCKED = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+
+
+def test_processes_that_are_started_inside_do_not_get_an_interrupt():
+    def blocked():
+        return subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, check=True).stdout
+
+    with interruption.only_here():
+        assert blocked() == "True\n"
+    assert blocked() == "False\n"

@@ -43,6 +43,7 @@ def pages(tmp_path_factory):
     table = make_registry(3000)
     release = gpuanon.protect(table, RECIPE, rng=KEY, reference=make_registry(6000).slice(3000))
     release.report(folder / "report.html")
+    gpuanon.assess(table, release.data, RECIPE, link=release.link).report(folder / "assessment.html")
     grid = {
         **RECIPE,
         "mask": [{"method": "microaggregation", "k": [3, 5, 10, 20]}],
@@ -71,6 +72,12 @@ def test_the_page_is_right_at_every_width_and_in_both_schemes(pages, browser, pa
     assert browser.faults == []
     if os.environ.get("GPUANON_SCREENSHOTS"):
         browser.screenshot(Path(os.environ["GPUANON_SCREENSHOTS"]) / f"{page}-{width}-{scheme}.png", 2600)
+
+
+@pytest.mark.parametrize("page", ["report", "assessment", "comparison"])
+def test_nothing_is_wider_than_the_paper(pages, browser, page):
+    browser.open(pages / f"{page}.html", 720, printed=True)  # A4 within margins
+    assert browser.faults == []
 
 
 def test_the_page_prints(pages, browser, tmp_path):

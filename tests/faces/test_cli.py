@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpuanon.arrays import interruption
-from gpuanon.faces import cli
+from gpuanon.faces import cli, doctor
 from gpuanon.running import protect as running
 from gpuanon.tables.registry import make_registry, registry_recipe
 from tests.support.every import registry
@@ -285,7 +286,7 @@ def test_check_warns_first_and_tells_machines_the_same(gpuanon, folder):
 
 
 def test_check_of_a_recipe_alone_and_of_a_trial_that_fails(gpuanon, folder):
-    assert "no fault" in gpuanon("check", "recipe.toml")[1]
+    assert "5 columns, 1 mask: no fault" in gpuanon("check", "recipe.toml")[1]
     break_recipe(folder, 'method = "microaggregation"', 'method = "rhs"')
     assert "not estimated, a trial" in gpuanon("check", "recipe.toml", "registry.parquet")[1]
 
@@ -473,6 +474,114 @@ def test_what_is_kept_is_named_beside_the_headline_and_names_are_no_markup_and_n
     assert "smallest class over all of age [/years], sex, [red]income :bug:" in " ".join(out.split())
     assert "released as they are: sex" in out
     assert "release [red].parquet" in out
+
+
+def test_a_pipe_is_refused_and_not_waited_for(gpuanon, folder):
+    os.mkfifo(folder / "pipe.csv")
+    for arguments in (("init", "pipe.csv", "--yes"), ("protect", "pipe.csv", "recipe.toml", "-o", "release.csv")):
+        code, _, err = gpuanon(*arguments)
+        assert code == 2
+        assert "pipe.csv: is a pipe or a device" in err
+        assert "write it to a file first" in err
+
+
+def test_output_that_cannot_be_printed_is_no_internal_error(gpuanon, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("builtins.print", full)
+    code, _, err = gpuanon("schema")
+    assert code == 2
+    assert err == "error: No space left on device; nothing was written\n"
+
+
+def test_a_folder_that_cannot_be_made_is_no_internal_error(gpuanon, folder):
+    (folder / "file").write_text("")
+    code, _, err = gpuanon("demo", "--rows", 100, "--out", folder / "file" / "demo")
+    assert code == 2
+    assert "demo: cannot be written (Not a directory)" in err
+
+
+@pytest.mark.parametrize("way", ["processes", "cluster"])
+def test_an_interrupt_of_the_terminal_reaches_the_command_and_not_its_processes(folder, way):
+    (folder / "other.toml").write_text(RECIPE.replace("k = 5", "k = [3, 4]"))
+    pq.write_table(registry(3000), folder / "registry.parquet")
+    commands = {
+        "processes": ["compare", "registry.parquet", "other.toml", "--workers", "2", "--measures", "suda2,pmse_cart"],
+        "cluster": [
+            "protect",
+            "registry.parquet",
+            "recipe.toml",
+            "-o",
+            "o.parquet",
+            "--workers",
+            "2",
+            "--cell",
+            "1000",
+        ],
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gpuanon.faces.cli", *commands[way]], cwd=folder, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    ends = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < ends:  # until processes of its own are at work
+        tasks = Path(f"/proc/{process.pid}/task").glob("*/children")
+        if sum(len(task.read_text().split()) for task in tasks) >= 2:  # one of them counts what the others share
+            break
+        time.sleep(0.02)
+    time.sleep(0.3)  # they import what they need
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "error: interrupted; nothing was written" in err
+    assert "Traceback" not in err
+
+
+def test_another_process_of_the_doctor_ends_with_an_interrupt(monkeypatch):
+    started = []
+
+    class Popen(subprocess.Popen):
+        def __init__(self, command, **options):
+            started.append(self)
+            super().__init__([sys.executable, "-c", "import time; time.sleep(60)"], **options)
+
+        def wait(self, timeout=None):
+            if self.returncode is None and not stopped:
+                stopped.append(True)
+                raise cli.Interrupted
+            return super().wait(timeout)
+
+    stopped = []
+    monkeypatch.setattr(subprocess, "Popen", Popen)
+    with pytest.raises(cli.Interrupted), doctor._other_process():
+        pass
+    assert started[0].returncode == -signal.SIGKILL
+
+
+def test_files_that_went_with_their_workspace_are_not_said_to_be_written(gpuanon, folder, monkeypatch):
+    def stopped(*_, **__):
+        cli.PLACED.append(folder / "gone")
+        raise cli.Interrupted
+
+    monkeypatch.setattr(running, "protect_file", stopped)
+    code, _, err = gpuanon("protect", "registry.parquet", "recipe.toml", "-o", "release.parquet")
+    assert code == 130
+    assert err == "error: interrupted; nothing was written\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "extra"),
+    [
+        ("init", "formats"),
+        ("protect", "formats"),
+        *((name, "report") for name in ("protect", "assess", "compare", "demo")),
+    ],
+)
+def test_the_help_names_the_extra_that_is_needed(gpuanon, command, extra):
+    code, out, _ = gpuanon(command, "--help")
+    assert code == 0
+    assert f"gpuanon[{extra}]" in out
 
 
 @pytest.mark.parametrize("command", ["protect", "methods"])

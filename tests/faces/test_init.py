@@ -134,3 +134,26 @@ def test_a_person_at_the_terminal_is_shown_the_levels_before_they_are_written(fo
     )
     assert "5-9, 10-14, 15-19" in shown.getvalue()
     assert proposal.columns["ageband"].levels == ("5-9", "10-14", "15-19")
+
+
+def test_what_cannot_be_found_out_of_a_csv_can_be_said(folder, monkeypatch, capsys):
+    rows = [f'{at % 50}|"two\nlines"|{"x" if at % 9 == 0 else at}' for at in range(300)]
+    (folder / "t.csv").write_text("\n".join(["age|note|cost", *rows]))
+
+    def init(*settings):
+        monkeypatch.setattr(sys, "argv", ["gpuanon", "init", str(folder / "t.csv"), "--yes", *settings])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        return stopped.value.code or 0, *capsys.readouterr()
+
+    code, _, err = init("--csv", "separator=|")
+    assert code == 2
+    assert "--csv newlines=true" in err
+    code, out, _ = init("--csv", "newlines=true", "--csv", "separator=|", "--csv", "nulls=x,NA")
+    assert code == 0
+    recipe = tomllib.loads(out)
+    assert list(recipe["columns"]) == ["age", "note", "cost"]
+    assert recipe["csv"] == {"newlines": True, "separator": "|", "nulls": ["x", "NA"]}
+    assert recipe["columns"]["cost"]["kind"] == "numeric"
+    assert "did you mean 'newlines'?" in init("--csv", "newline=true")[2]
+    assert "--csv newlines: " in init("--csv", "newlines=perhaps")[2]

@@ -217,3 +217,23 @@ def test_files_larger_than_the_limit_are_assessed_piece_by_piece(released, both,
     assert pieced["risk"]["k_anonymity"] == whole["risk"]["k_anonymity"]
     assert "random sample of" in pieced["utility"]["ks"]["note"]
     assert "random sample of" in pieced["risk"]["reidentification"]["note"]
+
+
+def test_a_name_that_is_no_measure_is_answered_with_the_nearest_and_one_text_is_no_list(both):
+    with pytest.raises(ParameterError, match=r"there is no 'meens'; did you mean 'means'\?"):
+        assess(*both, recipe("microaggregation"), measures=["meens"])
+    with pytest.raises(ParameterError, match=r"a list of names is allowed.*\nHint: measures=\['means'\]"):
+        assess(*both, recipe("microaggregation"), measures="means")
+
+
+def test_an_assessment_prints_a_line_for_each_figure_and_no_extreme_of_single_records(both):
+    found = assess(*both, recipe("microaggregation"), measures=["k_anonymity", "prediction_distance", "means", "mse"])
+    lines = repr(found).splitlines()
+    assert lines[:3] == [
+        "Assessment of a release",
+        "  risk",
+        f"    k_anonymity{'':15}{found.measured['k_anonymity'].value}",
+    ]
+    assert any(line.startswith("    means ") for line in lines[lines.index("  utility") :])
+    assert lines[-1] == "  not measured: mse"
+    assert len(lines) == 7

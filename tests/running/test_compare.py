@@ -254,8 +254,9 @@ def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path, monkeypatch):
         return run(setting, point)
 
     monkeypatch.setattr(trial_pool, "run_trial", stops_at_the_third)
-    with pytest.raises(Stopped):
+    with pytest.raises(Stopped) as stopped:
         compare(registry(120), rules, measures=MEASURES, rng=KEY, journal=Journal(path))
+    assert stopped.value.__notes__ == [f"2 finished trials are in {path}; --resume goes on"]
     with path.open("a") as file:
         file.write('{"job": "torn')  # a line that a kill left unfinished
     with pytest.raises(OutputError, match="--resume continues it"):
@@ -311,3 +312,46 @@ def test_a_process_of_a_comparison_keeps_to_its_share_of_the_cores():
     given = {name: value for name, value in os.environ.items() if not name.endswith("_THREADS")}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=given, check=True)
     assert done.stdout.strip() == "[1]"
+
+
+def test_a_comparison_in_which_nothing_was_done_leaves_no_journal(tmp_path):
+    path = tmp_path / "journal"
+    wrong = recipe("microaggregation", columns={**COLUMNS, "agee": {"role": "quasi"}})
+    with pytest.raises(RecipeError):
+        compare(registry(60), [wrong], measures=MEASURES, rng=KEY, journal=Journal(path))
+    assert not path.exists()
+    path.write_text(Journal.HEAD)
+    Journal(path, force=True)
+    assert not path.exists()
+
+
+def test_a_journal_that_cannot_be_written_is_named(tmp_path):
+    with pytest.raises(OutputError, match="journal: cannot be written"):
+        Journal(tmp_path / "no folder" / "journal").add("digest", {})
+
+
+@pytest.mark.parametrize("role", ["dropped", "identifier"])
+def test_a_column_that_one_recipe_does_not_release_is_in_no_comparison(role):
+    few = {**COLUMNS, "income": {"role": role}}
+    recipes = [recipe("microaggregation"), recipe("microaggregation", columns=few)]
+    trials = gpuanon.compare(registry(150), recipes, measures=("reidentification",), rng=KEY)
+    assert trials.columns == tuple(name for name in QUASI if name != "income")
+    assert not any(trial.failed or trial.refused for trial in trials.trials)
+
+
+def test_one_recipe_is_no_list_of_recipes():
+    for one in ("recipe.toml", recipe("microaggregation")):
+        with pytest.raises(ParameterError, match="a list of recipes is allowed"):
+            gpuanon.compare(registry(60), one, measures=MEASURES)
+
+
+def test_a_comparison_prints_a_line_for_each_release():
+    rules = [recipe({"method": "microaggregation", "k": [3, 5]})]
+    trials = gpuanon.compare(
+        registry(60), rules, measures=("reidentification", "means"), rng=KEY, limits={"k_anonymity": 4}
+    )
+    head, first, second = repr(trials).splitlines()
+    assert head == "Comparison of 2 releases"
+    assert first.endswith("k = 3: refused")
+    assert "k = 5: reidentification 0." in second
+    assert second.endswith("(best)")

@@ -160,6 +160,45 @@ def test_another_encoding_and_decimal_commas_are_found_and_written_into_the_reci
     assert pa.types.is_floating(table.arrow("größe").type)
 
 
+def test_decimal_commas_are_found_beside_whole_numbers_and_signs_for_missing_values(tmp_path):
+    heights = [f"{150 + at},5" if at % 3 else str(150 + at) for at in range(60)]
+    rows = [f"{'-' if at % 20 == 7 else '.' if at % 20 == 9 else height};{at}" for at, height in enumerate(heights)]
+    (tmp_path / "t.csv").write_text("\n".join(["height;number", *rows]))
+    table, csv = read_any(tmp_path / "t.csv")
+    assert csv.decimal == ","
+    assert {"-", ".", "NA"} <= set(csv.nulls)
+    assert pa.types.is_floating(table.arrow("height").type)
+    assert table.arrow("height").null_count == 6
+    # What is a value of another column is not taken for a missing one.
+    (tmp_path / "t.csv").write_text(
+        "\n".join(["height;rhesus", *(f"{row.split(';')[0]};{'+-'[at % 2]}" for at, row in enumerate(rows))])
+    )
+    table, csv = read_any(tmp_path / "t.csv")
+    assert "-" not in csv.nulls
+    assert "." in csv.nulls
+    assert table.arrow("rhesus").null_count == 0
+
+
+def test_utf_16_is_read_where_it_says_that_it_is(tmp_path):
+    (tmp_path / "t.csv").write_bytes("größe;gewicht\n1;2\n3;4\n".encode("utf-16"))
+    table, csv = read_any(tmp_path / "t.csv")
+    assert csv.encoding == "utf-16"
+    assert table.names == ("größe", "gewicht")
+
+
+def test_a_file_without_rows_has_no_proposal(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n")
+    with pytest.raises(GpuanonError, match="the table has no rows"):
+        examine_file(tmp_path / "t.csv", purpose_of(None))
+
+
+def test_what_is_to_be_known_of_the_file_stands_below_the_proposal(tmp_path):
+    (tmp_path / "t.csv").write_text("\n".join(["age;cost", *(f"{at};1.{at:03},50" for at in range(40))]))
+    _, findings = examine_file(tmp_path / "t.csv", purpose_of(None))
+    shown = repr(assembled(findings))
+    assert "note: column 'cost': 40 of 40 values are numbers with separators of thousands" in shown
+
+
 def test_a_purpose_that_does_not_exist_is_refused():
     with pytest.raises(GpuanonError, match="research"):
         gpuanon.propose(registry(50), "pleasure")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -153,3 +155,11 @@ def test_codes_across_types_that_mean_the_same() -> None:
     assert second.tolist() == [[2, 1], [1, 2]]
     with pytest.raises(InputError, match="different types"):
         level_codes([one, Table.of(pa.table({"x": ["1"], "s": ["a"]}))], ["x"])
+
+
+def test_a_path_in_place_of_a_dataframe_is_told_how_to_be_read():
+    for path in ("registry.csv", Path("registry.csv")):
+        with pytest.raises(
+            InputError, match=r"a dataframe in memory is needed.*\nHint: gpuanon.read\(path\) reads a file"
+        ):
+            Table.of(path)

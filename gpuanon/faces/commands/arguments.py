@@ -8,10 +8,16 @@ from typing import Annotated, Literal
 
 import typer
 
+
+def literal(text: str) -> str:
+    """A text of the help in which brackets are meant: typer would take ``[report]`` for a style and leave it out."""
+    return text.replace("[", r"\[")
+
+
 RecipePath = Annotated[Path, typer.Argument(help="recipe: .toml, .yaml or .json")]
-Json = Annotated[bool, typer.Option("--json", help="print one JSON object")]
+Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 Force = Annotated[bool, typer.Option("--force", help="overwrite existing files")]
-Report = Annotated[Path | None, typer.Option("--report", help="write an HTML report (needs gpuanon[report])")]
+Report = Annotated[Path | None, typer.Option("--report", help=literal("write an HTML report (needs gpuanon[report])"))]
 BackendChoice = Annotated[Literal["auto", "numpy", "cupy"], typer.Option(help="where the arrays live")]
 
 

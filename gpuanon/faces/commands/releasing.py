@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from gpuanon.faces.commands.arguments import BackendChoice, Force, Json, RecipePath, Report, require_report
+from gpuanon.faces.commands.arguments import BackendChoice, Force, Json, RecipePath, Report, literal, require_report
 from gpuanon.faces.printing import (
     err,
     out,
@@ -26,13 +26,19 @@ def _purposes() -> list[tuple[str, str]]:
 
 
 def init(
-    table: Annotated[Path, typer.Argument(help=f"table: {ALLOWED}")],
+    table: Annotated[Path, typer.Argument(help=literal(f"table: {ALLOWED}"))],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="recipe to write (.toml); default: print it")
     ] = None,
     purpose: Annotated[
         str | None,
         typer.Option("--for", help="what the release is for: see 'gpuanon recipes'", autocompletion=_purposes),
+    ] = None,
+    csv: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=literal("NAME=VALUE: how a CSV is read, as under [csv] of a recipe, where it is not found out")
+        ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="take every proposal, ask nothing")] = False,
     force: Annotated[bool, typer.Option("--force", help="overwrite an earlier proposal")] = False,
@@ -44,7 +50,7 @@ def init(
 
     ask = not yes and sys.stdin.isatty() and err.is_terminal
     with shown(err, quiet=quiet or ask):
-        propose(table, output, purpose, ask=ask, force=force, out=out, err=err)
+        propose(table, output, purpose, ask=ask, force=force, out=out, err=err, csv=csv or [])
 
 
 def recipes(json_: Json = False) -> None:
@@ -82,7 +88,7 @@ def check(
 
 
 def protect(
-    input: Annotated[Path, typer.Argument(help=f"table: {ALLOWED}")],
+    input: Annotated[Path, typer.Argument(help=literal(f"table: {ALLOWED}"))],
     recipe: RecipePath,
     output: Annotated[Path, typer.Option("-o", "--output", help="release to write")],
     backend: BackendChoice = "auto",

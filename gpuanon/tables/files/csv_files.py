@@ -179,7 +179,8 @@ class _CsvFile:
                         lines.append(number)
         return InputError(
             f"a quoted value does not end on its line, so that a row may swallow others: {_listed(count, lines)}",
-            hint="close or double the quote; [csv] newlines = true reads line breaks that are meant",
+            hint="close or double the quote; [csv] newlines = true (init: --csv newlines=true) reads line breaks that "
+            "are meant",
         )
 
     def _ragged_lines(self) -> list[int]:
@@ -210,7 +211,7 @@ class _Explained:
             where = f" in column {int(names[1]) + 1}" if names else ""
             raise InputError(
                 f"not {self._file.options.encoding.upper()} text{where}",
-                hint='save the file as UTF-8, or say [csv] encoding = "latin-1" (or "windows-1252")',
+                hint='save the file as UTF-8, or say [csv] encoding = "latin-1" (init: --csv encoding=latin-1)',
             ) from None
 
 
@@ -244,7 +245,7 @@ def _check_encoding(start: bytes, encoding: str) -> None:
     if wide and not encoding.startswith(("utf-16", "utf-32")):
         raise InputError(
             "is not UTF-8 text, but UTF-16 or not text at all",
-            hint='save the file as UTF-8, or say [csv] encoding = "utf-16"',
+            hint='save the file as UTF-8, or say [csv] encoding = "utf-16" (init: --csv encoding=utf-16)',
         )
 
 
@@ -257,7 +258,8 @@ def read_csv(path: Path, columns: CsvColumns, options: CsvOptions) -> tuple[pa.T
     found = _types(table.column_names, columns, options)
     numbers = list(range(table.num_columns))
     converted = each(lambda at: found[at].add(table.column(at)) if at in found else table.column(at), numbers)
-    return pa.table(converted, names=table.column_names), (*file.notes, *_notes(found))
+    notes = (*file.notes, *_header_notes(path, table.column_names), *_notes(found))
+    return pa.table(converted, names=table.column_names), notes
 
 
 def open_csv(
@@ -283,7 +285,7 @@ def open_csv(
             ]
             yield from pa.table(converted, schema=schema).to_batches(max_chunksize=most)
 
-    return schema, rows, batches, (*file.notes, *_notes(found))
+    return schema, rows, batches, (*file.notes, *_header_notes(path, names), *_notes(found))
 
 
 def _types(names: list[str], columns: CsvColumns, options: CsvOptions) -> dict[int, ColumnType]:
@@ -293,6 +295,23 @@ def _types(names: list[str], columns: CsvColumns, options: CsvOptions) -> dict[i
         for at, name in enumerate(names)
         if columns.converted(name)
     }
+
+
+_VALUE = re.compile(
+    r"\s*(0\d+|\d{5,}|[+-]?\d*[.,]\d+|[+-]?\d{1,3}([.,]\d{3})+([.,]\d+)?|\d{1,4}([-./]\d{1,4}){2}.*)\s*"
+)
+"""A name that only a value has: a date, a number with a fraction, with leading zeros, or longer than a year."""
+
+
+def _header_notes(path: Path, names: list[str]) -> list[str]:
+    """A note on a header that seems to be a record: it would be released as the names of the columns."""
+    count = sum(_VALUE.fullmatch(name) is not None for name in names)
+    if not count:
+        return []
+    return [
+        f"{path.name}: {count} of {len(names)} names of columns are numbers or dates: if the first line is a record, "
+        "its values are released as names; give the file a header"
+    ]
 
 
 def _notes(found: dict[int, ColumnType]) -> list[str]:

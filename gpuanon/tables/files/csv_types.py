@@ -19,7 +19,9 @@ NULL_WORDS = (
 )  # fmt: skip
 """Words for a missing number or date, unless the recipe names others."""
 
-_NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+NUMBER = {point: rf"^\s*[+-]?(\d+[{point}]?\d*|[{point}]\d+)([eE][+-]?\d+)?\s*$" for point in (".", ",")}
+"""A number, by its decimal point."""
+_THOUSANDS = "^\\s*[+-]?\\d{1,3}([.,' \u00a0\u202f]\\d{3})+([.,]\\d+)?\\s*$"
 _COMMA = r"^\s*[+-]?\d*,\d+\s*$"
 _DIGIT = r"^\s*[+-]?[\d,.]+\s*$"
 _SAMPLES = (10, 1000)  # values that rule a type out before all are parsed: Arrow writes a message for each that fails
@@ -70,7 +72,7 @@ class ColumnType:
             self._candidates = (*self._candidates, "bool")
         self._words, self._own_words, self._decimal = nulls or NULL_WORDS, nulls is not None, decimal
         self._found: str | None = None  # None: only nulls until now
-        self._values = self._numbers = self._commas = self._codes = 0
+        self._values = self._numbers = self._commas = self._thousands = self._codes = 0
         self._lossy = False  # whether a number would not keep a value
         self._worded = False  # whether there are words for a missing value, which stay if there is nothing else
 
@@ -130,7 +132,11 @@ class ColumnType:
         if self.kind in ("numeric", "date"):
             what = "numbers" if self.kind == "numeric" else "dates (YYYY-MM-DD)"
             count = f"{odd} of {self._values}" if self.kind == "numeric" else "some of them"
-            hint = '[csv] decimal = ","' if self._commas else "[csv] nulls = [...] names words for missing values"
+            hint = "[csv] nulls = [...] names words for missing values"
+            if self._thousands:
+                hint = "write numbers without separators of thousands"
+            elif self._commas:
+                hint = '[csv] decimal = ","'
             raise InputError(
                 f"column {self.name!r}: kind {self.kind}, but not all values are {what}: {count} are not", hint=hint
             )
@@ -138,6 +144,11 @@ class ColumnType:
             return (
                 f"column {self.name!r}: {self._codes} of {self._values} values are digits that a number would not "
                 'keep (leading zeros, or too many); read as text; kind = "numeric" reads numbers'
+            )
+        if self._thousands and 2 * (self._thousands + self._commas + self._numbers) > self._values:
+            return (
+                f"column {self.name!r}: {self._thousands} of {self._values} values are numbers with separators of "
+                "thousands; read as categories; without these separators they are read as numbers"
             )
         if self._commas and 2 * (self._commas + self._numbers) > self._values:
             return (
@@ -152,7 +163,7 @@ class ColumnType:
         return None
 
     def _count(self, texts: pa.ChunkedArray) -> None:
-        """Count numbers, and numbers with a decimal comma, among values that stay text."""
+        """Count numbers, and those with a decimal comma or separators of thousands, among values that stay text."""
         import pyarrow.compute as pc
 
         if self.kind == "categorical":
@@ -164,8 +175,12 @@ class ColumnType:
         counts = pc.value_counts(self._without_words(texts).drop_null())
         values, sizes = counts.field("values"), counts.field("counts")
         self._values += pc.sum(sizes).as_py() or 0
-        self._numbers += pc.sum(sizes.filter(pc.match_substring_regex(values, _NUMBER))).as_py() or 0
-        self._commas += pc.sum(sizes.filter(pc.match_substring_regex(values, _COMMA))).as_py() or 0
+        numbers = pc.match_substring_regex(values, NUMBER[self._decimal])
+        commas = pc.and_not(pc.match_substring_regex(values, _COMMA), numbers)
+        thousands = pc.and_not(pc.match_substring_regex(values, _THOUSANDS), pc.or_(numbers, commas))
+        self._numbers += pc.sum(sizes.filter(numbers)).as_py() or 0
+        self._commas += pc.sum(sizes.filter(commas)).as_py() or 0
+        self._thousands += pc.sum(sizes.filter(thousands)).as_py() or 0
         if self._lossy:
             self._codes += pc.sum(sizes.filter(pc.match_substring_regex(values, _CODE))).as_py() or 0
 

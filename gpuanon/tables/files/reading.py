@@ -164,6 +164,10 @@ def _path_and_format(path: Path) -> tuple[Path, Format]:
     form = format_of(path)
     if not path.exists():
         raise InputError(f"{path}: no such file or folder", hint=f"a table is {ALLOWED}")
+    if not (path.is_file() or path.is_dir()):
+        raise InputError(
+            f"{path}: is a pipe or a device, and a table is read more than once", hint="write it to a file first"
+        )
     if form is None or (form == "parts") != path.is_dir():
         what = f"suffix {suffix_of(path)!r}" if form is None or not path.is_dir() else "a folder with a file's suffix"
         raise InputError(f"{path}: {what} is not one of {ALLOWED}")

@@ -61,7 +61,7 @@ def check_output(
     for source in inputs:
         if path.exists() and Path(source).exists() and path.samefile(source):
             raise OutputError(f"{path}: is the input, which is never replaced", hint="choose another name")
-    with _translate_os_errors(path):
+    with translate_os_errors(path):
         probe = hidden_name(path)
         os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         probe.unlink()
@@ -114,7 +114,7 @@ class Writing:
         """A hidden folder for Parquet parts, which several processes may fill until the block ends."""
         path = Path(path)
         staged = self._stage(path, table=True)
-        with _translate_os_errors(path):
+        with translate_os_errors(path):
             staged.hidden.mkdir()
             staged.locks.append(open_locked(staged.hidden)[0])
         return staged.hidden
@@ -126,7 +126,7 @@ class Writing:
     def content(self, path: str | Path, content: bytes, *, private: bool = False) -> None:
         """Write bytes; only their owner can read private ones."""
         path = Path(path)
-        with _translate_os_errors(path), self._file(path, private=private) as file:
+        with translate_os_errors(path), self._file(path, private=private) as file:
             file.write(content)
 
     def _stage(self, path: Path, *, table: bool) -> _Staged:
@@ -138,7 +138,7 @@ class Writing:
     def _file(self, path: Path, *, table: bool = False, private: bool = False) -> IO[bytes]:
         """Register an output file, and open it under its hidden name."""
         staged = self._stage(path, table=table)
-        with _translate_os_errors(path):
+        with translate_os_errors(path):
             number = os.open(staged.hidden, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666)
             lock(number)
             staged.locks.append(os.dup(number))  # the lock outlives the writer, until the file has its final name
@@ -155,7 +155,7 @@ class Writing:
                 stream.close(well=kind is None)
             if kind is None:
                 for staged in self._staged:
-                    with _translate_os_errors(staged.final):
+                    with translate_os_errors(staged.final):
                         flush(staged.hidden)
                 interruption.check()
                 _commit(sorted(self._staged, key=lambda staged: staged.table), self._force, self._guard)
@@ -173,7 +173,7 @@ class Stream:
         self.path, self._file = path, file
         self._closing = ExitStack()
         try:
-            with _translate_os_errors(path):
+            with translate_os_errors(path):
                 self._put = self._closing.enter_context(writer)
         except BaseException:
             self.close(well=False)
@@ -181,13 +181,13 @@ class Stream:
 
     def __call__(self, rows: pa.Table | Table) -> None:
         """Append these rows."""
-        with _translate_os_errors(self.path):
+        with translate_os_errors(self.path):
             self._put(rows.to_arrow() if isinstance(rows, Table) else rows)
 
     def close(self, *, well: bool) -> None:
         """Finish writing; after an error elsewhere (not `well`) only close the file."""
         try:
-            with _translate_os_errors(self.path):
+            with translate_os_errors(self.path):
                 self._closing.close()
         except OutputError:
             if well:
@@ -207,7 +207,7 @@ def _commit(staged: list[_Staged], force: bool, guard: Guard | None) -> None:
     try:
         for item in staged:
             _check_replaceable(item.final, force, None)
-            with _translate_os_errors(item.final):
+            with translate_os_errors(item.final):
                 if item.final.exists():
                     backups.append((hidden_name(item.final, ".previous"), item.final))
                     _back_up(item.final, backups[-1][0])
@@ -278,7 +278,7 @@ def _check_replaceable(path: Path, force: bool, guard: Guard | None) -> None:
 
 
 @contextmanager
-def _translate_os_errors(path: Path) -> Iterator[None]:
+def translate_os_errors(path: Path) -> Iterator[None]:
     """Raise errors of the block as `OutputError` with the reason and a hint."""
     import pyarrow as pa
 

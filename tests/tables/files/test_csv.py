@@ -230,6 +230,7 @@ def typed(tmp_path: Path, values: list[str], kind: str | None = None, **options:
         (["0x1F", "2"], "string", "1 of 2 values are digits"),
         ([*map(str, range(99)), "oops"], "string", "1 of 100 values are not numbers; read as categories"),
         (["1,5", "2,25", "3"], "string", "2 of 3 values are numbers with a decimal comma"),
+        (["1,234.50", "2,000,000", "3.5"], "string", "2 of 3 values are numbers with separators of thousands"),
         (["a", "b", "1"], "string", None),
     ],
 )
@@ -240,6 +241,33 @@ def test_types_are_inferred_without_a_loss(tmp_path: Path, values: list[str], ty
     assert notes == io.open(tmp_path / "t.csv", columns=CsvColumns({"x": None}, rest=False)).notes
     assert (note is None and not notes) or note in notes[0]
     assert "oops" not in "".join(notes)
+
+
+def test_notes_count_numbers_by_the_decimal_point_of_the_file(tmp_path: Path) -> None:
+    options = CsvOptions(decimal=",")
+    (tmp_path / "t.csv").write_text("x;y\n1,5;1.234,5\n2,5;2.000,25\n-;3,5\n")
+    notes = io.read(tmp_path / "t.csv", csv=options).notes
+    assert any("'x': 1 of 3 values are not numbers" in note for note in notes)
+    assert any("'y': 2 of 3 values are numbers with separators of thousands" in note for note in notes)
+    for name, hint in (("x", "nulls = "), ("y", "without separators of thousands")):
+        columns = CsvColumns({name: "numeric"})
+        assert hint in error_message(lambda columns=columns: io.read(tmp_path / "t.csv", csv=options, columns=columns))
+
+
+@pytest.mark.parametrize(
+    ("header", "count"),
+    [
+        ("31.12.1980,Anna,f", 1), ("000017,1980-12-31,x", 2), ("1234.5,12345,x", 2), ("12345,0.5,1e3", 2),
+        ("id,age,sex", 0), ("year,2019,2020", 0), ("1,2,3", 0), ("Q1.2,v0.5,icd-10", 0),
+    ],
+)  # fmt: skip
+def test_a_first_line_that_seems_to_be_a_record_is_pointed_out(tmp_path: Path, header: str, count: int) -> None:
+    (tmp_path / "t.csv").write_text(f"{header}\n1,2,3\n")
+    for notes in (io.read(tmp_path / "t.csv").notes, io.open(tmp_path / "t.csv").notes):
+        found = [note for note in notes if "if the first line is a record" in note]
+        assert len(found) == (count > 0)
+        assert not count or f"{count} of 3 names of columns are numbers or dates" in found[0]
+        assert not any(name in note for note in found for name in header.split(",") if len(name) > 3)
 
 
 def test_a_kind_that_is_given_is_read_or_refused(tmp_path: Path) -> None:

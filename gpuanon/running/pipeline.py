@@ -20,7 +20,6 @@ from gpuanon.masking.claims import Counted
 from gpuanon.masking.given import Summary
 from gpuanon.masking.mask import Mask, check_backend
 from gpuanon.masking.mask_columns import (
-    constrained_columns,
     counted_columns,
     masked_columns,
     needed_columns,
@@ -129,8 +128,9 @@ def _check_columns(recipe: Recipe, schema: Schema) -> None:
                 f"mask.{number}: columns: an earlier mask releases others in place of {', '.join(map(repr, gone))}",
                 hint="mask a column before it is released as an interval, or name this mask's columns",
             )
-        later = [one.combination().operation for one in recipe.mask[number + 1 :]]
-        if combination.constraint is not None and any(operation.rows != "kept" for operation in later):
+        later = [one.combination() for one in recipe.mask[number + 1 :]]
+        constrained = combination.constraint is not None or combination.groups.spread is not None
+        if constrained and any(one.groups.drops or one.operation.rows != "kept" for one in later):
             raise RecipeError(
                 f"mask.{number}: diversity, closeness: a later mask drops or adds rows, which may break it",
                 hint="put the mask that changes the rows first",
@@ -196,7 +196,7 @@ def _step(run: Run, number: int, state: _State, schema: Schema, reference: Table
     last = number == len(run.recipe.mask) - 1
     targets = [f"masked-{number}-{at:05d}" for at in range(len(cells))]
     way = Route.of(targets, _release_parts(run, state) if last else 1)
-    stands = not _changed_later(run, number, state.schema)
+    changed = _changed_later(run, number, state.schema)
     learned = _learned(run, number, route, cells, fitted, state.rows)
     work = partial(
         tasks.mask_cell,
@@ -207,7 +207,7 @@ def _step(run: Run, number: int, state: _State, schema: Schema, reference: Table
         key=run.key,
         stream=f"mask.{number}",
         backend=run.backend,
-        checked=stands,
+        changed=changed,
         release=(f"release part/{salt}", way),
     )
     results: list[CellResult] = run.stage(f"mask-{number}", work, list(zip(cells, targets, strict=True)), targets)
@@ -217,7 +217,7 @@ def _step(run: Run, number: int, state: _State, schema: Schema, reference: Table
     _regroup(run, f"regroup-release-{number}", way, result.rows)
     parts = [StoredPart(run.store, name, cell.rows) for name, cell in zip(targets, results, strict=True)]
     after = _State(parts, fitted.released_schema, result.rows, salt, way)
-    return Step(mask, fitted, result, stands, fitted.report(learned)), after
+    return Step(mask, fitted, result, changed, fitted.report(learned)), after
 
 
 def _planned(
@@ -327,11 +327,10 @@ def _input_digest(recipe: Recipe, contents: list[Content]) -> str:
     return digest.hexdigest()
 
 
-def _changed_later(run: Run, number: int, schema: Schema) -> bool:
-    """Whether a mask after mask `number` changes a column that it promises something of."""
-    columns = [set(masked_columns(mask.combination(), schema)) for mask in run.recipe.mask[number:]]
-    promised = columns[0].union(constrained_columns(run.recipe.mask[number].combination(), schema))
-    return any(promised & later for later in columns[1:])
+def _changed_later(run: Run, number: int, schema: Schema) -> frozenset[str]:
+    """The columns that masks after mask `number` change."""
+    later = run.recipe.mask[number + 1 :]
+    return frozenset(name for mask in later for name in masked_columns(mask.combination(), schema))
 
 
 def _smallest_classes(run: Run, state: _State, counted: tuple[Counted, ...]) -> dict[Counted, int]:

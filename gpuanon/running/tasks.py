@@ -163,13 +163,13 @@ def mask_cell(
     key: Key,
     stream: str,
     backend: Backend,
-    checked: bool,
+    changed: frozenset[str],
     release: tuple[str, Route],
 ) -> CellResult:
     """Collect the rows of a cell, mask and check them, and put them by release part.
 
     learned : gives what was learned of all cells
-    checked : whether the mask's claims stand, because no later mask changes its columns
+    changed : columns that later masks change; claims that do not last are not checked
     release : stream that chooses the release part of a row, and the way to the parts
     """
     cell, target = item
@@ -178,7 +178,7 @@ def mask_cell(
     with progress.stage("verify"):
         evidence = (
             mask.accounting.check(before, masked.trace, masked.rows),
-            *(claim.check(before, masked.trace, masked.rows) for claim in (mask.claims if checked else ())),
+            *(claim.check(before, masked.trace, masked.rows) for claim in mask.lasting_claims(changed)),
         )
     path, way = release
     where = np.zeros(len(masked.rows), dtype=np.int64)

@@ -69,8 +69,11 @@ class Texts:
 def unmasked_columns(done: Done, schema: pa.Schema) -> list[str]:
     """The released columns that no mask changed and that are no text.
 
-    Where classes are counted in persons a quasi-identifier that is kept stays as it was counted.
+    Where classes are counted in persons a quasi-identifier that is kept stays as it was counted.  Where rows were added
+    there are none: an added row has its value's own text, and would be told by it from records with those of the file.
     """
+    if done.added:
+        return []
     names = {column.name for column in done.schema.columns}
     names -= {name for step in done.steps for name in step.fitted.columns}
     if done.schema.unit == "person":
@@ -79,17 +82,11 @@ def unmasked_columns(done: Done, schema: pa.Schema) -> list[str]:
 
 
 def put_back(piece: pa.Table, texts: pa.Table, names: Sequence[str], origin: Host) -> pa.Table:
-    """The piece with these columns as they stood in the file; an added row has its value's own text.
+    """The piece with these columns as they stood in the file.
 
-    origin : (m,) row of the original of each row, −1 for an added row
+    origin : (m,) row of the original of each row
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    rows, added = arrow_array(np.maximum(origin, 0)), arrow_array(origin < 0)
+    rows = arrow_array(origin)
     for name in names:
-        own = texts[name].take(rows)
-        if bool((origin < 0).any()):
-            own = pc.if_else(added, piece[name].cast(pa.large_string()), own)
-        piece = piece.set_column(piece.column_names.index(name), name, own)
+        piece = piece.set_column(piece.column_names.index(name), name, texts[name].take(rows))
     return piece

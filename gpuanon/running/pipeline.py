@@ -118,7 +118,7 @@ def _concluded(
 
 
 def _check_columns(recipe: Recipe, schema: Schema) -> None:
-    """Refuse masks that cannot follow each other: a column that is gone, a constraint that would not last."""
+    """Refuse masks that cannot follow each other: a column that is gone, rows without it, a constraint that breaks."""
     for number, mask in enumerate(recipe.mask):
         combination = mask.combination()
         columns = needed_columns(combination, schema)
@@ -127,6 +127,13 @@ def _check_columns(recipe: Recipe, schema: Schema) -> None:
             raise RecipeError(
                 f"mask.{number}: columns: an earlier mask releases others in place of {', '.join(map(repr, gone))}",
                 hint="mask a column before it is released as an interval, or name this mask's columns",
+            )
+        ends = [column.name for column in schema.columns if column.reading == "interval"]
+        if ends and combination.operation.samples is not None:
+            raise RecipeError(
+                f"mask.{number}: added rows cannot be filled with the two ends of {', '.join(map(repr, ends))}, which an"
+                " earlier mask releases",
+                hint="put the mask that adds rows first",
             )
         later = [one.combination() for one in recipe.mask[number + 1 :]]
         constrained = combination.constraint is not None or combination.groups.spread is not None

@@ -446,6 +446,13 @@ def test_a_constraint_before_rows_are_left_out_is_refused_whatever_it_is_of(firs
         gpuanon.protect(registry(), recipe(first, later, columns=COLUMNS | kept), rng=KEY, backend="numpy")
 
 
+def test_rows_are_not_added_after_a_column_became_two():
+    first = {"method": "mondrian", "k": 4, "release": "interval", "columns": ["age", "income", "admission"]}
+    second = {"method": "synthetic-rows", "k": 3, "columns": ["sex", "education", "smoker"]}
+    with pytest.raises(RecipeError, match=r"mask\.1: added rows cannot be filled with the two ends of 'age', 'income'"):
+        gpuanon.protect(registry(), recipe(first, second), rng=KEY, backend="numpy")
+
+
 def test_a_claim_lasts_where_later_masks_change_other_columns():
     """A mask that changes the sensitive column ends the constraint on it, and not k equal records."""
     first = {"method": "microaggregation", "k": 4, "diversity": 2}

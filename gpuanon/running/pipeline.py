@@ -67,7 +67,7 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
         raise InputError("the table has no rows", hint="there is nothing to mask")
     for mask in run.recipe.mask:
         check_backend(mask.combination(), run.backend)
-    _check_columns(run.recipe, schema)
+    check_columns(run.recipe, schema)
     state = _State(list(parts), run.recipe.fit(schema), rows)
     warnings = _repeated_identifiers(run, parts, schema, rows)
     steps: list[Step] = []
@@ -117,7 +117,7 @@ def _concluded(
     return done
 
 
-def _check_columns(recipe: Recipe, schema: Schema) -> None:
+def check_columns(recipe: Recipe, schema: Schema) -> None:
     """Refuse masks that cannot follow each other: a column that is gone, rows without it, a constraint that breaks."""
     for number, mask in enumerate(recipe.mask):
         combination = mask.combination()
@@ -131,8 +131,8 @@ def _check_columns(recipe: Recipe, schema: Schema) -> None:
         ends = [column.name for column in schema.columns if column.reading == "interval"]
         if ends and combination.operation.samples is not None:
             raise RecipeError(
-                f"mask.{number}: added rows cannot be filled with the two ends of {', '.join(map(repr, ends))}, which an"
-                " earlier mask releases",
+                f"mask.{number}: an earlier mask releases the two ends of {', '.join(map(repr, ends))}, with which"
+                " added rows cannot be filled",
                 hint="put the mask that adds rows first",
             )
         later = [one.combination() for one in recipe.mask[number + 1 :]]

@@ -441,15 +441,26 @@ def test_a_constraint_before_a_mask_that_changes_the_rows_is_refused(later):
     ],
 )
 def test_a_constraint_before_rows_are_left_out_is_refused_whatever_it_is_of(first, later):
-    kept = {name: {"role": "quasi", "keep": True} for name in QUASI}
+    masked = [*first["columns"], *later["columns"]]
+    kept = {name: {"role": "quasi", "keep": True} for name in QUASI if name not in masked}
     with pytest.raises(RecipeError, match=r"mask\.0: diversity, closeness: a later mask drops or adds rows"):
         gpuanon.protect(registry(), recipe(first, later, columns=COLUMNS | kept), rng=KEY, backend="numpy")
+
+
+def test_check_refuses_masks_that_cannot_follow_each_other(tmp_path):
+    pq.write_table(registry(60), tmp_path / "table.parquet")
+    columns = COLUMNS | {name: {"role": "quasi", "keep": True} for name in ("income", "admission", "age")}
+    first = {"method": "microaggregation", "k": 4, "diversity": 2, "columns": ["smoker"]}
+    second = {"method": "suppress", "k": 3, "columns": ["sex", "education"]}
+    (tmp_path / "recipe.json").write_text(json.dumps(recipe(first, second, columns=columns)))
+    with pytest.raises(RecipeError, match=r"mask\.0: diversity, closeness: a later mask drops or adds rows"):
+        check_recipe(tmp_path / "recipe.json", tmp_path / "table.parquet")
 
 
 def test_rows_are_not_added_after_a_column_became_two():
     first = {"method": "mondrian", "k": 4, "release": "interval", "columns": ["age", "income", "admission"]}
     second = {"method": "synthetic-rows", "k": 3, "columns": ["sex", "education", "smoker"]}
-    with pytest.raises(RecipeError, match=r"mask\.1: added rows cannot be filled with the two ends of 'age', 'income'"):
+    with pytest.raises(RecipeError, match=r"mask\.1: an earlier mask releases the two ends of 'age', 'income'"):
         gpuanon.protect(registry(), recipe(first, second), rng=KEY, backend="numpy")
 
 

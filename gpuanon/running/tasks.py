@@ -253,5 +253,5 @@ def count(
         found = [counts.on_host() if isinstance(counts, ClassCounts) else counts for counts in found]
     for at, classes in enumerate(counted):
         if classes.unit == "person" and persons is not None:
-            found[at] = PersonCounts.of(row_bits(table, classes.columns), persons, share)
+            found[at] = PersonCounts.of(row_bits(table, classes.columns, stored=True), persons, share)
     return tuple(found)

@@ -171,13 +171,15 @@ flag = { role = "sensitive" }
 """
 
 
-def measured(folder: Path, method: str, in_parts: bool) -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
+def measured(
+    folder: Path, method: str, in_parts: bool, limits: str = ""
+) -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
     """The texts of a CSV with columns that are measured or kept, those of its release, and the link."""
     frame = pd.DataFrame({"pid": [f"P{i}" for i in range(30)], "age": [str(20 + i // 4) for i in range(30)]})
     frame = frame.assign(**{name: values * 3 for name, values in MEASURED.items()})
     path, recipe, output = folder / "t.csv", folder / "recipe.toml", folder / "release.csv"
     frame.to_csv(path, index=False)
-    recipe.write_text(f'[columns]{ROLES}[[mask]]\nmethod = "{method}"\nk = 3\n[limits]\nk_anonymity = 1\n')
+    recipe.write_text(f'[columns]{ROLES}[[mask]]\nmethod = "{method}"\nk = 3\n{limits}')
     link = folder / "link.csv"
     protect_file(path, recipe, output, link=link, in_parts=InParts(workers=0) if in_parts else None)
     back, rows = pd.read_csv(output, dtype=str, keep_default_na=False), pd.read_csv(link)["row"].to_numpy()
@@ -187,10 +189,19 @@ def measured(folder: Path, method: str, in_parts: bool) -> tuple[pd.DataFrame, p
 
 
 @pytest.mark.parametrize("in_parts", [False, True])
-def test_columns_that_are_measured_or_kept_come_out_text_for_text(tmp_path: Path, in_parts: bool) -> None:
-    frame, back, rows = measured(tmp_path, "microaggregation", in_parts)
+@pytest.mark.parametrize("limits", ["", "[limits]\nk_anonymity = 1\n"])
+def test_columns_that_are_measured_or_kept_come_out_text_for_text(tmp_path: Path, in_parts: bool, limits: str) -> None:
+    frame, back, rows = measured(tmp_path, "microaggregation", in_parts, limits)
     for name in MEASURED:
-        assert back[name].tolist() == frame[name].iloc[rows].tolist(), name
+        if name != "kept" or not limits:
+            assert back[name].tolist() == frame[name].iloc[rows].tolist(), name
+
+
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_a_limit_that_was_measured_on_values_holds_of_the_texts(tmp_path: Path, in_parts: bool) -> None:
+    _, back, _ = measured(tmp_path, "microaggregation", in_parts, "[limits]\nk_anonymity = 3\nuniqueness = 0.0\n")
+    assert back.groupby(["age", "kept"]).size().min() >= 3
+    assert set(back["kept"]) == {"1.5"}
 
 
 @pytest.mark.parametrize("in_parts", [False, True])

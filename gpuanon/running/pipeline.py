@@ -119,8 +119,14 @@ def _concluded(
 
 def check_columns(recipe: Recipe, schema: Schema) -> None:
     """Refuse masks that cannot follow each other: a column that is gone, rows without it, a constraint that breaks."""
+    promised = any(mask.combination().promises for mask in recipe.mask)
     for number, mask in enumerate(recipe.mask):
         combination = mask.combination()
+        if promised and combination.copies > 1 and combination.operation.rows == "kept":
+            raise RecipeError(
+                f"mask.{number}: copies: another mask promises k records, and a record has a row in every copy",
+                hint="copies = 1 where something is promised",
+            )
         columns = needed_columns(combination, schema)
         gone = [name for name in columns if schema[name].holds_intervals]
         if gone:

@@ -447,6 +447,17 @@ def test_a_constraint_before_rows_are_left_out_is_refused_whatever_it_is_of(firs
         gpuanon.protect(registry(), recipe(first, later, columns=COLUMNS | kept), rng=KEY, backend="numpy")
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_copies_of_a_record_do_not_make_a_class(turned):
+    """Two records in four copies are no eight records."""
+    copied = {"method": "sequential-synthesis", "columns": ["income"], "given": ["sex"], "below": 40, "even": False}
+    masks = [copied | {"copies": 4}, {"method": "suppress", "k": 8, "columns": ["smoker", "education"]}]
+    columns = COLUMNS | {name: {"role": "quasi", "keep": True} for name in ("age", "sex", "admission")}
+    rules = recipe(*(masks[::-1] if turned else masks), columns=columns)
+    with pytest.raises(RecipeError, match=rf"mask\.{int(turned)}: copies: another mask promises k records"):
+        gpuanon.protect(registry(), rules, rng=KEY, backend="numpy")
+
+
 def test_check_refuses_masks_that_cannot_follow_each_other(tmp_path):
     pq.write_table(registry(60), tmp_path / "table.parquet")
     columns = COLUMNS | {name: {"role": "quasi", "keep": True} for name in ("income", "admission", "age")}

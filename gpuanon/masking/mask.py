@@ -44,7 +44,6 @@ from gpuanon.tables import released
 from gpuanon.tables.codes import chunked, in_order, lookup
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.hierarchy import Hierarchy
-from gpuanon.tables.native import one_zero
 from gpuanon.tables.rows import ADDED, Rows, added_records
 from gpuanon.tables.schema import Nulls, Schema
 from gpuanon.tables.sensitive import SensitiveColumn
@@ -406,8 +405,6 @@ class Mask:
         elif outcome.added:
             filled = key.draws(records[-outcome.added :], f"{stream}/fill")
         table = released.assemble(rows.table, self.columns, columns, got.rows, filled)
-        if fill is not None:  # also in cells without added rows: −0.0 and NaN, which no fill gives, tell a record
-            table = table.replace({name: one_zero(table.series(name)) for name in fill.others})
         sizes = [persons_per_part(part, None if view.people is None else view.people.index) for part in groups]
         persons = None if rows.persons is None else np.where(records < ADDED, rows.persons[at], records)
         trace = Trace(

@@ -89,6 +89,7 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
         salt=state.salt,
         pseudonym=pseudonym,
         labels=labels,
+        one_zero=any(step.added_rows for step in steps),
         backend=run.backend,
     )
     _check_rows(state.rows, sum(run.stage("assemble", assemble, range(state.release_parts))))

@@ -61,6 +61,12 @@ class Step:
         return self.fitted.lasting_claims(self.changed)
 
     @property
+    def added_rows(self) -> bool:
+        """Whether it added rows to the records that it was given."""
+        rows = self.result.evidence[0].sums
+        return self.fitted.combination.operation.rows == "added" and rows["rows_out"] > rows["rows_in"]
+
+    @property
     def promises_nothing(self) -> bool:
         """Whether it claims nothing of columns that it was the last to change."""
         return not self.fitted.claims and self.changed.isdisjoint(self.fitted.columns)

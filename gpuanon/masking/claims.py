@@ -7,7 +7,7 @@ classes that were counted on what is written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeAlias
 
@@ -100,6 +100,10 @@ class Claim:
     def columns(self) -> ColumnSet:
         """All columns that it speaks of."""
         return tuple(name for columns in self.sets for name in columns)
+
+    def lasts(self, changed: Collection[str]) -> bool:
+        """Whether it speaks of the release, though later masks change these columns."""
+        return not any(name in changed for name in self.columns)
 
     def check(self, before: Rows, trace: Trace, after: Rows) -> Evidence:
         """Check what can be checked in one cell; refuse by `GuaranteeError`."""

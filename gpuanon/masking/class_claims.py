@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from gpuanon.masking.claims import Claim, Counted, Guarantee, require
@@ -92,13 +92,17 @@ class SharedValues(Claim):
 
 @dataclass(frozen=True)
 class FewDropped(Claim):
-    """At most a share `most` of the records is left out."""
+    """At most a share `most` of the records that the mask is given is left out."""
 
     most: float = 1.0
 
     @property
     def statement(self) -> str:
-        return f"at most {self.most:.4g} of all records are left out"
+        names = ", ".join(self.columns)
+        return f"suppression on {names} leaves out at most {self.most:.4g} of the records that it is given"
+
+    def lasts(self, changed: Collection[str]) -> bool:
+        return True  # a record that was left out stays out
 
     def check(self, before: Rows, trace: Trace, after: Rows) -> Evidence:
         found = super().check(before, trace, after)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -50,6 +50,9 @@ class _OfGroups(Claim):
     def group(self) -> str:
         """What holds the constraint, in words."""
         return "class" if self.united else "group"
+
+    def lasts(self, changed: Collection[str]) -> bool:
+        return super().lasts(changed) and not any(column.name in changed for column in self.sensitive)
 
     def released_groups(self, trace: Trace, after: Rows) -> Host:
         """(m,) group, or class, of each released row, numbered from 0 without gaps."""

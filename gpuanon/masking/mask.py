@@ -6,7 +6,7 @@ device in one matrix of points, or one of codes, and what changed comes back in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -197,6 +197,10 @@ class Mask:
             claims += (SpreadBoxes(k, tuple(sets), self.schema.unit, spread, self.encoding),)
         wildcard = self.nulls == "wildcard" and self.combination.groups.sees == "classes"
         return tuple(claim.with_wildcards() for claim in claims) if wildcard else claims
+
+    def lasting_claims(self, changed: Collection[str]) -> tuple[Claim, ...]:
+        """Those of the claims that last, though later masks change these columns."""
+        return tuple(claim for claim in self.claims if claim.lasts(changed))
 
     @property
     def _features(self) -> tuple[tuple[str, bool], ...]:

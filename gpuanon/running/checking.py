@@ -23,6 +23,7 @@ from gpuanon.masking.mask_columns import masked_columns
 from gpuanon.numerics.sampling import sample_rows
 from gpuanon.recipe import Recipe
 from gpuanon.running.combinations import Risk, risk_of
+from gpuanon.running.pipeline import check_columns
 from gpuanon.running.proposal_text import risk_lines
 from gpuanon.running.protect import protect, read_table
 from gpuanon.running.series import prepared
@@ -154,6 +155,7 @@ def check_table(name: str, recipe: Recipe, source: str, table: Table, uses: list
     """`checked` of a table in memory."""
     schema = Schema.resolve(table, recipe.columns, recipe.others)
     released = recipe.fit(schema)
+    check_columns(recipe, schema)
     masked: dict[str, None] = {}
     masks = []
     for mask, use in zip(recipe.mask, uses, strict=True):

@@ -20,7 +20,6 @@ from gpuanon.masking.claims import Counted
 from gpuanon.masking.given import Summary
 from gpuanon.masking.mask import Mask, check_backend
 from gpuanon.masking.mask_columns import (
-    constrained_columns,
     counted_columns,
     masked_columns,
     needed_columns,
@@ -68,7 +67,7 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
         raise InputError("the table has no rows", hint="there is nothing to mask")
     for mask in run.recipe.mask:
         check_backend(mask.combination(), run.backend)
-    _check_columns(run.recipe, schema)
+    check_columns(run.recipe, schema)
     state = _State(list(parts), run.recipe.fit(schema), rows)
     warnings = _repeated_identifiers(run, parts, schema, rows)
     steps: list[Step] = []
@@ -90,6 +89,7 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
         salt=state.salt,
         pseudonym=pseudonym,
         labels=labels,
+        one_zero=any(step.added_rows for step in steps),
         backend=run.backend,
     )
     _check_rows(state.rows, sum(run.stage("assemble", assemble, range(state.release_parts))))
@@ -118,10 +118,16 @@ def _concluded(
     return done
 
 
-def _check_columns(recipe: Recipe, schema: Schema) -> None:
-    """Refuse masks that cannot follow each other: a column that is gone, a constraint that would not last."""
+def check_columns(recipe: Recipe, schema: Schema) -> None:
+    """Refuse masks that cannot follow each other: a column that is gone, rows without it, a constraint that breaks."""
+    promised = any(mask.combination().promises for mask in recipe.mask)
     for number, mask in enumerate(recipe.mask):
         combination = mask.combination()
+        if promised and combination.copies > 1 and combination.operation.rows == "kept":
+            raise RecipeError(
+                f"mask.{number}: copies: another mask promises k records, and a record has a row in every copy",
+                hint="copies = 1 where something is promised",
+            )
         columns = needed_columns(combination, schema)
         gone = [name for name in columns if schema[name].holds_intervals]
         if gone:
@@ -129,8 +135,16 @@ def _check_columns(recipe: Recipe, schema: Schema) -> None:
                 f"mask.{number}: columns: an earlier mask releases others in place of {', '.join(map(repr, gone))}",
                 hint="mask a column before it is released as an interval, or name this mask's columns",
             )
-        later = [one.combination().operation for one in recipe.mask[number + 1 :]]
-        if combination.constraint is not None and any(operation.rows != "kept" for operation in later):
+        ends = [column.name for column in schema.columns if column.reading == "interval"]
+        if ends and combination.operation.samples is not None:
+            raise RecipeError(
+                f"mask.{number}: an earlier mask releases the two ends of {', '.join(map(repr, ends))}, with which"
+                " added rows cannot be filled",
+                hint="put the mask that adds rows first",
+            )
+        later = [one.combination() for one in recipe.mask[number + 1 :]]
+        constrained = combination.constraint is not None or combination.groups.spread is not None
+        if constrained and any(one.groups.drops or one.operation.rows != "kept" for one in later):
             raise RecipeError(
                 f"mask.{number}: diversity, closeness: a later mask drops or adds rows, which may break it",
                 hint="put the mask that changes the rows first",
@@ -196,7 +210,7 @@ def _step(run: Run, number: int, state: _State, schema: Schema, reference: Table
     last = number == len(run.recipe.mask) - 1
     targets = [f"masked-{number}-{at:05d}" for at in range(len(cells))]
     way = Route.of(targets, _release_parts(run, state) if last else 1)
-    stands = not _changed_later(run, number, state.schema)
+    changed = _changed_later(run, number, state.schema)
     learned = _learned(run, number, route, cells, fitted, state.rows)
     work = partial(
         tasks.mask_cell,
@@ -207,7 +221,7 @@ def _step(run: Run, number: int, state: _State, schema: Schema, reference: Table
         key=run.key,
         stream=f"mask.{number}",
         backend=run.backend,
-        checked=stands,
+        changed=changed,
         release=(f"release part/{salt}", way),
     )
     results: list[CellResult] = run.stage(f"mask-{number}", work, list(zip(cells, targets, strict=True)), targets)
@@ -217,7 +231,7 @@ def _step(run: Run, number: int, state: _State, schema: Schema, reference: Table
     _regroup(run, f"regroup-release-{number}", way, result.rows)
     parts = [StoredPart(run.store, name, cell.rows) for name, cell in zip(targets, results, strict=True)]
     after = _State(parts, fitted.released_schema, result.rows, salt, way)
-    return Step(mask, fitted, result, stands, fitted.report(learned)), after
+    return Step(mask, fitted, result, changed, fitted.report(learned)), after
 
 
 def _planned(
@@ -327,11 +341,10 @@ def _input_digest(recipe: Recipe, contents: list[Content]) -> str:
     return digest.hexdigest()
 
 
-def _changed_later(run: Run, number: int, schema: Schema) -> bool:
-    """Whether a mask after mask `number` changes a column that it promises something of."""
-    columns = [set(masked_columns(mask.combination(), schema)) for mask in run.recipe.mask[number:]]
-    promised = columns[0].union(constrained_columns(run.recipe.mask[number].combination(), schema))
-    return any(promised & later for later in columns[1:])
+def _changed_later(run: Run, number: int, schema: Schema) -> frozenset[str]:
+    """The columns that masks after mask `number` change."""
+    later = run.recipe.mask[number + 1 :]
+    return frozenset(name for mask in later for name in masked_columns(mask.combination(), schema))
 
 
 def _smallest_classes(run: Run, state: _State, counted: tuple[Counted, ...]) -> dict[Counted, int]:

@@ -173,7 +173,7 @@ def protect_file(
             table = read_table(source, loaded)
         release = protect(table, loaded, rng=key, backend=chosen.name, reference=sample)
         with progress.stage("write"):
-            texts = _texts(source, output, loaded)
+            texts = Texts.of(source, output, loaded)
             manifest = release.write(output, link=link, report=report, force=force, texts=texts)
     else:
         from gpuanon.running.workers import on_cluster
@@ -243,7 +243,7 @@ def protect_in_parts(
             output, released, manifest, done, link, origins, force=force,
             fill=None if output.suffix else lambda folder: _link_parts(store.release_folder, folder),
             report=None if report is None else (report, _reporter(original, released, done, rows, sample)),
-            texts=_texts(source, output, recipe, workspace.folder),
+            texts=Texts.of(source, output, recipe, workspace.folder),
         )  # fmt: skip
     except BaseException as error:
         met_again = isinstance(error, (InputError, RecipeError, ParameterError, GuaranteeError))
@@ -298,11 +298,6 @@ def _identity(source: Path, recipe: Recipe, key: Key, cell_rows: int, backend: B
     decides = [seen, recipe.model_dump(mode="json"), cell_rows, backend.name, __version__]
     digest = hashlib.blake2b(json.dumps(decides).encode(), digest_size=16)
     return {"run": digest.hexdigest(), "key": key.digest()}
-
-
-def _texts(source: Path, output: Path, recipe: Recipe, folder: Path | None = None) -> Texts | None:
-    """The texts of a CSV whose rows are those that were masked; None for a series, whose rows are persons."""
-    return Texts.of(source, output, recipe.csv, folder) if recipe.series is None else None
 
 
 def _link_parts(released: Path, folder: Path) -> None:

@@ -158,7 +158,7 @@ def _restored(texts: Texts | None, done: Done, origins: Sequence[Host]) -> Calla
     held: list[pa.Table] = []
 
     def restored(number: int, piece: pa.Table) -> pa.Table:
-        names = [] if texts is None else unmasked_columns(done, piece.schema)
+        names = [] if texts is None else unmasked_columns(done, piece.schema, texts.measured)
         if texts is None or not names:
             return piece
         if not held:

@@ -42,23 +42,34 @@ def in_turn(task: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
 class Step:
     """A mask that was applied.
 
-    mask   : as the recipe has it, automatic parameters chosen
-    fitted : to the table
-    result : what all cells report
-    stands : whether no later mask changes its columns
-    report : what was learned of the table, for the manifest
+    mask    : as the recipe has it, automatic parameters chosen
+    fitted  : to the table
+    result  : what all cells report
+    changed : columns that later masks change
+    report  : what was learned of the table, for the manifest
     """
 
     mask: AnyMask
     fitted: Mask
     result: CellResult
-    stands: bool
+    changed: frozenset[str]
     report: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """The claims that stand."""
-        return self.fitted.claims if self.stands else ()
+        """The claims that last."""
+        return self.fitted.lasting_claims(self.changed)
+
+    @property
+    def added_rows(self) -> bool:
+        """Whether it added rows to the records that it was given."""
+        rows = self.result.evidence[0].sums
+        return self.fitted.combination.operation.rows == "added" and rows["rows_out"] > rows["rows_in"]
+
+    @property
+    def promises_nothing(self) -> bool:
+        """Whether it claims nothing of columns that it was the last to change."""
+        return not self.fitted.claims and self.changed.isdisjoint(self.fitted.columns)
 
 
 @dataclass(frozen=True)
@@ -95,12 +106,12 @@ class Done:
         return {classes: found.get(classes, count) for classes, count in self.smallest.items()}
 
     def conclude(self, smallest: Mapping[Counted, int]) -> tuple[Guarantee, ...]:
-        """The guarantees that stand, judged by the smallest classes of a table or file; refuses by `GuaranteeError`."""
+        """The guarantees that last, judged by the smallest classes of a table or file; refuses by `GuaranteeError`."""
         found: list[Guarantee] = []
         for step in self.steps:
             evidence = step.result.evidence[1:]
             found += [claim.conclude(its, smallest) for claim, its in zip(step.claims, evidence, strict=True)]
-            if step.stands and not step.claims:
+            if step.promises_nothing:
                 found.append(no_promise(step.fitted.columns))
         return tuple(found)
 

@@ -34,8 +34,8 @@ from gpuanon.masking.mask import Mask
 from gpuanon.running.cells import Cell, Placing
 from gpuanon.running.routes import Route
 from gpuanon.running.store import Part, Store
+from gpuanon.tables import native
 from gpuanon.tables.class_counts import ClassCounts, Counts, PersonCounts, count_classes
-from gpuanon.tables.native import text_series
 from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.rows import Rows, pseudonyms
 from gpuanon.tables.schema import Schema
@@ -163,13 +163,13 @@ def mask_cell(
     key: Key,
     stream: str,
     backend: Backend,
-    checked: bool,
+    changed: frozenset[str],
     release: tuple[str, Route],
 ) -> CellResult:
     """Collect the rows of a cell, mask and check them, and put them by release part.
 
     learned : gives what was learned of all cells
-    checked : whether the mask's claims stand, because no later mask changes its columns
+    changed : columns that later masks change; claims that do not last are not checked
     release : stream that chooses the release part of a row, and the way to the parts
     """
     cell, target = item
@@ -178,7 +178,7 @@ def mask_cell(
     with progress.stage("verify"):
         evidence = (
             mask.accounting.check(before, masked.trace, masked.rows),
-            *(claim.check(before, masked.trace, masked.rows) for claim in (mask.claims if checked else ())),
+            *(claim.check(before, masked.trace, masked.rows) for claim in mask.lasting_claims(changed)),
         )
     path, way = release
     where = np.zeros(len(masked.rows), dtype=np.int64)
@@ -202,6 +202,7 @@ def assemble(
     salt: str,
     pseudonym: str | None = None,
     labels: tuple[tuple[str, tuple[str, ...]], ...] = (),
+    one_zero: bool = False,
     backend: Backend = HOST,
 ) -> int:
     """Collect the rows of a release part and keep them in random order; the number of rows.
@@ -209,9 +210,14 @@ def assemble(
     salt      : differs between runs, so that two releases under one key share neither an order nor pseudonyms
     pseudonym : the column that holds a pseudonym of each person, or None
     labels    : columns that hold a label of each class, and the columns whose classes they are
+    one_zero  : whether all columns have one zero and one null: −0.0 and NaN, which no fill gives, would tell records
+                from added rows
     """
     rows = store.get(route.names([number]), [number]).sorted()  # nothing of the cells may be left
     rows = rows.take(to_host(random_order(backend.upload(rows.records), key, f"row order/{salt}")))
+    if one_zero:
+        table = rows.table
+        rows = rows.with_table(table.replace({name: native.one_zero(table.series(name)) for name in table.names}))
     if pseudonym is not None and rows.persons is not None:
         made = pseudonyms(rows.persons, key, f"pseudonym/{salt}")
         rows = rows.with_table(rows.table.replace({pseudonym: _text(made, rows)}))
@@ -224,7 +230,7 @@ def assemble(
 
 def _text(values: pa.Array, rows: Rows) -> nw.Series[Any]:
     """A column of text for these rows."""
-    return text_series(values, rows.table.series(rows.table.names[0]))
+    return native.text_series(values, rows.table.series(rows.table.names[0]))
 
 
 def random_order(records: Array, key: Key, stream: str) -> Array:
@@ -253,5 +259,5 @@ def count(
         found = [counts.on_host() if isinstance(counts, ClassCounts) else counts for counts in found]
     for at, classes in enumerate(counted):
         if classes.unit == "person" and persons is not None:
-            found[at] = PersonCounts.of(row_bits(table, classes.columns), persons, share)
+            found[at] = PersonCounts.of(row_bits(table, classes.columns, stored=True), persons, share)
     return tuple(found)

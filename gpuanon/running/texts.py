@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuanon.errors import InputError
+from gpuanon.recipe import Recipe
 from gpuanon.running.run import Done
 from gpuanon.tables.arrow import arrow_array, empty_table
 from gpuanon.tables.files import io
@@ -33,18 +34,23 @@ _CSV = ("csv", "csv.gz")
 class Texts:
     """The texts of a CSV that was masked.
 
-    folder : private folder for a table that memory need not hold; None: memory
+    folder   : private folder for a table that memory need not hold; None: memory
+    measured : quasi-identifiers that limits were measured on: equal values must not come out as different texts
     """
 
     source: Path
     options: CsvOptions
     folder: Path | None = None
+    measured: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, source: Path, output: Path, options: CsvOptions, folder: Path | None = None) -> Texts | None:
-        """The texts, where both files are CSV; else None."""
+    def of(cls, source: Path, output: Path, recipe: Recipe, folder: Path | None = None) -> Texts | None:
+        """The texts, where both files are CSV and their rows the same records; else None: those of a series are not."""
         both = {format_of(source), format_of(output)}
-        return cls(source, options, folder) if both <= set(_CSV) and not source.is_dir() else None
+        if not both <= set(_CSV) or source.is_dir() or recipe.series is not None:
+            return None
+        quasi = (name for name, spec in recipe.columns.items() if spec.role == "quasi")
+        return cls(source, recipe.csv, folder, frozenset(quasi if recipe.limits else ()))
 
     def columns(self, names: Collection[str], rows: int) -> pa.Table:
         """These columns, all rows in the order of the file."""
@@ -66,30 +72,28 @@ class Texts:
         return found
 
 
-def unmasked_columns(done: Done, schema: pa.Schema) -> list[str]:
+def unmasked_columns(done: Done, schema: pa.Schema, measured: Collection[str] = ()) -> list[str]:
     """The released columns that no mask changed and that are no text.
 
-    Where classes are counted in persons a quasi-identifier that is kept stays as it was counted.
+    Where classes are counted in persons, or limits are `measured`, a quasi-identifier that is kept stays as it was.
+    Where rows were added there are none: an added row has its value's own text, and would be told by it from records
+    with those of the file.
     """
+    if done.added:
+        return []
     names = {column.name for column in done.schema.columns}
-    names -= {name for step in done.steps for name in step.fitted.columns}
+    names -= {name for step in done.steps for name in step.fitted.columns} | set(measured)
     if done.schema.unit == "person":
         names -= set(done.schema.quasi)
     return [field.name for field in schema if field.name in names and family(field.type) != "text"]
 
 
 def put_back(piece: pa.Table, texts: pa.Table, names: Sequence[str], origin: Host) -> pa.Table:
-    """The piece with these columns as they stood in the file; an added row has its value's own text.
+    """The piece with these columns as they stood in the file.
 
-    origin : (m,) row of the original of each row, −1 for an added row
+    origin : (m,) row of the original of each row
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    rows, added = arrow_array(np.maximum(origin, 0)), arrow_array(origin < 0)
+    rows = arrow_array(origin)
     for name in names:
-        own = texts[name].take(rows)
-        if bool((origin < 0).any()):
-            own = pc.if_else(added, piece[name].cast(pa.large_string()), own)
-        piece = piece.set_column(piece.column_names.index(name), name, own)
+        piece = piece.set_column(piece.column_names.index(name), name, texts[name].take(rows))
     return piece

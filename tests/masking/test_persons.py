@@ -236,6 +236,17 @@ def test_the_file_is_checked_in_records_and_the_headline_stays_in_persons(tmp_pa
     assert manifest["guarantee"] == release.manifest["guarantee"]
 
 
+def test_persons_are_counted_on_values_as_they_are_stored():
+    """0.0 and −0.0, NaN and null of a column that is kept are two values in the file; one person has the second."""
+    for common, rare in ((0.0, -0.0), (None, float("nan"))):
+        kept = pa.array([common] * 39 + [rare])
+        table = pa.table({"age": [30] * 40, "who": [f"P{n // 2}" for n in range(40)], "kept": kept})
+        columns = {"age": {"role": "quasi"}, "who": {"role": "person"}, "kept": {"role": "quasi", "keep": True}}
+        rules = {"columns": columns, "mask": [{"method": "microaggregation", "k": 3}]}
+        manifest = gpuanon.protect(table, rules, rng=b"a key for persons as they are stored").manifest
+        assert manifest["quasi"]["smallest_class"] == 1
+
+
 def test_a_null_person_is_refused():
     table = families()
     names = table["mother"].to_pylist()

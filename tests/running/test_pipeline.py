@@ -17,7 +17,7 @@ from gpuanon.running import pipeline
 from gpuanon.running.files import check_recipe
 from gpuanon.running.protect import InParts, protect_file
 from gpuanon.tables.table import Table
-from tests.support.every import COLUMNS, MASKS, recipe, registry
+from tests.support.every import COLUMNS, MASKS, QUASI, recipe, registry
 from tests.support.running import as_rows, divided, in_parts, protected, read_link, written
 
 KEY = b"a key for tests, of sixteen bytes or more"
@@ -424,3 +424,61 @@ def test_a_constraint_before_a_mask_that_changes_the_rows_is_refused(later):
         gpuanon.protect(registry(), recipe(first, second, columns=columns), rng=KEY, backend="numpy")
     release = gpuanon.protect(registry(), recipe(second, first, columns=columns), rng=KEY, backend="numpy")
     assert [found["verified"] for found in release.manifest["guarantee"]] == [True] * 3
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        {"method": "microaggregation", "k": 4, "closeness": 0.3, "columns": ["smoker"]},
+        {"method": "optimal-boxes", "k": 4, "diversity": 2, "epsilon": 0.1, "dismiss": False, "columns": ["income"]},
+    ],
+)
+@pytest.mark.parametrize(
+    "later",
+    [
+        {"method": "optimal-boxes", "k": 3, "columns": ["age"]},  # whose groups dismiss records
+        {"method": "suppress", "k": 3, "columns": ["sex"]},
+    ],
+)
+def test_a_constraint_before_rows_are_left_out_is_refused_whatever_it_is_of(first, later):
+    masked = [*first["columns"], *later["columns"]]
+    kept = {name: {"role": "quasi", "keep": True} for name in QUASI if name not in masked}
+    with pytest.raises(RecipeError, match=r"mask\.0: diversity, closeness: a later mask drops or adds rows"):
+        gpuanon.protect(registry(), recipe(first, later, columns=COLUMNS | kept), rng=KEY, backend="numpy")
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_copies_of_a_record_do_not_make_a_class(turned):
+    """Two records in four copies are no eight records."""
+    copied = {"method": "sequential-synthesis", "columns": ["income"], "given": ["sex"], "below": 40, "even": False}
+    masks = [copied | {"copies": 4}, {"method": "suppress", "k": 8, "columns": ["smoker", "education"]}]
+    columns = COLUMNS | {name: {"role": "quasi", "keep": True} for name in ("age", "sex", "admission")}
+    rules = recipe(*(masks[::-1] if turned else masks), columns=columns)
+    with pytest.raises(RecipeError, match=rf"mask\.{int(turned)}: copies: another mask promises k records"):
+        gpuanon.protect(registry(), rules, rng=KEY, backend="numpy")
+
+
+def test_check_refuses_masks_that_cannot_follow_each_other(tmp_path):
+    pq.write_table(registry(60), tmp_path / "table.parquet")
+    columns = COLUMNS | {name: {"role": "quasi", "keep": True} for name in ("income", "admission", "age")}
+    first = {"method": "microaggregation", "k": 4, "diversity": 2, "columns": ["smoker"]}
+    second = {"method": "suppress", "k": 3, "columns": ["sex", "education"]}
+    (tmp_path / "recipe.json").write_text(json.dumps(recipe(first, second, columns=columns)))
+    with pytest.raises(RecipeError, match=r"mask\.0: diversity, closeness: a later mask drops or adds rows"):
+        check_recipe(tmp_path / "recipe.json", tmp_path / "table.parquet")
+
+
+def test_rows_are_not_added_after_a_column_became_two():
+    first = {"method": "mondrian", "k": 4, "release": "interval", "columns": ["age", "income", "admission"]}
+    second = {"method": "synthetic-rows", "k": 3, "columns": ["sex", "education", "smoker"]}
+    with pytest.raises(RecipeError, match=r"mask\.1: an earlier mask releases the two ends of 'age', 'income'"):
+        gpuanon.protect(registry(), recipe(first, second), rng=KEY, backend="numpy")
+
+
+def test_a_claim_lasts_where_later_masks_change_other_columns():
+    """A mask that changes the sensitive column ends the constraint on it, and not k equal records."""
+    first = {"method": "microaggregation", "k": 4, "diversity": 2}
+    second = {"method": "pram", "stay": 0.5, "columns": ["diagnosis"]}
+    release = gpuanon.protect(registry(), recipe(first, second), rng=KEY, backend="numpy")
+    assert [(found["k"], found["verified"]) for found in release.manifest["guarantee"]] == [(4, True), (None, None)]
+    assert release.manifest["guarantee"][0]["smallest_class"] >= 4

@@ -231,12 +231,16 @@ def _smallest_class(table: pa.Table, frame: pd.DataFrame, columns: list[str], li
 
 
 def check_texts(source: Path, recipe: dict[str, Any], link: np.ndarray, output: Path) -> None:
-    """From CSV to CSV, the columns that no mask changes are those of the records, text for text."""
+    """From CSV to CSV, the columns that no mask changes are those of the records, text for text.
+
+    Where rows were added, those that were read as text: other texts would tell which.
+    """
     before, after = (pd.read_csv(path, dtype=str, keep_default_na=False) for path in (source, output))
     masks = [mask.get("columns", "all" if mask.get("method") == "copula" else "quasi") for mask in recipe["mask"]]
     masked = {name for columns in masks if isinstance(columns, list) for name in columns}
     for name, spec in recipe["columns"].items():
         counted = spec["role"] == "quasi" and (not spec.get("keep") or "who" in before.columns)
+        counted |= spec["role"] in ("quasi", "sensitive") and bool((link < 0).any())
         if "all" in masks or name in masked or counted or name not in after.columns or spec["role"] == "person":
             continue
         rows = link >= 0

@@ -76,7 +76,7 @@ class Combination(Part):
             raise ValueError(f"{groups.use} groups and {operation.use} both learn of the whole table: one of them may")
         if groups.drops and operation.rows not in ("kept", "dropped"):
             raise ValueError(f"{groups.use} groups leave rows out, and {operation.use} adds rows: one of them may")
-        promised = operation.rows not in ("new", "kept") or groups.drops or operation.claims(groups.least, [("",)])
+        promised = operation.rows not in ("new", "kept") or groups.drops or self.promises
         if self.copies > 1 and promised:
             raise ValueError(f"copies: {operation.use} in {groups.use} groups promises something of one release only")
         if self.decoding == "probabilistic" and (operation.sees == "classes" or groups.per_column or promised):
@@ -98,6 +98,11 @@ class Combination(Part):
     def constraint(self) -> Constraint | None:
         """What every group, or every released class, must hold of sensitive values; None for nothing."""
         return self.groups.constraint or self.operation.constraint
+
+    @property
+    def promises(self) -> bool:
+        """Whether the operation claims something in these groups."""
+        return bool(self.operation.claims(self.groups.least, [("",)]))
 
     @property
     def learns(self) -> bool:

@@ -105,6 +105,11 @@ def test_a_limit_on_rows_is_kept_over_all_cells():
     assert kept.manifest["guarantee"][1]["share_left_out"] == pytest.approx(share)
     with pytest.raises(GuaranteeError, match="more than limit"):
         gpuanon.protect(registry(), recipe(mask | {"limit": share / 2}), rng=b"a key for limits of suppression")
+    later = {"method": "microaggregation", "k": 2, "columns": ["sex", "education", "region"]}
+    masked = gpuanon.protect(registry(), recipe(mask | {"limit": share}, later), rng=b"a key for limits of suppression")
+    assert masked.manifest["guarantee"][0]["share_left_out"] == pytest.approx(share)
+    with pytest.raises(GuaranteeError, match="more than limit"):  # whatever becomes of the columns afterwards
+        gpuanon.protect(registry(), recipe(mask | {"limit": share / 2}, later), rng=b"a key for limits of suppression")
     claim = FewDropped(3, (("a",),), most=0.2)
     cells = Evidence({"groups": 1, "rows_before": 10, "rows_after": 9}).merge(
         Evidence({"groups": 1, "rows_before": 10, "rows_after": 7})

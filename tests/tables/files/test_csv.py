@@ -6,6 +6,7 @@ import gzip
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -170,23 +171,52 @@ flag = { role = "sensitive" }
 """
 
 
-@pytest.mark.parametrize("in_parts", [False, True])
-@pytest.mark.parametrize("method", ["microaggregation", "synthetic-rows"])
-def test_columns_that_are_measured_or_kept_come_out_text_for_text(tmp_path: Path, in_parts: bool, method: str) -> None:
+def measured(
+    folder: Path, method: str, in_parts: bool, limits: str = ""
+) -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
+    """The texts of a CSV with columns that are measured or kept, those of its release, and the link."""
     frame = pd.DataFrame({"pid": [f"P{i}" for i in range(30)], "age": [str(20 + i // 4) for i in range(30)]})
     frame = frame.assign(**{name: values * 3 for name, values in MEASURED.items()})
-    path, recipe, output = tmp_path / "t.csv", tmp_path / "recipe.toml", tmp_path / "release.csv"
+    path, recipe, output = folder / "t.csv", folder / "recipe.toml", folder / "release.csv"
     frame.to_csv(path, index=False)
-    recipe.write_text(f'[columns]{ROLES}[[mask]]\nmethod = "{method}"\nk = 3\n[limits]\nk_anonymity = 1\n')
-    link = tmp_path / "link.csv"
+    recipe.write_text(f'[columns]{ROLES}[[mask]]\nmethod = "{method}"\nk = 3\n{limits}')
+    link = folder / "link.csv"
     protect_file(path, recipe, output, link=link, in_parts=InParts(workers=0) if in_parts else None)
     back, rows = pd.read_csv(output, dtype=str, keep_default_na=False), pd.read_csv(link)["row"].to_numpy()
-    assert (method == "synthetic-rows") == bool((rows < 0).any())
-    expected = frame.iloc[rows[rows >= 0]].reset_index(drop=True)
-    for name in MEASURED:
-        assert back.loc[rows >= 0, name].tolist() == expected[name].tolist(), name
-    manifest = json.loads((tmp_path / "release.csv.manifest.json").read_text())
+    manifest = json.loads((folder / "release.csv.manifest.json").read_text())
     assert manifest["quasi"]["smallest_class"] == back.groupby(["age", "kept"]).size().min()  # of the texts
+    return frame, back, rows
+
+
+@pytest.mark.parametrize("in_parts", [False, True])
+@pytest.mark.parametrize("limits", ["", "[limits]\nk_anonymity = 1\n"])
+def test_columns_that_are_measured_or_kept_come_out_text_for_text(tmp_path: Path, in_parts: bool, limits: str) -> None:
+    frame, back, rows = measured(tmp_path, "microaggregation", in_parts, limits)
+    for name in MEASURED:
+        if name != "kept" or not limits:
+            assert back[name].tolist() == frame[name].iloc[rows].tolist(), name
+
+
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_a_limit_that_was_measured_on_values_holds_of_the_texts(tmp_path: Path, in_parts: bool) -> None:
+    _, back, _ = measured(tmp_path, "microaggregation", in_parts, "[limits]\nk_anonymity = 3\nuniqueness = 0.0\n")
+    assert back.groupby(["age", "kept"]).size().min() >= 3
+    assert set(back["kept"]) == {"1.5"}
+
+
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_no_text_tells_an_added_row_from_a_record(tmp_path: Path, in_parts: bool) -> None:
+    """Where rows were added, each value has one text; records keep their values."""
+    frame, back, rows = measured(tmp_path, "synthetic-rows", in_parts)
+    assert (rows < 0).any()
+    records = frame.iloc[rows[rows >= 0]].reset_index(drop=True)
+    for name in ("cost", "weight", "kept"):
+        texts = back[name][back[name] != ""]
+        assert texts.nunique() == texts.astype(float).nunique(), name
+        given, released = (pd.to_numeric(one, errors="coerce") for one in (records[name], back.loc[rows >= 0, name]))
+        assert released.fillna(-1).tolist() == given.fillna(-1).tolist(), name
+    for name in ("when", "day"):
+        assert back[name].str.len().nunique() == 1, name
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)

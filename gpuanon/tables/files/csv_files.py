@@ -6,9 +6,12 @@ A quoted line break is refused unless it was declared: a quote that is missing s
 from __future__ import annotations
 
 import codecs
+import csv
+import io
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -59,24 +62,6 @@ class CsvOptions(BaseModel):
         return separator
 
 
-@dataclass
-class _Ragged:
-    """Rows with another number of values than the header."""
-
-    expected: int = 0
-    found: int = 0
-    count: int = 0
-    lines: list[int] = field(default_factory=list)
-
-    def __call__(self, row: Any) -> str:
-        if not self.count:
-            self.expected, self.found = row.expected_columns, row.actual_columns
-        self.count += 1
-        if row.number is not None and len(self.lines) < _NAMED:
-            self.lines.append(row.number)
-        return "skip"
-
-
 @dataclass(frozen=True)
 class _CsvFile:
     """A CSV with everything about its form decided."""
@@ -103,20 +88,23 @@ class _CsvFile:
             notes.append(f"{path.name}: read as {options.encoding}; the release is UTF-8")
         return cls(path, options, separator, separator not in head, tuple(notes))
 
-    def settings(self, ragged: _Ragged, threads: bool = True) -> dict[str, Any]:
-        """Options of the reader: all columns as text, an empty value without quotes is null."""
+    def settings(self) -> dict[str, Any]:
+        """Options of the reader: all columns as text, an empty value without quotes is null.
+
+        No function of ours handles bad rows: the reader's threads would still hold it when the interpreter ends, and
+        abort the process.
+        """
         import pyarrow as pa
-        import pyarrow.csv as csv
+        from pyarrow import csv as arrow_csv
 
         return {
-            "read_options": csv.ReadOptions(encoding=self.options.encoding, use_threads=threads, block_size=_BLOCK),
-            "parse_options": csv.ParseOptions(
+            "read_options": arrow_csv.ReadOptions(encoding=self.options.encoding, block_size=_BLOCK),
+            "parse_options": arrow_csv.ParseOptions(
                 delimiter=self.separator,
                 newlines_in_values=True,  # without it the reader loses rows after an open quote, in silence
                 ignore_empty_lines=not self.single,
-                invalid_row_handler=ragged,
             ),
-            "convert_options": csv.ConvertOptions(
+            "convert_options": arrow_csv.ConvertOptions(
                 default_column_type=pa.string(),
                 null_values=[""],
                 strings_can_be_null=True,
@@ -126,41 +114,32 @@ class _CsvFile:
 
     def read(self) -> pa.Table:
         """All rows as text."""
-        import pyarrow.csv as csv
+        from pyarrow import csv as arrow_csv
 
-        ragged = _Ragged()
         with self._explained():
-            table = csv.read_csv(self.path, **self.settings(ragged))
-        return self._checked(table, ragged)
+            table = arrow_csv.read_csv(self.path, **self.settings())
+        return self._checked(table)
 
     def batches(self) -> Iterator[pa.Table]:
         """The rows as text, batch by batch; the first may be empty."""
         import pyarrow as pa
-        import pyarrow.csv as csv
+        from pyarrow import csv as arrow_csv
 
-        ragged = _Ragged()
         with self._explained():
-            reader = csv.open_csv(self.path, **self.settings(ragged))
+            reader = arrow_csv.open_csv(self.path, **self.settings())
         yield empty_table(reader.schema)
         while True:
             with self._explained():
                 batch = next(reader, None)
             if batch is None:
-                self._checked(empty_table(reader.schema), ragged)
                 return
-            yield self._checked(pa.Table.from_batches([batch]), ragged)
+            yield self._checked(pa.Table.from_batches([batch]))
 
     def _explained(self) -> _Explained:
         return _Explained(self)
 
-    def _checked(self, table: pa.Table, ragged: _Ragged) -> pa.Table:
-        """The table, unless a row was ragged or a value holds a line break that nobody declared."""
-        if ragged.count:
-            lines = ragged.lines or self._ragged_lines()
-            raise InputError(
-                f"a row has {ragged.found} values, the header has {ragged.expected}: {_listed(ragged.count, lines)}",
-                hint="quote values that contain the separator; a value that begins with a quote must end with one",
-            )
+    def _checked(self, table: pa.Table) -> pa.Table:
+        """The table, unless a value holds a line break that nobody declared."""
         if not self.options.newlines and (
             any(map(_BREAK.search, map(str.encode, table.column_names))) or _breaks(table)
         ):
@@ -183,15 +162,26 @@ class _CsvFile:
             "are meant",
         )
 
-    def _ragged_lines(self) -> list[int]:
-        """The lines of ragged rows, which only a reader without threads tells."""
-        import pyarrow.csv as csv
+    def ragged(self, expected: int, found: int) -> InputError:
+        """The error for rows with another number of values than the header, with the numbers of their lines.
 
-        ragged = _Ragged()
-        for _ in csv.open_csv(self.path, **self.settings(ragged, threads=False)):
-            if len(ragged.lines) == _NAMED:
-                break
-        return ragged.lines
+        expected, found : values of the header and of such a row, as the reader says; those of the first one are told
+        """
+        count, lines = 0, list[int]()
+        with _stream(self.path) as stream, suppress(csv.Error):
+            text = io.TextIOWrapper(stream, self.options.encoding, errors="replace", newline="")
+            rows, begun = csv.reader(text, delimiter=self.separator), 1
+            for row in rows:
+                if row and len(row) != expected:
+                    found = found if count else len(row)
+                    count += 1
+                    lines += [begun] * (len(lines) < _NAMED)
+                begun = rows.line_num + 1
+        where = f": {_listed(count, lines)}" if count else ""
+        return InputError(
+            f"a row has {found} values, the header has {expected}{where}",
+            hint="quote values that contain the separator; a value that begins with a quote must end with one",
+        )
 
 
 class _Explained:
@@ -204,6 +194,8 @@ class _Explained:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         text = str(error)
+        if ragged := re.match(r"CSV parse error: (?:Row #\d+: )?Expected (\d+) columns, got (\d+)", text):
+            raise self._file.ragged(int(ragged[1]), int(ragged[2])) from None
         if "out of sync" in text or "straddling" in text:
             raise self._file.open_quote() from None
         if "invalid UTF8" in text or isinstance(error, UnicodeError):

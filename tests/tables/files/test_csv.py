@@ -94,6 +94,20 @@ def test_ragged_rows_are_refused_with_their_lines_and_counts(tmp_path: Path, use
 
 
 @pytest.mark.parametrize("use", [io.read, consume])
+def test_a_ragged_row_is_named_by_its_line_behind_values_of_several_lines(tmp_path: Path, use) -> None:
+    path = tmp_path / "table.csv"
+    path.write_bytes('ä;b\n1;"two\nlines"\n\n3;"x;y"\n4;5;6\n7\n'.encode("latin-1"))
+    message = error_message(lambda: use(path, csv=CsvOptions(newlines=True, encoding="latin-1")))
+    assert "a row has 3 values, the header has 2: lines 6, 7" in message
+
+
+@pytest.mark.parametrize("use", [io.read, consume])
+def test_a_ragged_row_beside_a_very_long_value_is_refused_too(tmp_path: Path, use) -> None:
+    path = written(tmp_path, f"a,b\n1,{'x' * 200_000}\n2\n")
+    assert "a row has 1 values, the header has 2" in error_message(lambda: use(path))
+
+
+@pytest.mark.parametrize("use", [io.read, consume])
 def test_line_breaks_are_read_where_they_are_declared(tmp_path: Path, use) -> None:
     path = written(tmp_path, 'a,b\n1,"two\nlines"\n2,x\n')
     assert "lines 2, 3" in error_message(lambda: use(path))

@@ -135,7 +135,7 @@ def check_columns(recipe: Recipe, schema: Schema) -> None:
                 f"mask.{number}: columns: an earlier mask releases others in place of {', '.join(map(repr, gone))}",
                 hint="mask a column before it is released as an interval, or name this mask's columns",
             )
-        ends = [column.name for column in schema.columns if column.reading == "interval"]
+        ends = [column.name for column in schema.columns if len(column.released_names) > 1]
         if ends and combination.operation.samples is not None:
             raise RecipeError(
                 f"mask.{number}: an earlier mask releases the two ends of {', '.join(map(repr, ends))}, with which"

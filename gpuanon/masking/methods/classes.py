@@ -17,7 +17,7 @@ from gpuanon.masking.operations.recode import Recode
 from gpuanon.masking.operations.recode_search import RecodeSearch, check_search
 from gpuanon.masking.operations.sample import Sample
 from gpuanon.masking.operations.suppress import Suppress
-from gpuanon.masking.operations.transition import Transition
+from gpuanon.masking.operations.transition import Transition, check_invariant
 from gpuanon.masking.views.codes import Codes
 from gpuanon.masking.views.normal_scores import NormalScores
 from gpuanon.numerics.recoding_loss import Metric as LossMetric
@@ -156,6 +156,11 @@ class PostRandomisation(Method):
     matrix: dict[str, list[list[float]]] | None = Field(
         default=None, description="by column, chances of each value for each value in ascending order", repr=False
     )
+
+    @model_validator(mode="after")
+    def _invariant_is_used(self) -> Self:
+        check_invariant(self.invariant, self.matrix)
+        return self
 
     def combination(self) -> Combination:
         operation = Transition(stay=self.stay, invariant=self.invariant, within=self.within, matrix=self.matrix)

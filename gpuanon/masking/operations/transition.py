@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.arrays.partition import Partition
@@ -59,6 +59,12 @@ class Transitions:
     kept: tuple[float, ...]
 
 
+def check_invariant(invariant: bool, matrix: Mapping[str, Any] | None) -> None:
+    """Refuse to leave out the second stage where there is none."""
+    if not invariant and matrix is None:
+        raise ValueError("invariant: applies to a matrix; chances by stay keep the expected counts by themselves")
+
+
 class Transition(Operation):
     """Each value stays with a chance of `stay`, or is drawn anew from its column, by how often each value occurs.
 
@@ -81,6 +87,11 @@ class Transition(Operation):
         description="by column, chances of each value for each value in ascending order, in place of stay",
         repr=False,
     )
+
+    @model_validator(mode="after")
+    def _invariant_is_used(self) -> Self:
+        check_invariant(self.invariant, self.matrix)
+        return self
 
     def learn(self, T: Array, groups: Partition, records: Records) -> ValueTallies:
         classes = records.classes

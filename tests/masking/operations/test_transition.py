@@ -9,7 +9,7 @@ from scipy.stats import chisquare
 
 import gpuanon
 from gpuanon.arrays.rng import Key
-from gpuanon.errors import ParameterError
+from gpuanon.errors import ParameterError, RecipeError
 from gpuanon.masking.operations.transition import Transition
 from gpuanon.numerics.transition import draw_values, invariant, spread
 from tests.support.every import recipe, registry
@@ -94,12 +94,28 @@ def test_what_the_engine_asks():
     assert operation.claims(5, [("a",)]) == ()
 
 
-@pytest.mark.parametrize("chosen", [{}, {"invariant": False}])
-def test_stay_is_the_chance_that_a_value_is_not_drawn_anew(chosen):
+@pytest.mark.parametrize(
+    "mask",
+    [
+        {"method": "pram", "invariant": False},
+        {
+            "groups": {"use": "classes"},
+            "basis": {"use": "codes"},
+            "operation": {"use": "transition", "invariant": False},
+        },
+    ],
+)
+def test_a_second_stage_is_left_out_only_where_there_is_one(mask):
+    table = pd.DataFrame({"t": list("pqpq")})
+    with pytest.raises(RecipeError, match="invariant: applies to a matrix"):
+        gpuanon.protect(table, {"columns": {"t": {"role": "quasi"}}, "mask": [mask]}, backend="numpy")
+
+
+def test_stay_is_the_chance_that_a_value_is_not_drawn_anew():
     """A value becomes each other one with (1 − stay) times its share: so few change, and the counts are kept."""
     rng = np.random.default_rng(8)
     table = pd.DataFrame({"t": rng.choice(list("pqrs"), 20_000, p=[0.4, 0.3, 0.2, 0.1])})
-    rules = {"columns": {"t": {"role": "quasi"}}, "mask": [{"method": "pram", "stay": 0.8, **chosen}]}
+    rules = {"columns": {"t": {"role": "quasi"}}, "mask": [{"method": "pram", "stay": 0.8}]}
     release = gpuanon.protect(table, rules, rng=KEY, backend="numpy")
     shares = table["t"].value_counts(normalize=True).sort_index().to_numpy()
     seen = pd.crosstab(table["t"].to_numpy()[release.link], release.data["t"].to_numpy()).to_numpy()

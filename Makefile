@@ -21,7 +21,7 @@ test-slow: .venv/installed-test
 
 # The pages as a browser shows them, for the README.
 screenshots: .venv/installed-test
-	GPUANON_SCREENSHOTS=bench/screenshots $(BIN)/python -m pytest -q tests/faces/test_browser.py
+	GPUANON_SCREENSHOTS=bench/screenshots $(BIN)/python -m pytest -q tests/report/test_browser.py
 
 lint: .venv/installed-test
 	$(BIN)/ruff check .

@@ -43,6 +43,7 @@ from test_spectral import release, utility
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
+from gpuanon.assessing.ks_distance import ks_distances
 from gpuanon.assessing.risk.inference import inference
 from gpuanon.assessing.risk.linkability import linkability
 from gpuanon.assessing.risk.singling_out import singling_out
@@ -50,7 +51,6 @@ from gpuanon.masking.groups.constrained_kmeans import ConstrainedKMeans
 from gpuanon.masking.groups.kmember import KMember
 from gpuanon.masking.groups.mdav import Mdav
 from gpuanon.masking.groups.median_cuts import MedianCuts
-from gpuanon.numerics.ks import ks_distances
 from gpuanon.tables.class_counts import ClassCounts, smallest_of
 from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.table import Table

@@ -44,7 +44,7 @@ def write(folder: Path, rows: int, columns: int, part: int) -> None:
 def run(folder: Path, sample_rows: int | None) -> dict[str, object]:
     """Seconds, memory and what was measured."""
     command = [
-        sys.executable, "-m", "gpuanon.faces.cli", "assess", str(folder / "original"), str(folder / "release"),
+        sys.executable, "-m", "gpuanon.cli.app", "assess", str(folder / "original"), str(folder / "release"),
         "--recipe", str(folder / "recipe.toml"), "--link", str(folder / "link.csv"), "--json", "--quiet",
     ]  # fmt: skip
     began = time.monotonic()

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.masking.operations.blank.local_suppression import kept_cells
 from gpuanon.numerics.compatible import covering_counts
-from gpuanon.numerics.local_suppression import kept_cells
 from gpuanon.numerics.patterns import Patterns
 
 

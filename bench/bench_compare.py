@@ -40,7 +40,7 @@ def command(folder: Path, *more: str, grid: str = "grid.toml") -> list[str]:
     program = [
         sys.executable,
         "-m",
-        "gpuanon.faces.cli",
+        "gpuanon.cli.app",
         "compare",
         str(folder / "table.parquet"),
         str(folder / grid),

@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gpuanon.running.protect import protect_file
+from gpuanon.engine.protect import protect_file
 from gpuanon.tables.row_bits import Words
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -43,8 +43,8 @@ ON_THE_DEVICE = (
     ("gpuanon.tables.class_counts", "bits_of", "hash rows"),
     ("gpuanon.tables.row_bits", "bits_of", "hash rows"),
     ("gpuanon.tables.class_counts", "ClassCounts._summed", "count classes"),
-    ("gpuanon.running.tasks", "random_order", "random order"),
-    ("gpuanon.running.tasks", "content", "sum of what is masked"),
+    ("gpuanon.engine.tasks", "random_order", "random order"),
+    ("gpuanon.engine.tasks", "content", "sum of what is masked"),
     ("gpuanon.tables.encoding", "column_by_column", "turn into columns"),
 )
 COPIES = "copies"
@@ -52,15 +52,15 @@ DOWNLOADED = ("random_order", "column_by_column")
 STEPS = (
     ("gpuanon.masking.mask", "Mask._view", "encode"),
     ("gpuanon.masking.mask", "Mask._released", "decode"),
-    ("gpuanon.running.tasks", "summarise", "fit"),
-    ("gpuanon.running.tasks", "place", "place"),
-    ("gpuanon.running.tasks", "mask_cell", "verify"),
-    ("gpuanon.running.tasks", "assemble", "order"),
-    ("gpuanon.running.tasks", "count", "count classes"),
-    ("gpuanon.running.protect", "read_table", "read"),
-    ("gpuanon.running.release", "Release.write", "write"),
-    ("gpuanon.running.release", "smallest_classes", "count classes of the file"),
-    ("gpuanon.running.release", "digest_of", "digest"),
+    ("gpuanon.engine.tasks", "summarise", "fit"),
+    ("gpuanon.engine.tasks", "place", "place"),
+    ("gpuanon.engine.tasks", "mask_cell", "verify"),
+    ("gpuanon.engine.tasks", "assemble", "order"),
+    ("gpuanon.engine.tasks", "count", "count classes"),
+    ("gpuanon.engine.protect", "read_table", "read"),
+    ("gpuanon.engine.release", "Release.write", "write"),
+    ("gpuanon.engine.release", "smallest_classes", "count classes of the file"),
+    ("gpuanon.engine.release", "digest_of", "digest"),
 )
 
 

@@ -92,17 +92,12 @@ def kernel(rows: int, repeat: int) -> dict[str, Any]:
 
 def others(rows: int, repeat: int) -> list[dict[str, Any]]:
     """The cheap measures, each once."""
-    from gpuanon.assessing.utility import (
-        bias,
-        cells,
-        clusters,
-        confidence,
-        differences,
-        information_loss,
-        ks,
-        propensity,
-        propensity_forest,
-    )
+    from gpuanon.assessing.utility import bias, differences, information_loss, ks
+    from gpuanon.assessing.utility import cluster_balance as clusters
+    from gpuanon.assessing.utility import confidence_overlap as confidence
+    from gpuanon.assessing.utility import contingency as cells
+    from gpuanon.assessing.utility.propensity import forest as propensity_forest
+    from gpuanon.assessing.utility.propensity import pmse as propensity
 
     X, Y = tables(rows)
     codes = cells.binned(X, Y)

@@ -8,7 +8,7 @@ import pytest
 from frame import Record, environment
 
 from gpuanon.arrays.compiled import LEAST_WORK, use_compiled
-from gpuanon.faces.doctor import WARMED, warm
+from gpuanon.cli.doctor import WARMED, warm
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -191,7 +191,7 @@ def loss_of_values(X: Host, released: Host) -> float:
 
 def mean_ks(original: Any, released: Any, names: Iterable[str]) -> float:
     """Mean KS distance of these columns of two Arrow tables, without nulls."""
-    from gpuanon.numerics.ks import ks_distance
+    from gpuanon.assessing.ks_distance import ks_distance
 
     pairs = ([side[name].drop_null().to_numpy().astype(float) for side in (original, released)] for name in names)
     return float(np.mean([ks_distance(x, y) for x, y in pairs]))

@@ -56,16 +56,16 @@ def array_paths() -> dict[str, Work]:
     """Groups, dither, spectral clusters, distances."""
     from gpuanon.arrays.partition import Partition
     from gpuanon.arrays.rng import Key
+    from gpuanon.masking.bases.ica_basis import Ica
     from gpuanon.masking.given import Records
     from gpuanon.masking.groups.kmember import KMember
     from gpuanon.masking.groups.mdav import Mdav
-    from gpuanon.masking.groups.refine import refine
+    from gpuanon.masking.groups.refine.refine import refine
     from gpuanon.masking.groups.spanning_tree import SpanningTree
-    from gpuanon.masking.groups.spectral import Spectral
+    from gpuanon.masking.groups.spectral_clusters import Spectral
     from gpuanon.masking.operations.dither import Dither
-    from gpuanon.masking.views.ica import Ica
-    from gpuanon.numerics.distance import k_nearest
-    from gpuanon.numerics.median_blocks import blocks
+    from gpuanon.numerics.cuts.median_blocks import blocks
+    from gpuanon.numerics.distance.distance import k_nearest
 
     X, R, M = normals(20_000, 8), encoded_registry(8_000), mixed_columns(4_000)
     draws = Key(b"the guard's key is no secret").draws(np.arange(20_000))
@@ -102,9 +102,9 @@ def array_paths() -> dict[str, Work]:
 def table_paths() -> dict[str, Work]:
     """Files, verification, the exchange, a whole run."""
     import gpuanon
-    from gpuanon.running.exchange import collect, scatter
-    from gpuanon.tables.files import io
-    from gpuanon.tables.files.writing import write
+    from gpuanon.engine.store.shuffle import collect, scatter
+    from gpuanon.tables.formats import io
+    from gpuanon.tables.formats.writing import write
     from gpuanon.tables.registry import make_registry
     from gpuanon.tables.row_bits import row_bits
     from gpuanon.tables.table import Table

@@ -31,13 +31,13 @@ from distributed import Client, LocalCluster
 
 import gpuanon
 from gpuanon.arrays.rng import Key
+from gpuanon.engine.protect import protect_in_parts, work_path
+from gpuanon.engine.run import in_turn
+from gpuanon.engine.store.placement import CELL_ROWS
+from gpuanon.engine.workers.clusters import LOOPBACK, worker_environment, worker_settings
+from gpuanon.engine.workers.dask_workers import OnWorkers
 from gpuanon.recipe import Recipe
-from gpuanon.running.cells import CELL_ROWS
-from gpuanon.running.clusters import LOOPBACK, worker_environment, worker_settings
-from gpuanon.running.protect import protect_in_parts, work_path
-from gpuanon.running.run import in_turn
-from gpuanon.running.workers import OnWorkers
-from gpuanon.tables.files import io
+from gpuanon.tables.formats import io
 
 KEY = Key(b"a benchmark's key is no secret")
 METHODS: dict[str, dict[str, Any]] = {
@@ -183,7 +183,7 @@ def in_process(source: Path, method: str, rows: int, arguments: argparse.Namespa
 
 def _imported() -> None:
     """Load what the tasks need, so that imports are not timed."""
-    import gpuanon.running.tasks  # noqa: F401
+    import gpuanon.engine.tasks  # noqa: F401
 
 
 def parsed(line: str) -> dict[str, str]:

@@ -91,7 +91,7 @@ def numpy_kmember() -> dict[str, Any]:
     """k-member in NumPy on all cores, on the problem of its bound; the best of two runs."""
     from gpuanon.arrays.partition import Partition
     from gpuanon.masking.groups.kmember import kmember
-    from gpuanon.numerics.median_blocks import blocks
+    from gpuanon.numerics.cuts.median_blocks import blocks
 
     X = np.random.default_rng(7).normal(size=(MILLION, 10)).astype(np.float32)
     parts = blocks(X, Partition.whole(MILLION), BLOCK)

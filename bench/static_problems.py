@@ -19,12 +19,15 @@ from bench.static_loops import ptx_class
 from gpuanon.arrays.partition import Partition, segment_covariances, segment_sums
 from gpuanon.arrays.rng import Key, philox
 from gpuanon.arrays.segments import extremes
-from gpuanon.masking.groups.annealing import Schedule, anneal
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
-from gpuanon.masking.groups.neighbours import neighbours
+from gpuanon.masking.groups.refine.annealing import Schedule, anneal
+from gpuanon.masking.groups.refine.neighbours import neighbours
 from gpuanon.masking.groups.univariate import first_of_group
-from gpuanon.numerics import affinity, distance, empirical, kernel_values, rosenblatt
+from gpuanon.masking.operations.dither import empirical, rosenblatt
+from gpuanon.numerics import kernel_values
+from gpuanon.numerics.distance import distance
+from gpuanon.numerics.spectral import affinity
 from tests.cuda.support.fake_cupy import fake_cupy
 
 MILLION = 1_000_000

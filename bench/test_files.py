@@ -10,8 +10,8 @@ import pyarrow.csv
 import pytest
 from frame import Record, sizes, ways
 
-from gpuanon.tables.files import io
-from gpuanon.tables.files.writing import write
+from gpuanon.tables.formats import io
+from gpuanon.tables.formats.writing import write
 from gpuanon.tables.registry import make_registry
 from gpuanon.tables.table import Table
 

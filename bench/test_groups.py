@@ -20,12 +20,12 @@ from gpuanon.masking.groups.fuzzy import Fuzzy
 from gpuanon.masking.groups.k_ward import KWard
 from gpuanon.masking.groups.kmember import KMember
 from gpuanon.masking.groups.mdav import Mdav
+from gpuanon.masking.groups.mdav.v_mdav import VMdav
 from gpuanon.masking.groups.median_cuts import MedianCuts
-from gpuanon.masking.groups.refine import refine
+from gpuanon.masking.groups.refine.refine import refine
 from gpuanon.masking.groups.spanning_tree import SpanningTree
-from gpuanon.masking.groups.spectral import Spectral
-from gpuanon.masking.groups.v_mdav import VMdav
-from gpuanon.numerics.distance import Metric
+from gpuanon.masking.groups.spectral_clusters import Spectral
+from gpuanon.numerics.distance.distance import Metric
 
 BLOCKED: dict[str, Groups] = {
     "mdav": Mdav(k=5),

@@ -12,15 +12,15 @@ from naive import naive_cdfs, naive_inverse, naive_neighbours, naive_optimal
 from gpuanon.arrays.backend import to_host
 from gpuanon.arrays.partition import Partition, segment_sums
 from gpuanon.arrays.rng import Key
-from gpuanon.masking.groups.neighbours import exact_bits, neighbours
+from gpuanon.assessing.ks_distance import ks_distance
+from gpuanon.masking.groups.refine.neighbours import exact_bits, neighbours
 from gpuanon.masking.groups.univariate import optimal_univariate
-from gpuanon.numerics.affinity import degrees, normalised_product
-from gpuanon.numerics.distance import k_nearest
-from gpuanon.numerics.empirical import conditional_inverse
-from gpuanon.numerics.kernel_pca import kernel_product
-from gpuanon.numerics.ks import ks_distance
-from gpuanon.numerics.median_blocks import blocks
-from gpuanon.numerics.rosenblatt import conditional_cdfs, whiten
+from gpuanon.masking.operations.dither.empirical import conditional_inverse
+from gpuanon.masking.operations.dither.rosenblatt import conditional_cdfs, whiten
+from gpuanon.numerics.cuts.median_blocks import blocks
+from gpuanon.numerics.distance.distance import k_nearest
+from gpuanon.numerics.kernel_components import kernel_product
+from gpuanon.numerics.spectral.affinity import degrees, normalised_product
 
 _TILE = 1 << 22  # pairs of rows that a naive version holds at a time
 

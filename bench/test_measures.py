@@ -9,7 +9,7 @@ import pyarrow as pa
 from frame import Record, normals, on, sizes, ways
 
 import gpuanon
-from gpuanon.numerics.distance import k_nearest
+from gpuanon.numerics.distance.distance import k_nearest
 
 
 def compared(rows: int, columns: int = 10) -> tuple[dict[str, Any], dict[str, Any]]:

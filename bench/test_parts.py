@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from frame import Record, normals, sizes
 
+from gpuanon.engine.protect import protect_in_parts
 from gpuanon.recipe import Recipe
-from gpuanon.running.protect import protect_in_parts
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's, at the end of a cluster
 

@@ -52,6 +52,6 @@ def test_init(record: Record, tmp_path: Path, rows: int) -> None:
     """The command in a process of its own."""
     path = tmp_path / "registry.csv"
     pyarrow.csv.write_csv(wide_table(rows), path)
-    command = [sys.executable, "-m", "gpuanon.faces.cli", "init", str(path), "--yes", "--quiet", "--force"]
+    command = [sys.executable, "-m", "gpuanon.cli.app", "init", str(path), "--yes", "--quiet", "--force"]
     work = lambda: subprocess.run(command, check=True, capture_output=True) and None
     record(work, group="proposals: init of a CSV of 60 columns", rows=rows, columns=60, rounds=1, warm=False)

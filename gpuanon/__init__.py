@@ -20,29 +20,29 @@ if TYPE_CHECKING:
     from gpuanon.arrays.rng import Key
     from gpuanon.assessing import workloads
     from gpuanon.assessing.measures import catalogue as measures
+    from gpuanon.comparing.compare import compare
+    from gpuanon.engine.anonymizer import Anonymizer
+    from gpuanon.engine.assessing import assess
+    from gpuanon.engine.interval_files import intervals
+    from gpuanon.engine.protect import protect
     from gpuanon.errors import GpuanonError
-    from gpuanon.faces.anonymizer import Anonymizer
-    from gpuanon.faces.report.page import report_html
     from gpuanon.masking.methods.catalogue import catalogue as methods
+    from gpuanon.proposing.proposal import propose
     from gpuanon.recipe import Recipe
-    from gpuanon.running.assess import assess
-    from gpuanon.running.compare import compare
-    from gpuanon.running.intervals import intervals
-    from gpuanon.running.propose import propose
-    from gpuanon.running.protect import protect
-    from gpuanon.tables.files.io import read
+    from gpuanon.report.page import report_html
+    from gpuanon.tables.formats.io import read
 
 _PUBLIC = {
-    "Anonymizer": ("gpuanon.faces.anonymizer", "Anonymizer"),
-    "read": ("gpuanon.tables.files.io", "read"),
-    "propose": ("gpuanon.running.propose", "propose"),
-    "protect": ("gpuanon.running.protect", "protect"),
-    "assess": ("gpuanon.running.assess", "assess"),
-    "compare": ("gpuanon.running.compare", "compare"),
-    "intervals": ("gpuanon.running.intervals", "intervals"),
+    "Anonymizer": ("gpuanon.engine.anonymizer", "Anonymizer"),
+    "read": ("gpuanon.tables.formats.io", "read"),
+    "propose": ("gpuanon.proposing.proposal", "propose"),
+    "protect": ("gpuanon.engine.protect", "protect"),
+    "assess": ("gpuanon.engine.assessing", "assess"),
+    "compare": ("gpuanon.comparing.compare", "compare"),
+    "intervals": ("gpuanon.engine.interval_files", "intervals"),
     "methods": ("gpuanon.masking.methods.catalogue", "catalogue"),
     "measures": ("gpuanon.assessing.measures", "catalogue"),
-    "report_html": ("gpuanon.faces.report.page", "report_html"),
+    "report_html": ("gpuanon.report.page", "report_html"),
     "Key": ("gpuanon.arrays.rng", "Key"),
     "Recipe": ("gpuanon.recipe", "Recipe"),
     "GpuanonError": ("gpuanon.errors", "GpuanonError"),

@@ -21,8 +21,8 @@ from gpuanon.assessing.formulas import Analysis
 from gpuanon.errors import RecipeError, nearest
 from gpuanon.masking.contract import Part
 from gpuanon.masking.methods.catalogue import AnyMask
-from gpuanon.tables.files.csv_files import CsvOptions
-from gpuanon.tables.files.csv_types import CsvColumns
+from gpuanon.tables.formats.csv.csv_files import CsvOptions
+from gpuanon.tables.formats.csv.csv_types import CsvColumns
 from gpuanon.tables.roles import UNRELEASED
 from gpuanon.tables.schema import ColumnSpec, Kind, Nulls, Others, Schema
 from gpuanon.tables.series import Series

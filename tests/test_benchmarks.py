@@ -16,11 +16,11 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.masking.groups.kmember import KMember
 from gpuanon.masking.groups.mdav import Mdav
-from gpuanon.masking.groups.neighbours import neighbours
+from gpuanon.masking.groups.refine.neighbours import neighbours
 from gpuanon.masking.groups.univariate import optimal_univariate
 from gpuanon.masking.methods.catalogue import METHODS
-from gpuanon.numerics.empirical import conditional_inverse
-from gpuanon.numerics.median_blocks import blocks
+from gpuanon.masking.operations.dither.empirical import conditional_inverse
+from gpuanon.numerics.cuts.median_blocks import blocks
 
 ROOT = Path(__file__).parent.parent
 BENCH = ROOT / "bench"

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import gpuanon
+from gpuanon.masking.bases import BASES
 from gpuanon.masking.groups import GROUPS
 from gpuanon.masking.operations import OPERATIONS
-from gpuanon.masking.views import BASES
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = [line.split("|") for line in (ROOT / "bench" / "COVERAGE.md").read_text().splitlines() if line.startswith("| ")]

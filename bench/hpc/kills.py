@@ -27,13 +27,13 @@ import pyarrow.parquet as pq
 from distributed import Client
 
 from gpuanon.arrays.rng import Key
+from gpuanon.engine.outputs import work_path
+from gpuanon.engine.protect import protect_in_parts
+from gpuanon.engine.run import in_turn
+from gpuanon.engine.workers.clusters import cluster
+from gpuanon.engine.workers.dask_workers import OnWorkers
 from gpuanon.errors import GpuanonError
 from gpuanon.recipe import Recipe
-from gpuanon.running.clusters import cluster
-from gpuanon.running.outputs import work_path
-from gpuanon.running.protect import protect_in_parts
-from gpuanon.running.run import in_turn
-from gpuanon.running.workers import OnWorkers
 from gpuanon.tables.registry import make_registry, registry_recipe
 
 KEY = Key(b"a key that is no secret, for a registry that nobody is in")

@@ -31,15 +31,15 @@ import numpy as np
 
 from gpuanon.arrays.partition import Partition, segment_maxima, segment_means, segment_minima
 from gpuanon.arrays.rng import Key
+from gpuanon.assessing.intervals.interval_statistics import Boxes
 from gpuanon.masking.groups.boxes import Boxes as BoxGroups
+from gpuanon.masking.groups.boxes.sensitivities import Term, accuracy, half_widths, local_density, sensitivities
 from gpuanon.masking.groups.mdav import mdav
 from gpuanon.masking.groups.median_cuts import cut_in_two, widest_cuts
-from gpuanon.masking.groups.refine import refine
-from gpuanon.numerics.distance import k_nearest
+from gpuanon.masking.groups.refine.refine import refine
+from gpuanon.numerics.cuts.median_blocks import blocks
+from gpuanon.numerics.distance.distance import k_nearest
 from gpuanon.numerics.equal_rows import equal_rows
-from gpuanon.numerics.interval_statistics import Boxes
-from gpuanon.numerics.median_blocks import blocks
-from gpuanon.numerics.sensitivities import Term, accuracy, half_widths, local_density, sensitivities
 
 Host = np.ndarray[Any, Any]
 STATISTICS = ("mean", "variance", "covariance", "correlation")

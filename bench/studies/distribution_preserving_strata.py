@@ -17,7 +17,7 @@ import numpy as np
 import gpuanon
 from gpuanon.arrays.rng import Key
 from gpuanon.masking.groups.kmember import KMember
-from gpuanon.numerics.distance import k_nearest
+from gpuanon.numerics.distance.distance import k_nearest
 from gpuanon.tables.registry import make_registry
 
 QUASI = ("age", "sex", "education", "income")

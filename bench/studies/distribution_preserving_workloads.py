@@ -25,8 +25,8 @@ from gpuanon.assessing.workloads import aggregate_error, assess_market, cost_fac
 from gpuanon.masking.given import Records
 from gpuanon.masking.groups.kmember import KMember
 from gpuanon.masking.operations.dither import Dither, _blocks_of_groups
+from gpuanon.masking.operations.dither.mixture import group_means, group_mixture
 from gpuanon.masking.strata import form_inside, strata_of
-from gpuanon.numerics.mixture import group_means, group_mixture
 
 FIRST = 500
 MODELS = ("linear", "log", "two-part", "gamma", "multiplicative")

@@ -15,7 +15,7 @@ from gpuanon.arrays.backend import to_host
 from gpuanon.assessing.risk.match_auc import Matches, auc_of
 from gpuanon.assessing.risk.prediction import Prediction
 from gpuanon.assessing.utility.kernel_pca import Projected
-from gpuanon.faces.report.pair_plot import pair_plot
+from gpuanon.report.pair_plot import pair_plot
 
 Floats = np.ndarray[Any, Any]
 

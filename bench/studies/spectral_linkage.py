@@ -23,18 +23,18 @@ from spectral_data import Samples, decode, draw, read
 from spectral_releases import FRONTIER, RHS_K, combine
 
 from gpuanon.arrays.rng import Key
-from gpuanon.assessing.risk.linkage_pairs import Side
-from gpuanon.assessing.risk.linkage_probabilistic import linkage_probabilistic
+from gpuanon.assessing.risk.linkage import linkage_probabilistic
+from gpuanon.assessing.risk.linkage.candidate_pairs import Side
+from gpuanon.masking.bases.ica_basis import Ica
+from gpuanon.masking.bases.identity import Identity
+from gpuanon.masking.bases.svd_basis import Svd
 from gpuanon.masking.contract import Basis, Groups, Operation
 from gpuanon.masking.groups.median_cuts import MedianCuts
-from gpuanon.masking.groups.spectral import Spectral
+from gpuanon.masking.groups.spectral_clusters import Spectral
 from gpuanon.masking.groups.whole import Whole
 from gpuanon.masking.operations.centroid import Centroid
 from gpuanon.masking.operations.noise import Noise
 from gpuanon.masking.operations.swap import Swap
-from gpuanon.masking.views.ica import Ica
-from gpuanon.masking.views.identity import Identity
-from gpuanon.masking.views.svd import Svd
 
 FIRST = 200
 COLUMNS = ("distance", "normal", "levels", "informed")

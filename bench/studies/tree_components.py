@@ -21,12 +21,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 from spectral_data import draw, read
 from spectral_frontier import measure
 
-from gpuanon.masking.groups.spectral import Spectral
+from gpuanon.masking.bases.ica_basis import Ica
+from gpuanon.masking.bases.tca import Tca
+from gpuanon.masking.groups.spectral_clusters import Spectral
 from gpuanon.masking.groups.whole import Whole
 from gpuanon.masking.operations.swap import Swap
-from gpuanon.masking.operations.tree_swap import TreeSwap
-from gpuanon.masking.views.ica import Ica
-from gpuanon.masking.views.tca import Tca
+from gpuanon.masking.operations.swap.tree_swap import TreeSwap
 
 COMBINATIONS = {
     "whole × ica × swap": (Whole(), Ica(), Swap()),

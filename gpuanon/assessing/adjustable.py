@@ -14,21 +14,13 @@ from gpuanon.assessing.formulas import Analysis
 from gpuanon.assessing.groupings import OPTIONS, grouped, grouping_sensitivity
 from gpuanon.assessing.options import LEVEL, PERMUTATIONS, WHOLE
 from gpuanon.assessing.source import MissingEvidence
-from gpuanon.assessing.utility import (
-    analysis,
-    cdf,
-    confidence,
-    distribution_fit,
-    kernel_pca,
-    ks,
-    mmd,
-    model_efficacy,
-    paired_means,
-    propensity,
-    propensity_forest,
-    propensity_scores,
-)  # fmt: skip
-from gpuanon.assessing.utility.cells import SHARES
+from gpuanon.assessing.utility import analysis, distribution_fit, kernel_pca, ks, mmd, model_efficacy, paired_means
+from gpuanon.assessing.utility import cdf_points as cdf
+from gpuanon.assessing.utility import confidence_overlap as confidence
+from gpuanon.assessing.utility.contingency import SHARES
+from gpuanon.assessing.utility.propensity import forest as propensity_forest
+from gpuanon.assessing.utility.propensity import pmse as propensity
+from gpuanon.assessing.utility.propensity import scores as propensity_scores
 
 
 @dataclass(frozen=True)

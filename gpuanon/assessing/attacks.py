@@ -16,8 +16,8 @@ from gpuanon.assessing.options import WHOLE
 from gpuanon.assessing.risk.closest_record import closest_record
 from gpuanon.assessing.risk.ct_isolation import ct_isolation
 from gpuanon.assessing.risk.interval_disclosure import interval_disclosure
-from gpuanon.assessing.risk.linkage_pairs import Side, blocking_weights
-from gpuanon.assessing.risk.linkage_probabilistic import linkage_probabilistic
+from gpuanon.assessing.risk.linkage import linkage_probabilistic
+from gpuanon.assessing.risk.linkage.candidate_pairs import Side, blocking_weights
 from gpuanon.assessing.risk.match_auc_joint import match_auc_joint
 from gpuanon.assessing.risk.prediction import prediction_uncertainty
 from gpuanon.assessing.source import MissingEvidence

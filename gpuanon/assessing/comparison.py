@@ -24,8 +24,8 @@ from gpuanon.assessing.risk.prediction import CANDIDATES, Prediction, predict, s
 from gpuanon.assessing.risk.reidentification import Hits, attacked
 from gpuanon.assessing.shared_arrays import lock_of, made_once
 from gpuanon.assessing.source import MissingEvidence, Side, Source
-from gpuanon.assessing.utility.cells import Counted, binned, tables
-from gpuanon.assessing.utility.propensity_scores import Fitted, fitted
+from gpuanon.assessing.utility.contingency import Counted, binned, tables
+from gpuanon.assessing.utility.propensity.scores import Fitted, fitted
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.row_bits import row_bits

@@ -11,7 +11,7 @@ from pydantic import Field
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import By, Figure, Measured
-from gpuanon.assessing.utility.cells import binned, jensen_shannon, tables
+from gpuanon.assessing.utility.contingency import binned, jensen_shannon, tables
 from gpuanon.errors import ParameterError
 from gpuanon.tables.arrow import arrow_array
 from gpuanon.tables.values import floats

@@ -8,16 +8,17 @@ from functools import partial
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from gpuanon.assessing import adjustable as with_options
-from gpuanon.assessing import attacks, controlled, intervals, named, people, weighting
+from gpuanon.assessing import attacks, controlled, named, weighting
+from gpuanon.assessing import disclosure_adapters as people
 from gpuanon.assessing.adjustable import Adjustable, tables
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import Measured, strict
+from gpuanon.assessing.intervals import ranges_of_statistics as intervals
 from gpuanon.assessing.moments import Moments
 from gpuanon.assessing.on_the_host import REASONS
 from gpuanon.assessing.options import described
 from gpuanon.assessing.predictions import WORKLOAD
 from gpuanon.assessing.quasi_median import MedianBeside
-from gpuanon.assessing.ranges import declared
 from gpuanon.assessing.risk import diversity, individual_risk, k_anonymity, match_auc, noise_stripping, prediction
 from gpuanon.assessing.risk import k_ambiguity as ambiguity
 from gpuanon.assessing.risk import reference_standard as standard
@@ -26,16 +27,11 @@ from gpuanon.assessing.sampled_figures import with_sampling_error
 from gpuanon.assessing.shared_arrays import Kind
 from gpuanon.assessing.singled_out import POPULATION_UNIQUENESS, SUDA2
 from gpuanon.assessing.source import Source
-from gpuanon.assessing.utility import (
-    bias,
-    cells,
-    clusters,
-    confidence,
-    differences,
-    histogram_intersection,
-    information_loss,
-    mutual_information,
-)
+from gpuanon.assessing.utility import bias, differences, histogram_intersection, information_loss, mutual_information
+from gpuanon.assessing.utility import cluster_balance as clusters
+from gpuanon.assessing.utility import confidence_overlap as confidence
+from gpuanon.assessing.utility import contingency as cells
+from gpuanon.assessing.value_ranges import declared
 
 BENEDETTI = "Benedetti and Franconi 1998; sdcMicro"
 BREUGEL = "Chen et al. 2020; van Breugel et al. 2023"

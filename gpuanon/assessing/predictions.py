@@ -16,8 +16,8 @@ from gpuanon.assessing.figures import By, Compared, Figure, Measured, join
 from gpuanon.assessing.source import MissingEvidence
 from gpuanon.assessing.utility import analysis
 from gpuanon.assessing.utility.analysis import FEWEST
+from gpuanon.assessing.weighted_quantile import quantiles
 from gpuanon.errors import InputError, ParameterError
-from gpuanon.numerics.weighted_quantile import quantiles
 from gpuanon.tables.arrow import arrow_array, numpy_array
 from gpuanon.tables.table import Table
 

@@ -19,7 +19,7 @@ from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition, segment_means, segment_minima
 from gpuanon.errors import GuaranteeError
 from gpuanon.numerics.closeness import distinct_values, equal_distance, ordered_distance
-from gpuanon.numerics.distance import k_nearest
+from gpuanon.numerics.distance.distance import k_nearest
 
 ROUNDING = 1e-9
 """By which a distance may exceed its bound: sums over thousands of levels are right to about so much."""

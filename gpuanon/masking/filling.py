@@ -17,8 +17,8 @@ from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend
 from gpuanon.arrays.rng import Key
 from gpuanon.masking.contract import Operation
+from gpuanon.masking.modelled_columns import ModelledColumns
 from gpuanon.masking.outcomes import AddedRows, ColumnValues, Sampled, Samples
-from gpuanon.tables.modelled import ModelledColumns
 from gpuanon.tables.native import gather
 from gpuanon.tables.rows import Rows
 from gpuanon.tables.schema import Schema

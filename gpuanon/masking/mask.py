@@ -21,12 +21,12 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
 from gpuanon.errors import BackendError
 from gpuanon.masking.claims import Claim, RowsAccounted
-from gpuanon.masking.constraint_claims import SpreadBoxes, constraint_claims
+from gpuanon.masking.claims.constraint_claims import SpreadBoxes, constraint_claims
+from gpuanon.masking.claims.evidence import Trace
 from gpuanon.masking.constraints import Sensitive
 from gpuanon.masking.contract import Groups, Placement
 from gpuanon.masking.copies import stacked
 from gpuanon.masking.download import codes_on_host, download
-from gpuanon.masking.evidence import Trace
 from gpuanon.masking.filling import Fill, FillSample
 from gpuanon.masking.given import Facts, Summary, added_facts
 from gpuanon.masking.mask_columns import (
@@ -38,9 +38,9 @@ from gpuanon.masking.mask_columns import (
 )
 from gpuanon.masking.methods.combination import Combination
 from gpuanon.masking.outcomes import Changed, Moved, Outcome, Recoded
-from gpuanon.masking.people import People, persons_per_part
+from gpuanon.masking.person_blocks import People, persons_per_part
 from gpuanon.masking.view import View, view_of, wanted
-from gpuanon.tables import released
+from gpuanon.tables import released_form as released
 from gpuanon.tables.codes import chunked, in_order, lookup
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.hierarchy import Hierarchy

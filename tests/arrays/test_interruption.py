@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from gpuanon.arrays import interruption, progress
-from gpuanon.tables.files import io
+from gpuanon.tables.formats import io
 
 
 class Stop(BaseException):

@@ -14,8 +14,8 @@ from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.measures import MEASURES, by_name
 from gpuanon.assessing.released import points_of
 from gpuanon.assessing.streams import Pieces
+from gpuanon.engine.assessing import assess, measure
 from gpuanon.errors import InputError
-from gpuanon.running.assess import assess, measure
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 from tests.support.every import QUASI, recipe, registry

@@ -12,10 +12,10 @@ import pytest
 import gpuanon
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.measures import MEASURES, by_name
-from gpuanon.assessing.ranges import declared
+from gpuanon.assessing.value_ranges import declared
+from gpuanon.engine.assessing import compute
 from gpuanon.errors import GpuanonError
 from gpuanon.recipe import Recipe
-from gpuanon.running.assess import compute
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 from tests.support.every import COLUMNS, QUASI, recipe, registry

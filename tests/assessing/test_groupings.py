@@ -75,7 +75,7 @@ def test_standardised_forms_of_a_fresh_sample_are_about_one():
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.full(12, 3.0))
     ratios = {name: [] for name in ("vw", "jsd", "kl", "ft", "g")}
-    from gpuanon.assessing.utility import cells
+    from gpuanon.assessing.utility import contingency as cells
 
     before = rng.choice(12, 40_000, p=p)[:, None]
     for _ in range(60):

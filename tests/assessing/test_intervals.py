@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 import gpuanon
 from gpuanon.arrays.rng import Key
-from gpuanon.assessing.boxes_without_width import PlainValues
-from gpuanon.assessing.intervals import ReleasedBoxes
+from gpuanon.assessing.intervals.boxes_without_width import PlainValues
+from gpuanon.assessing.intervals.ranges_of_statistics import ReleasedBoxes
+from gpuanon.cli.app import app
 from gpuanon.errors import InputError, ParameterError
-from gpuanon.faces.cli import app
 from gpuanon.tables.statistics import Statistic, expand
 from gpuanon.tables.table import Table
 

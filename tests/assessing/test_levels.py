@@ -12,12 +12,12 @@ import pytest
 
 from gpuanon.assessing.formulas import Analysis
 from gpuanon.assessing.utility.analysis import analysis
-from gpuanon.assessing.utility.cdf import cdf_points
+from gpuanon.assessing.utility.cdf_points import cdf_points
 from gpuanon.assessing.utility.distribution_fit import distribution_fit
 from gpuanon.assessing.utility.ks import ks
 from gpuanon.assessing.utility.mmd import mmd
 from gpuanon.assessing.utility.paired_means import paired_means
-from gpuanon.assessing.utility.propensity import pmse_cart, pmse_logit
+from gpuanon.assessing.utility.propensity.pmse import pmse_cart, pmse_logit
 
 NULLS = 1000
 pytestmark = pytest.mark.slow

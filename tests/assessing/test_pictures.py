@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpuanon.assessing.bins import coarse_bins, date_cuts, distinct_per_bin, number_cuts
+from gpuanon.assessing.column_pictures import MISSING, OTHER, Bars, Correlations, Histogram, Quantiles, pictures
 from gpuanon.assessing.comparison import Comparison
-from gpuanon.assessing.pictures import MISSING, OTHER, Bars, Correlations, Histogram, Quantiles, pictures
 from gpuanon.recipe import Recipe
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table

@@ -9,12 +9,16 @@ from scipy import stats
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.figures import Measured
 from gpuanon.assessing.refits import PIECES, pieces_of, sampling_error, with_error
-from gpuanon.assessing.utility import clusters, confidence, model_efficacy, propensity_forest, propensity_scores
-from gpuanon.assessing.utility.clusters import cluster_balance
-from gpuanon.assessing.utility.confidence import estimator_mse
+from gpuanon.assessing.utility import cluster_balance as clusters
+from gpuanon.assessing.utility import confidence_overlap as confidence
+from gpuanon.assessing.utility import model_efficacy
+from gpuanon.assessing.utility.cluster_balance import cluster_balance
+from gpuanon.assessing.utility.confidence_overlap import estimator_mse
 from gpuanon.assessing.utility.model_efficacy import model_efficacy as efficacy
-from gpuanon.assessing.utility.propensity import pmse_cart, pmse_logit, propensity_ks, propensity_wilcoxon
-from gpuanon.assessing.utility.propensity_forest import pmse_forest
+from gpuanon.assessing.utility.propensity import forest as propensity_forest
+from gpuanon.assessing.utility.propensity import scores as propensity_scores
+from gpuanon.assessing.utility.propensity.forest import pmse_forest
+from gpuanon.assessing.utility.propensity.pmse import pmse_cart, pmse_logit, propensity_ks, propensity_wilcoxon
 from gpuanon.numerics import sampling
 
 

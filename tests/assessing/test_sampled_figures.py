@@ -11,9 +11,9 @@ from gpuanon.assessing import sampled_figures, streams
 from gpuanon.assessing.measures import MEASURES
 from gpuanon.assessing.sampled_figures import UNKNOWN, pieces
 from gpuanon.assessing.streams import Pieces, Streamed
+from gpuanon.engine.assessing import measure
 from gpuanon.errors import InputError
 from gpuanon.recipe import Recipe
-from gpuanon.running.assess import measure
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 

@@ -11,12 +11,12 @@ import pytest
 from gpuanon.assessing.measures import MEASURES
 from gpuanon.assessing.moments import Moments
 from gpuanon.assessing.streams import Pieces
-from gpuanon.assessing.utility.cdf import cdf_points
+from gpuanon.assessing.utility.cdf_points import cdf_points
+from gpuanon.assessing.weighted_quantile import inverse_shares, quantiles
 from gpuanon.assessing.weighting import ESTIMATES, IGNORED, WEIGHTED, declared_weighting, effective_size
-from gpuanon.faces.explaining import explain
-from gpuanon.numerics.weighted_quantile import inverse_shares, quantiles
+from gpuanon.cli.explaining import explain
+from gpuanon.engine.assessing import Assessment, assess, measure
 from gpuanon.recipe import Recipe
-from gpuanon.running.assess import Assessment, assess, measure
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 

@@ -15,8 +15,11 @@ import numpy as np
 from gpuanon.arrays.partition import Partition, segment_covariances, segment_sums
 from gpuanon.arrays.rng import Key, philox
 from gpuanon.arrays.segments import extremes
-from gpuanon.faces.device_checks import EXACT, Check, Put, Results
-from gpuanon.numerics import affinity, distance, empirical, kernel_values, rosenblatt
+from gpuanon.cli.doctor.device_checks import EXACT, Check, Put, Results
+from gpuanon.masking.operations.dither import empirical, rosenblatt
+from gpuanon.numerics import kernel_values
+from gpuanon.numerics.distance import distance
+from gpuanon.numerics.spectral import affinity
 
 Host = np.ndarray[Any, Any]
 

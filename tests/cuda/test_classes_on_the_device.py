@@ -9,15 +9,15 @@ import pytest
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
+from gpuanon.masking.bases.normal_scores import NormalScores
 from gpuanon.masking.contract import Operation
 from gpuanon.masking.given import ClassInfo, Records
-from gpuanon.masking.groups.classes import classes
+from gpuanon.masking.groups.equal_classes import classes
 from gpuanon.masking.operations.interval import Interval
 from gpuanon.masking.operations.pad import Pad
 from gpuanon.masking.operations.recode import Recode
 from gpuanon.masking.operations.sample import Sample
 from gpuanon.masking.operations.suppress import Suppress
-from gpuanon.masking.views.normal_scores import NormalScores
 from gpuanon.numerics.compatible import compatible_counts, covering_counts
 from tests.cuda.fixtures import host
 from tests.cuda.support.fake_cupy import fake_cupy

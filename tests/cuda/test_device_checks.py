@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuanon.faces.device_checks import CHECKS, Check
+from gpuanon.cli.doctor.device_checks import CHECKS, Check
 from tests.cuda.fixtures import real_device
 from tests.cuda.support import nvrtc
 from tests.cuda.support.fake_cupy import fake_cupy

@@ -18,7 +18,7 @@ from gpuanon.arrays.backend import namespace
 from gpuanon.arrays.hashing import mix_bits
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import BackendError
-from gpuanon.numerics import rosenblatt_device
+from gpuanon.masking.operations.dither import rosenblatt_device
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.support.every import ON_THE_DEVICE, recipe, registry
 from tests.support.groups import refine_briefly

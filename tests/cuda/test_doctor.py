@@ -12,9 +12,10 @@ import pytest
 
 from gpuanon.arrays import kernels, rapids
 from gpuanon.arrays.partition import Partition
-from gpuanon.faces import device_checks, doctor, full_checks, library_checks
-from gpuanon.faces.device_checks import Check
-from gpuanon.masking.groups.device import KMEMBER_WORDS, MDAV_WORDS
+from gpuanon.cli import doctor
+from gpuanon.cli.doctor import device_checks, full_checks, library_checks
+from gpuanon.cli.doctor.device_checks import Check
+from gpuanon.masking.groups.greedy.greedy_device import KMEMBER_WORDS, MDAV_WORDS
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
 from tests.cuda.fixtures import device_problem

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpuanon.faces.device_checks import CHECKS, Check
+from gpuanon.cli.doctor.device_checks import CHECKS, Check
 from tests.cuda.support import host_shim
 from tests.cuda.support.fake_cupy import fake_cupy
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpuanon.arrays.partition import Partition
-from gpuanon.numerics.affinity import degrees, normalised_product
+from gpuanon.numerics.spectral.affinity import degrees, normalised_product
 
 TOLERANCE = {np.float32: 2e-6, np.float64: 1e-14}
 

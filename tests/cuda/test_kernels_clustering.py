@@ -17,8 +17,8 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.errors import BackendError, ParameterError
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
-from gpuanon.numerics.distance import EUCLIDEAN, Metric
-from gpuanon.numerics.median_blocks import blocks
+from gpuanon.numerics.cuts.median_blocks import blocks
+from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
 from tests.cuda.fixtures import host
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.cuda.support.interpreter import Module

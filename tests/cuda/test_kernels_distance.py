@@ -9,7 +9,7 @@ import pytest
 
 from gpuanon.arrays.backend import to_host
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.distance import (
+from gpuanon.numerics.distance.distance import (
     EUCLIDEAN,
     Metric,
     _run_length,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuanon.numerics.kernel_pca import KernelPCA
+from gpuanon.numerics.kernel_components import KernelPCA
 from gpuanon.numerics.kernel_values import Kernel, kernel_product
 
 TOLERANCE = {np.float32: 2e-6, np.float64: 1e-14}

@@ -9,11 +9,11 @@ import pytest
 
 from gpuanon.arrays import kernels
 from gpuanon.arrays.partition import Partition
-from gpuanon.masking.groups.annealing import Schedule, anneal, random_words
 from gpuanon.masking.groups.mdav import mdav
-from gpuanon.masking.groups.neighbours import neighbours
-from gpuanon.masking.groups.refine import refine
-from gpuanon.numerics.distance import Metric
+from gpuanon.masking.groups.refine.annealing import Schedule, anneal, random_words
+from gpuanon.masking.groups.refine.neighbours import neighbours
+from gpuanon.masking.groups.refine.refine import refine
+from gpuanon.numerics.distance.distance import Metric
 from tests.cuda.fixtures import host
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.support import naive_refine as naive
@@ -32,7 +32,7 @@ def _limits_of_each_device() -> None:
 @pytest.fixture
 def brief_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few steps, in small cells: kernels are interpreted."""
-    monkeypatch.setattr("gpuanon.masking.groups.cells.CELL", 8)
+    monkeypatch.setattr("gpuanon.masking.groups.refine.overlapping_cells.CELL", 8)
     refine_briefly(monkeypatch, turns=1, steps=6)
 
 

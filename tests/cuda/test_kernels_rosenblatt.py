@@ -16,9 +16,9 @@ from scipy.stats import norm
 from gpuanon.arrays import kernels
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
-from gpuanon.numerics.empirical import conditional_ranges, running_weights
-from gpuanon.numerics.resampling import resample
-from gpuanon.numerics.rosenblatt import conditional_cdfs
+from gpuanon.masking.operations.dither.empirical import conditional_ranges, running_weights
+from gpuanon.masking.operations.dither.resampling import resample
+from gpuanon.masking.operations.dither.rosenblatt import conditional_cdfs
 from tests.cuda.fixtures import host
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.cuda.support.interpreter import Module

@@ -13,9 +13,10 @@ import pytest
 
 from gpuanon.arrays import kernels
 from gpuanon.arrays.partition import Partition
-from gpuanon.faces.device_checks import Check
-from gpuanon.numerics import affinity, distance
+from gpuanon.cli.doctor.device_checks import Check
+from gpuanon.numerics.distance import distance
 from gpuanon.numerics.kernel_values import Kernel, kernel_product
+from gpuanon.numerics.spectral import affinity
 from tests.cuda.fixtures import host
 from tests.cuda.large import GOWER, LARGE, LARGER, ROUNDED
 from tests.cuda.support import one_lane

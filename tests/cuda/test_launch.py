@@ -13,7 +13,7 @@ import pytest
 from gpuanon.arrays import kernels
 from gpuanon.arrays.kernels import launch, pieces, pieces_of_parts
 from gpuanon.errors import BackendError
-from gpuanon.numerics.distance import distances, row_sums
+from gpuanon.numerics.distance.distance import distances, row_sums
 from tests.cuda.support.fake_cupy import fake_cupy
 
 ADD = r"""

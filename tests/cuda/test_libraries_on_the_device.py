@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from gpuanon.arrays import kernels
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.sorting import argsort_rows, lexicographic_order, sort_rows
-from gpuanon.numerics import rosenblatt_device
-from gpuanon.numerics.empirical import lexicographic
-from gpuanon.numerics.rosenblatt import conditional_cdfs
+from gpuanon.masking.operations.dither import rosenblatt_device
+from gpuanon.masking.operations.dither.empirical import lexicographic
+from gpuanon.masking.operations.dither.rosenblatt import conditional_cdfs
 from gpuanon.numerics.svd import principal_axes
 from tests.cuda.support.fake_cupy import fake_cupy
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gpuanon.arrays.kernels import folder
-from gpuanon.faces.device_checks import CHECKS
+from gpuanon.cli.doctor.device_checks import CHECKS
 from tests.cuda.support.fake_cupy import fake_cupy
 
 MOST = 2.0

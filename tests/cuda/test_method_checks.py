@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuanon.faces import method_checks
+from gpuanon.cli.doctor import method_checks
 from gpuanon.masking.methods.catalogue import METHODS
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.support.groups import refine_briefly

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from gpuanon.arrays import kernels
+from gpuanon.cli.doctor.device_checks import CHECKS
 from gpuanon.errors import BackendError
-from gpuanon.faces.device_checks import CHECKS
 from tests.cuda.floors import FLOORS
 from tests.cuda.huge import PROBLEMS
 from tests.cuda.mutations import MUTATIONS, Mutation

@@ -16,10 +16,10 @@ import gpuanon
 from gpuanon.arrays.partition import Partition
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
-from gpuanon.masking.groups.refine import refine
+from gpuanon.masking.groups.refine.refine import refine
 from gpuanon.masking.groups.univariate import optimal_univariate
-from gpuanon.numerics.distance import EUCLIDEAN, Metric
-from gpuanon.numerics.median_blocks import blocks
+from gpuanon.numerics.cuts.median_blocks import blocks
+from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
 from tests.cuda.fixtures import host
 from tests.cuda.support import one_lane
 from tests.cuda.support.fake_cupy import fake_cupy

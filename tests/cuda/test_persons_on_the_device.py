@@ -8,7 +8,7 @@ import pytest
 import gpuanon
 from gpuanon.arrays.partition import Partition
 from gpuanon.masking.constraints import Constraint, Sensitive, unite_failing
-from gpuanon.masking.people import persons_per_part
+from gpuanon.masking.person_blocks import persons_per_part
 from tests.cuda.fixtures import host
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.support.groups import refine_briefly

@@ -13,10 +13,10 @@ import pytest
 
 import gpuanon
 from gpuanon.arrays.backend import choose
+from gpuanon.engine import tasks
+from gpuanon.engine.store.placement import usual_cell_rows
 from gpuanon.errors import BackendError
-from gpuanon.masking.drawn_claims import _Drawn
-from gpuanon.running import tasks
-from gpuanon.running.cells import usual_cell_rows
+from gpuanon.masking.claims.drawn_claims import _Drawn
 from tests.cuda.fixtures import real_device
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.support.every import MASKS, ON_THE_CPU_ONLY, ON_THE_DEVICE, recipe, registry

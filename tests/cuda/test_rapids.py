@@ -13,8 +13,8 @@ import pytest
 
 import gpuanon
 from gpuanon.arrays import rapids
-from gpuanon.assessing.utility.clusters import cluster_balance
-from gpuanon.assessing.utility.propensity_forest import pmse_forest
+from gpuanon.assessing.utility.cluster_balance import cluster_balance
+from gpuanon.assessing.utility.propensity.forest import pmse_forest
 from gpuanon.errors import BackendError
 from tests.cuda.support.fake_cuml import KMeans
 from tests.support.every import recipe, registry

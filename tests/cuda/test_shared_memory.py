@@ -17,11 +17,12 @@ import pytest
 from gpuanon.arrays import kernels
 from gpuanon.arrays.kernels import launch
 from gpuanon.arrays.partition import Partition
-from gpuanon.masking.groups.annealing import Schedule, anneal
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
-from gpuanon.masking.groups.neighbours import neighbours
-from gpuanon.numerics import distance, rosenblatt
+from gpuanon.masking.groups.refine.annealing import Schedule, anneal
+from gpuanon.masking.groups.refine.neighbours import neighbours
+from gpuanon.masking.operations.dither import rosenblatt
+from gpuanon.numerics.distance import distance
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.cuda.support.fake_device import DEFAULT_SHARED
 from tests.cuda.support.faults import BadLaunch

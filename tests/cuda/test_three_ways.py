@@ -15,17 +15,17 @@ import pytest
 from gpuanon.arrays import compiled, sorting
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.sorting import argsort_words
-from gpuanon.masking.groups.annealing import Schedule, anneal
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
-from gpuanon.masking.groups.neighbours import neighbours
-from gpuanon.masking.groups.refine import refine
-from gpuanon.numerics import distance_search
+from gpuanon.masking.groups.refine.annealing import Schedule, anneal
+from gpuanon.masking.groups.refine.neighbours import neighbours
+from gpuanon.masking.groups.refine.refine import refine
+from gpuanon.masking.operations.dither.rosenblatt import conditional_cdfs
 from gpuanon.numerics import equal_rows as equal_rows_module
-from gpuanon.numerics.distance import EUCLIDEAN, Metric, k_nearest
+from gpuanon.numerics.cuts.median_blocks import blocks
+from gpuanon.numerics.distance import distance_search
+from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric, k_nearest
 from gpuanon.numerics.equal_rows import equal_rows
-from gpuanon.numerics.median_blocks import blocks
-from gpuanon.numerics.rosenblatt import conditional_cdfs
 from tests.cuda.fixtures import host
 from tests.support.groups import METRICS, MIXED, refine_briefly, table
 
@@ -144,7 +144,7 @@ ROUNDED = {"conditional distributions": 1e-12}
 @pytest.mark.parametrize("name", COMPUTATIONS)
 def test_numpy_compiled_functions_and_kernels_agree(name: str, cp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "LEAST_WORK", 0)
-    monkeypatch.setattr("gpuanon.masking.groups.cells.CELL", 8)
+    monkeypatch.setattr("gpuanon.masking.groups.refine.overlapping_cells.CELL", 8)
     monkeypatch.setattr(distance_search, "_SMALL", 0)
     for place in (sorting, equal_rows_module):
         monkeypatch.setattr(place, "LEAST_COMPILED", 0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gpuanon.masking.groups import univariate as module
-from gpuanon.masking.groups import univariate_device
+from gpuanon.masking.groups.univariate import univariate_device
 from tests.cuda.fixtures import host
 from tests.cuda.support.fake_cupy import fake_cupy
 

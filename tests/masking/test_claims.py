@@ -11,17 +11,17 @@ import pytest
 import gpuanon
 from gpuanon.errors import GuaranteeError
 from gpuanon.masking.claims import Evidence, RowsAccounted, Trace
-from gpuanon.masking.class_claims import EqualRecords
-from gpuanon.masking.drawn_claims import DrawnFromGroup
+from gpuanon.masking.claims.class_claims import EqualRecords
+from gpuanon.masking.claims.drawn_claims import DrawnFromGroup
 from gpuanon.masking.methods.distribution_preserving import DistributionPreserving
 from gpuanon.masking.methods.microaggregation import Microaggregation
 from gpuanon.masking.operations.centroid import Centroid
 from gpuanon.masking.operations.dither import Dither
+from gpuanon.masking.operations.dither.permute import Permute
+from gpuanon.masking.operations.dither.resample import Resample
 from gpuanon.masking.operations.interval import Interval
 from gpuanon.masking.operations.pad import Pad
-from gpuanon.masking.operations.permute import Permute
 from gpuanon.masking.operations.recode import Recode
-from gpuanon.masking.operations.resample import Resample
 from gpuanon.masking.operations.sample import Sample
 from gpuanon.masking.operations.suppress import Suppress
 from gpuanon.masking.outcomes import Changed, Moved
@@ -409,7 +409,7 @@ def test_zeros_of_either_sign_are_one_value_where_rows_are_moved(mask, kind):
 @pytest.mark.parametrize("run", ["memory", "parts"])
 def test_a_file_that_is_written_otherwise_than_it_was_checked_is_refused(tmp_path, monkeypatch, form, run):
     """One value is changed by the writer: the class it leaves is then too small in the file."""
-    from gpuanon.running import release as module
+    from gpuanon.engine import release as module
 
     def changed(table):
         frame = table.to_pandas()

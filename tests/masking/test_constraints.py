@@ -11,11 +11,11 @@ import gpuanon
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.risk.diversity import l_diversity, t_closeness
+from gpuanon.engine.protect import protect_in_parts
 from gpuanon.errors import GpuanonError, GuaranteeError
 from gpuanon.masking.constraints import Constraint, Sensitive, unite_failing
 from gpuanon.numerics.closeness import distinct_values, equal_distance, ordered_distance
 from gpuanon.recipe import Recipe
-from gpuanon.running.protect import protect_in_parts
 from tests.support.every import COLUMNS, QUASI, recipe, registry
 
 SECRET = b"a key for tests, of sixteen bytes or more"

@@ -10,24 +10,30 @@ from typing import get_args
 import pytest
 
 import gpuanon
+from gpuanon.masking.bases import BASES
 from gpuanon.masking.contract import Basis, Groups, Operation, Part
 from gpuanon.masking.groups import GROUPS
 from gpuanon.masking.operations import OPERATIONS
-from gpuanon.masking.views import BASES
 
 PACKAGE = Path(gpuanon.__file__).parent
-KINDS = {"groups": Groups, "views": Basis, "operations": Operation}
-OFFERED = {"groups": GROUPS, "views": BASES, "operations": OPERATIONS}
-ENGINE = sorted((PACKAGE / "running").glob("*.py")) + [
-    PACKAGE / "masking" / f"{name}.py" for name in ("mask", "view", "claims", "contract")
+KINDS = {"groups": Groups, "bases": Basis, "operations": Operation}
+OFFERED = {"groups": GROUPS, "bases": BASES, "operations": OPERATIONS}
+ENGINE = [
+    *sorted((PACKAGE / "engine").rglob("*.py")),
+    *sorted((PACKAGE / "masking" / "claims").glob("*.py")),
+    *(PACKAGE / "masking" / f"{name}.py" for name in ("mask", "view", "contract")),
 ]
-PART_FILES = [
-    path for kind in KINDS for path in sorted((PACKAGE / "masking" / kind).glob("*.py")) if path.name != "__init__.py"
-]
+PART_FILES = [path for kind in KINDS for path in sorted((PACKAGE / "masking" / kind).rglob("*.py"))]
+PART_FILES = [path for path in PART_FILES if path.parent.name not in KINDS or path.name != "__init__.py"]
+
+
+def kind_of(path):
+    """Groups, bases or operations: the folder of `masking` that a file is in, or a folder of that."""
+    return path.relative_to(PACKAGE / "masking").parts[0]
 
 
 def module_of(path):
-    return ".".join(("gpuanon", *path.relative_to(PACKAGE).with_suffix("").parts))
+    return ".".join(("gpuanon", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
 
 
 def models_of(path):
@@ -66,9 +72,9 @@ def test_parts_of_every_kind_are_found():
 
 
 OTHER_MEANINGS = {
-    "gpuanon.running.assess": {"sample"},  # what a measure may be given
-    "gpuanon.running.release": {"sample"},  # the field that holds the reference sample
-    "gpuanon.running.grid": {"classes"},  # how rows are seen, as for the next three
+    "gpuanon.engine.assessing": {"sample"},  # what a measure may be given
+    "gpuanon.engine.release": {"sample"},  # the field that holds the reference sample
+    "gpuanon.comparing.grid": {"classes"},  # how rows are seen, as for the next three
     "gpuanon.masking.mask": {"classes"},
     "gpuanon.masking.view": {"classes"},
     "gpuanon.masking.contract": {"classes"},
@@ -89,7 +95,7 @@ def test_the_engine_imports_no_part(path):
 
 @pytest.mark.parametrize("path", PART_FILES, ids=module_of)
 def test_no_part_imports_another_kind_of_part(path):
-    others = tuple(f"gpuanon.masking.{kind}" for kind in KINDS if kind != path.parent.name)
+    others = tuple(f"gpuanon.masking.{kind}" for kind in KINDS if kind != kind_of(path))
     for module, name in imports(path):
         assert not module.startswith(others), f"{module}.{name}"
         assert not (module == "gpuanon.masking" and name in KINDS)
@@ -105,11 +111,9 @@ def test_no_part_imports_the_model_of_another(path):
         assert module not in packages, f"{module}.{name}: a package's face names its models"
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "masking" / "operations").glob("*.py")), ids=module_of)
+@pytest.mark.parametrize("path", [path for path in PART_FILES if kind_of(path) == "operations"], ids=module_of)
 def test_no_operation_imports_from_the_module_of_another(path):
     """What operations share lies in numerics, or in a module that holds no operation."""
-    if path.name == "__init__.py":
-        return
     with_models = {module_of(other) for other in PART_FILES if models_of(other)} - {module_of(path)}
     assert with_models.isdisjoint(module for module, _ in imports(path))
 
@@ -124,6 +128,6 @@ def test_only_the_catalogue_imports_models_of_parts():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_part_is_of_its_kind_and_offered_to_recipes(kind):
-    models = [model for path in PART_FILES if path.parent.name == kind for model in models_of(path)]
+    models = [model for path in PART_FILES if kind_of(path) == kind for model in models_of(path)]
     assert all(issubclass(model, KINDS[kind]) for model in models)
     assert set(OFFERED[kind].values()) == set(models)

@@ -12,9 +12,8 @@ import pytest
 from rich.console import Console
 
 import gpuanon
+from gpuanon.cli import printing, telling
 from gpuanon.errors import GpuanonError, GuaranteeError, RecipeError
-from gpuanon.faces import printing
-from gpuanon.faces.commands import telling
 from gpuanon.masking.groups import GROUPS
 from gpuanon.masking.groups.univariate import optimal_univariate
 from gpuanon.masking.methods.microaggregation import MICRO_GROUPS, Microaggregation
@@ -220,7 +219,7 @@ def test_a_run_in_parts_keeps_the_promise(tmp_path, groups):
 def test_groups_for_the_cpu_are_refused_before_a_run_in_parts_begins(tmp_path, monkeypatch):
     from gpuanon.arrays.backend import Backend
 
-    monkeypatch.setattr("gpuanon.running.protect.choose", lambda name: Backend("cupy", "for this test"))
+    monkeypatch.setattr("gpuanon.engine.protect.choose", lambda name: Backend("cupy", "for this test"))
     source = written(tmp_path, [registry(60)])
     mask = {"method": "microaggregation", "k": 4, "groups": "fuzzy"}
     with pytest.raises(GpuanonError, match=r"'fuzzy' runs on the CPU only[\s\S]*--backend numpy"):

@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field, TypeAdapter, ValidationError
 
+from gpuanon.masking.bases import BASES
 from gpuanon.masking.contract import Part
 from gpuanon.masking.groups import GROUPS, AnyGroups
 from gpuanon.masking.methods.catalogue import METHODS
 from gpuanon.masking.named import Named
 from gpuanon.masking.operations import OPERATIONS
-from gpuanon.masking.views import BASES
 
 
 class One(Part):

@@ -15,11 +15,11 @@ import pytest
 
 import gpuanon
 from gpuanon.arrays.rng import Key
+from gpuanon.engine.files import check_recipe
+from gpuanon.engine.protect import protect_in_parts
 from gpuanon.errors import GpuanonError, GuaranteeError
-from gpuanon.masking.evidence import Trace
+from gpuanon.masking.claims.evidence import Trace
 from gpuanon.recipe import Recipe
-from gpuanon.running.files import check_recipe
-from gpuanon.running.protect import protect_in_parts
 from tests.support.every import COLUMNS, registry
 from tests.support.persons import DRAWN, FREE, PERSON, PROMISING, K, families, rules
 
@@ -155,7 +155,7 @@ def test_workers_and_parts_of_the_input_change_nothing(tmp_path, name):
 
 def test_a_file_with_smaller_classes_than_were_checked_is_refused(tmp_path, monkeypatch):
     release = gpuanon.protect(families(), rules(PROMISING["mondrian"]), rng=SECRET, backend="numpy")
-    monkeypatch.setattr("gpuanon.running.release.smallest_classes", lambda *_: dict.fromkeys(release.done.smallest, 1))
+    monkeypatch.setattr("gpuanon.engine.release.smallest_classes", lambda *_: dict.fromkeys(release.done.smallest, 1))
     with pytest.raises(GuaranteeError, match="smaller than those that were checked"):
         release.write(tmp_path / "release.csv")
 
@@ -305,7 +305,7 @@ def test_a_mask_that_counts_records_breaks_the_claim(monkeypatch):
 
 
 def test_groups_that_tear_persons_apart_break_the_claim(monkeypatch):
-    from gpuanon.masking import people
+    from gpuanon.masking import person_blocks as people
 
     monkeypatch.setattr(people.People, "expanded", lambda self, groups: _by_record(self, groups))
     with pytest.raises(GuaranteeError, match="persons"):

@@ -10,8 +10,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import ParameterError
-from gpuanon.numerics import affinity as module
-from gpuanon.numerics.affinity import affinity, degrees, normalised_product
+from gpuanon.numerics.spectral import affinity as module
+from gpuanon.numerics.spectral.affinity import affinity, degrees, normalised_product
 
 
 def written_out(X, sigma, labels):

@@ -12,8 +12,9 @@ from sklearn.neighbors import NearestNeighbors
 
 from gpuanon.arrays import compiled
 from gpuanon.errors import ParameterError
-from gpuanon.numerics import distance_search, equal_rows
-from gpuanon.numerics.distance import (
+from gpuanon.numerics import equal_rows
+from gpuanon.numerics.distance import distance_search
+from gpuanon.numerics.distance.distance import (
     EUCLIDEAN,
     Metric,
     distances,
@@ -24,11 +25,11 @@ from gpuanon.numerics.distance import (
     paired,
     row_sums,
 )
-from gpuanon.numerics.distance_bounds import Blocks
-from gpuanon.numerics.distance_host import Columns
-from gpuanon.numerics.distance_leaves import Leaves
-from gpuanon.numerics.distance_search import Distinct
-from gpuanon.numerics.distance_tiles import Tiles
+from gpuanon.numerics.distance.distance_bounds import Blocks
+from gpuanon.numerics.distance.distance_host import Columns
+from gpuanon.numerics.distance.distance_leaves import Leaves
+from gpuanon.numerics.distance.distance_search import Distinct
+from gpuanon.numerics.distance.distance_tiles import Tiles
 
 needs_numba = pytest.mark.skipif(not compiled.use_compiled(10**9), reason="numba is not installed or is turned off")
 
@@ -209,8 +210,8 @@ def tiled_cases():
 @pytest.mark.parametrize("case", list(tiled_cases()), ids=lambda case: f"{case[0]} {case[1].shape[1]}")
 @pytest.mark.usefixtures("large")
 def test_many_tiles_are_searched_exactly(case, monkeypatch):
-    monkeypatch.setattr("gpuanon.numerics.distance_tiles._TILE", 64)
-    monkeypatch.setattr("gpuanon.numerics.distance_tiles.QUERIES", 100)
+    monkeypatch.setattr("gpuanon.numerics.distance.distance_tiles._TILE", 64)
+    monkeypatch.setattr("gpuanon.numerics.distance.distance_tiles.QUERIES", 100)
     _, X, Y = case
     weights = tuple(np.random.default_rng(1).uniform(0.2, 2, X.shape[1]))
     for metric in (EUCLIDEAN, Metric(weights=weights)):

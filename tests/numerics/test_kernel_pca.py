@@ -11,7 +11,7 @@ from sklearn.decomposition import KernelPCA as Reference
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.kernel_pca import KernelPCA, _moments
+from gpuanon.numerics.kernel_components import KernelPCA, _moments
 from gpuanon.numerics.kernel_values import Kernel, kernel_matrix, kernel_product
 
 KERNELS = [
@@ -151,7 +151,7 @@ def test_moments_of_tiles_are_those_of_all_rows(monkeypatch, q):
     X = rng.normal(size=(700, 3))
     L, W = X[:40], np.tril(rng.normal(size=(40, q)))
     for name, size in (("_PHI", 64), ("_PART", 200), ("_STRIP", 16)):
-        monkeypatch.setattr(f"gpuanon.numerics.kernel_pca.{name}", size)
+        monkeypatch.setattr(f"gpuanon.numerics.kernel_components.{name}", size)
     mean, covariance = _moments(X, L, W, Kernel())
     phi = kernel_matrix(X, L) @ W
     np.testing.assert_allclose(mean, phi.mean(axis=0), rtol=1e-10, atol=1e-10 * np.abs(phi).max())

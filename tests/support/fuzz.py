@@ -19,12 +19,12 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
 from gpuanon.arrays.rng import Key
+from gpuanon.engine.files import read_link
+from gpuanon.engine.outputs import manifest_path
+from gpuanon.engine.protect import protect, protect_file, protect_in_parts
 from gpuanon.errors import GpuanonError
 from gpuanon.recipe import Recipe
-from gpuanon.running.files import read_link
-from gpuanon.running.outputs import manifest_path
-from gpuanon.running.protect import protect, protect_file, protect_in_parts
-from gpuanon.tables.files import io
+from gpuanon.tables.formats import io
 from gpuanon.tables.values import plain
 from tests.support.every import MASKS
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from gpuanon.arrays.partition import Partition
-from gpuanon.masking.groups.effort import Refinement
-from gpuanon.numerics.distance import EUCLIDEAN, Metric
+from gpuanon.masking.groups.refine.effort import Refinement
+from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
 
 MIXED = Metric("gower", weights=(1.0, 2.0, 1.0), categorical=(False, True, False))
 """Gower's metric on three columns, of which the middle one is categorical."""
@@ -29,7 +29,7 @@ METRICS = {
 
 def refine_briefly(monkeypatch: pytest.MonkeyPatch, turns: int, steps: int) -> None:
     """Refine groups in so many turns and steps, whatever the effort: the usual ones are too many to interpret."""
-    module = import_module("gpuanon.masking.groups.refine")  # its package has a function of that name
+    module = import_module("gpuanon.masking.groups.refine.refine")  # its package has a function of that name
     monkeypatch.setattr(module, "refinement_of", lambda *_: Refinement(turns, steps, 4))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.masking.groups.annealing import random_words
+from gpuanon.masking.groups.refine.annealing import random_words
 
 
 def neighbours(places: Any, cells: Any, count: int) -> Any:

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 import gpuanon
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.tables.encoding import Encoding, Feature
-from gpuanon.tables.files import io
+from gpuanon.tables.formats import io
 from gpuanon.tables.registry import make_registry
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 import gpuanon
 from gpuanon.arrays.rng import Key
+from gpuanon.engine.protect import protect_in_parts
 from gpuanon.errors import OutputError, RecipeError
 from gpuanon.recipe import Recipe
-from gpuanon.running.protect import protect_in_parts
 from gpuanon.tables.interval_columns import interval_column, with_ends
 from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.table import Table

@@ -14,7 +14,7 @@ import pytest
 
 from gpuanon.errors import GpuanonError
 from gpuanon.tables.encoding import Encoding
-from gpuanon.tables.files import io
+from gpuanon.tables.formats import io
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 from tests.support.frames import same

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpuanon
+from gpuanon.engine.protect import protect_in_parts
 from gpuanon.errors import GpuanonError, InputError
-from gpuanon.running.protect import protect_in_parts
 
 KEY = gpuanon.Key(b"a key for tests, of sixteen bytes or more")
 MASKS: list[dict[str, Any]] = [
@@ -100,7 +100,7 @@ def test_no_rows(tmp_path: Path, mask: dict[str, Any], name: str) -> None:
     table = pa.table({"x": pa.array([], pa.float64()), "c": pa.array([], pa.dictionary(pa.int32(), pa.string()))})
     with pytest.raises(InputError, match="no rows"):
         released(table, mask, x="quasi")
-    from gpuanon.tables.files import io
+    from gpuanon.tables.formats import io
     from gpuanon.tables.table import Table
 
     io.write(Table.of(table), tmp_path / name)

@@ -16,10 +16,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import gpuanon
-from gpuanon.running.protect import protect_file, protect_in_parts
+from gpuanon.engine.protect import protect_file, protect_in_parts
 from gpuanon.tables.class_counts import count_classes
 from gpuanon.tables.dictionaries import with_released_levels
-from gpuanon.tables.files import io
+from gpuanon.tables.formats import io
 from gpuanon.tables.table import Table
 
 KEY = gpuanon.Key(b"a key for tests, of sixteen bytes or more")
@@ -149,7 +149,7 @@ def test_nested_dictionaries_lose_unreleased_levels(tmp_path: Path) -> None:
 
 def test_ordered_levels_are_in_order_in_every_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first part may lack a level: readers would put it last."""
-    monkeypatch.setattr("gpuanon.running.pipeline.RELEASE_PART_ROWS", 7)
+    monkeypatch.setattr("gpuanon.engine.pipeline.RELEASE_PART_ROWS", 7)
     source = tmp_path / "in.parquet"
     degrees = ["low", "mid", "high", "top", "peak", "summit", "unused"]
     degree = dictionary([degrees[i % 6] for i in range(ROWS)], degrees, ordered=True)

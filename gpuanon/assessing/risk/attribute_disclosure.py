@@ -24,7 +24,7 @@ from gpuanon.arrays.backend import Array, to_host
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, Figure, Interval, Measured
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.distance import k_nearest
+from gpuanon.numerics.distance.distance import k_nearest
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.sampling import sample_rows
 

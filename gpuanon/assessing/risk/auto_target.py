@@ -21,10 +21,10 @@ from itertools import pairwise
 import numpy as np
 
 from gpuanon.arrays.backend import Array, like
+from gpuanon.assessing.ks_distance import ks_excess
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, predict, standardised
 from gpuanon.assessing.risk.reference_standard import COPIES, EFFECTIVE, LEVEL, Verdict, verdict
 from gpuanon.errors import GuaranteeError, ParameterError
-from gpuanon.numerics.ks import ks_excess
 from gpuanon.numerics.sampling import sample_rows
 
 _SPLITS = 5

@@ -19,7 +19,7 @@ from gpuanon.assessing.figures import Beside, Counts, Figure, Measured
 from gpuanon.assessing.risk.prediction import EXACT_ROWS
 from gpuanon.assessing.shares import sample_note, share_error, share_interval
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.distance import nearest
+from gpuanon.numerics.distance.distance import nearest
 from gpuanon.numerics.sampling import sample_rows
 
 POINTS = 20_000

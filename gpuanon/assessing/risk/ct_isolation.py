@@ -29,7 +29,7 @@ from gpuanon.assessing.figures import Beside, Distribution, Figure, Measured
 from gpuanon.assessing.risk.prediction import EXACT_ROWS
 from gpuanon.assessing.shares import sample_note, share_error, share_interval
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.distance import k_nearest
+from gpuanon.numerics.distance.distance import k_nearest
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.sampling import sample_rows
 

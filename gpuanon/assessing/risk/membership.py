@@ -28,7 +28,7 @@ from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.assessing.figures import Beside, By, Figure, Interval, Measured
 from gpuanon.assessing.shares import area_interval
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.distance import nearest
+from gpuanon.numerics.distance.distance import nearest
 from gpuanon.numerics.sampling import sample_rows
 
 Floats = np.ndarray[Any, Any]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace
-from gpuanon.numerics.distance import k_nearest
+from gpuanon.numerics.distance.distance import k_nearest
 from gpuanon.numerics.equal_rows import equal_rows
 
 MOST = 32

@@ -26,7 +26,7 @@ from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.assessing.columns import Names, column_names, places
 from gpuanon.assessing.figures import By, Distribution, Figure, Interval, Measured
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.distance import k_nearest_with_ties
+from gpuanon.numerics.distance.distance import k_nearest_with_ties
 from gpuanon.numerics.sampling import sample_rows, share_error
 
 EXACT_ROWS = 100_000

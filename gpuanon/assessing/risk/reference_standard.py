@@ -30,9 +30,9 @@ import numpy as np
 from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.arrays.rng import Draws
 from gpuanon.assessing.figures import Beside, By, Counts, Figure, Measured
+from gpuanon.assessing.ks_distance import ks_excess
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, predict, standardised
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.ks import ks_excess
 from gpuanon.numerics.sampling import sample_rows
 
 EFFECTIVE = {"distance": 648, "ambiguity": 162, "uncertainty": 162}

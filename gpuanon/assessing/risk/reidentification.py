@@ -24,8 +24,8 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.assessing.figures import Beside, Distribution, Figure, Interval, Measured, join
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.distance import nearest_with_ties, paired, tie_limit
-from gpuanon.numerics.distance_search import looks_at_few
+from gpuanon.numerics.distance.distance import nearest_with_ties, paired, tie_limit
+from gpuanon.numerics.distance.distance_search import looks_at_few
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.sampling import sample_rows
 
@@ -153,7 +153,7 @@ def place_in(rows: Array, link: Array) -> Array:
 def hit_probabilities(X: Array, Y: Array, link: Array) -> Array:
     """(n,) probability that each original record is matched with its own release (0 where it was not released).
 
-    Cost : one exact search for the nearest released records and their ties (`gpuanon.numerics.distance`).  A device
+    Cost : one exact search for the nearest released records and their ties (`numerics.distance`).  A device
         measures all pairs; where these are very many, and the host looks at few of them, the host searches.
     """
     link = like(to_host(link), X)

@@ -14,10 +14,10 @@ import numpy as np
 from gpuanon.arrays.backend import Array, to_host
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
+from gpuanon.assessing.weighted_quantile import quantiles
 from gpuanon.assessing.weighting import effective_size
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
-from gpuanon.numerics.weighted_quantile import quantiles
 
 Floats = np.ndarray[Any, Any]
 

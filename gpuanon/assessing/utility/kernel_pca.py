@@ -18,10 +18,10 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
+from gpuanon.assessing.ks_distance import distances_from, ks_critical, sorted_columns
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.kernel_pca import EXACT_ROWS, LANDMARKS, KernelPCA
+from gpuanon.numerics.kernel_components import EXACT_ROWS, LANDMARKS, KernelPCA
 from gpuanon.numerics.kernel_values import Kernel
-from gpuanon.numerics.ks import distances_from, ks_critical, sorted_columns
 from gpuanon.numerics.sampling import sample_rows
 
 Floats = np.ndarray[Any, Any]

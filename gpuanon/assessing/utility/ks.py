@@ -11,10 +11,10 @@ from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.columns import Names, column_names, fold
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
+from gpuanon.assessing.ks_distance import distances_from, ks_critical, ks_distances, sorted_columns
 from gpuanon.assessing.utility.information_loss import paired
 from gpuanon.assessing.weighting import effective_size
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.ks import distances_from, ks_critical, ks_distances, sorted_columns
 from gpuanon.numerics.sampling import sample_rows
 
 Floats = np.ndarray[Any, Any]

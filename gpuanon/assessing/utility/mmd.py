@@ -17,7 +17,7 @@ from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.figures import Beside, Figure, Measured
 from gpuanon.assessing.utility.pairs import require_comparable, sampled_pairs
-from gpuanon.assessing.utility.propensity import permuted
+from gpuanon.assessing.utility.propensity.pmse import permuted
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.sampling import sample_rows
 

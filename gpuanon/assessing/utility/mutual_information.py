@@ -14,7 +14,7 @@ import numpy as np
 from gpuanon.arrays.backend import Array
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import ByPair, Figure, Measured
-from gpuanon.assessing.utility.cells import Weights, counts_of, dense
+from gpuanon.assessing.utility.contingency import Weights, counts_of, dense
 from gpuanon.assessing.utility.pairs import require_comparable
 from gpuanon.errors import InputError
 

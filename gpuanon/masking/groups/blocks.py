@@ -11,8 +11,8 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.progress import stage
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.contract import Groups
-from gpuanon.numerics.distance import EUCLIDEAN, Metric
-from gpuanon.numerics.median_blocks import blocks
+from gpuanon.numerics.cuts.median_blocks import blocks
+from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
 
 
 class Blocks(Groups):

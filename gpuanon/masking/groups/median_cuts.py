@@ -24,11 +24,11 @@ from gpuanon.arrays.threads import each
 from gpuanon.errors import GuaranteeError
 from gpuanon.masking.groups.batched import require_k_rows
 from gpuanon.masking.groups.constrained import Constrained
-from gpuanon.numerics.device_cuts import all_cuts_cuda, widest_cuts_cuda
-from gpuanon.numerics.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.cuts.device_cuts import all_cuts_cuda, widest_cuts_cuda
+from gpuanon.numerics.cuts.median_blocks import lowest_first
+from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
 from gpuanon.numerics.equal_rows import equal_rows, packed
 from gpuanon.numerics.lockstep import Affine
-from gpuanon.numerics.median_blocks import lowest_first
 from gpuanon.numerics.svd import principal_axes
 
 Host = np.ndarray[Any, Any]

@@ -7,12 +7,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
+from gpuanon.masking.bases import AnyBasis
+from gpuanon.masking.bases.identity import Identity
 from gpuanon.masking.constraints import Constraint
 from gpuanon.masking.contract import Part, RowEffect
 from gpuanon.masking.groups import AnyGroups
 from gpuanon.masking.operations import AnyOperation
-from gpuanon.masking.views import AnyBasis
-from gpuanon.masking.views.identity import Identity
 
 ColumnChoice: TypeAlias = Literal["quasi", "all"] | tuple[str, ...]
 Decoding: TypeAlias = Annotated[

@@ -7,12 +7,12 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
-from gpuanon.masking.groups.spectral import Spectral
+from gpuanon.masking.bases.ica_basis import Ica
+from gpuanon.masking.bases.svd_basis import Svd
+from gpuanon.masking.groups.spectral_clusters import Spectral
 from gpuanon.masking.groups.whole import Whole
 from gpuanon.masking.methods.combination import Combination, Decoding, Method
 from gpuanon.masking.operations.swap import Swap
-from gpuanon.masking.views.ica import Ica
-from gpuanon.masking.views.svd import Svd
 
 Block = Annotated[int, Field(ge=0, description="rows of a spatial block; 0: the whole table at once, as published")]
 

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from gpuanon.masking.groups import GROUPS
-from gpuanon.masking.groups.effort import EFFORT, Effort
 from gpuanon.masking.groups.in_blocks import RefinedInBlocks, with_usual_block
+from gpuanon.masking.groups.refine.effort import EFFORT, Effort
 from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K
 from gpuanon.masking.operations.centroid import Centroid
 from gpuanon.masking.operations.interval import Interval

@@ -6,15 +6,15 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from gpuanon.masking.groups.classes import Classes
+from gpuanon.masking.bases.codes import Codes
+from gpuanon.masking.groups.equal_classes import Classes
 from gpuanon.masking.groups.kmember import KMember
 from gpuanon.masking.groups.whole import Whole
 from gpuanon.masking.methods.combination import ColumnChoice, Combination, K, Method
-from gpuanon.masking.operations.exchange import Exchange
+from gpuanon.masking.operations.core_exchange import Exchange
 from gpuanon.masking.operations.rank_match import RankMatch
 from gpuanon.masking.operations.rank_swap import ColumnSwap, RankSwap
 from gpuanon.masking.operations.targeted_swap import TargetedSwap
-from gpuanon.masking.views.codes import Codes
 
 
 class RankSwapping(Method):

@@ -6,6 +6,9 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from gpuanon.masking.bases.codes import Codes
+from gpuanon.masking.bases.normal_scores import NormalScores
+from gpuanon.masking.bases.svd_basis import Svd
 from gpuanon.masking.groups.kmember import KMember
 from gpuanon.masking.groups.whole import Whole
 from gpuanon.masking.methods.combination import ColumnChoice, Combination, K, Method
@@ -15,9 +18,6 @@ from gpuanon.masking.operations.rank_match import LatinHypercube
 from gpuanon.masking.operations.sample import Sample
 from gpuanon.masking.operations.sequential import PartlySynthetic, Sequential
 from gpuanon.masking.operations.table_sample import TableSample
-from gpuanon.masking.views.codes import Codes
-from gpuanon.masking.views.normal_scores import NormalScores
-from gpuanon.masking.views.svd import Svd
 
 
 class _Synthesis(Method):

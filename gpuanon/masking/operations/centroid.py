@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition, segment_maxima, segment_means, segment_minima, sort_within
 from gpuanon.masking.claims import Claim
-from gpuanon.masking.class_claims import EqualRecords
+from gpuanon.masking.claims.class_claims import EqualRecords
 from gpuanon.masking.contract import Operation
 from gpuanon.masking.given import Records
 from gpuanon.masking.outcomes import Changed

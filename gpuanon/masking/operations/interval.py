@@ -12,7 +12,7 @@ from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition, segment_maxima, segment_minima
 from gpuanon.errors import ParameterError
 from gpuanon.masking.claims import Claim
-from gpuanon.masking.class_claims import EqualRecords
+from gpuanon.masking.claims.class_claims import EqualRecords
 from gpuanon.masking.contract import Operation, Sight
 from gpuanon.masking.given import Records
 from gpuanon.masking.outcomes import NewColumn, Recoded

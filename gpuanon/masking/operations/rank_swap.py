@@ -21,9 +21,9 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.contract import Operation, Sight
 from gpuanon.masking.given import Records
+from gpuanon.masking.operations.pairing import near_pairs
+from gpuanon.masking.operations.random_ranks import random_tie_order
 from gpuanon.masking.outcomes import NewColumn, Recoded
-from gpuanon.numerics.pairing import near_pairs
-from gpuanon.numerics.random_ranks import random_tie_order
 
 
 def rank_swap(codes: Array, groups: Partition, draws: Draws, window: float) -> Array:

@@ -12,12 +12,12 @@ from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import ParameterError
 from gpuanon.masking.claims import Claim
-from gpuanon.masking.class_claims import EqualRecords, FewDropped
+from gpuanon.masking.claims.class_claims import EqualRecords, FewDropped
 from gpuanon.masking.constraints import Constraint, failing
 from gpuanon.masking.contract import Operation, RowEffect, Sight
 from gpuanon.masking.given import Records
 from gpuanon.masking.outcomes import Moved
-from gpuanon.masking.people import persons_per_part
+from gpuanon.masking.person_blocks import persons_per_part
 from gpuanon.numerics.compatible import compatible_counts
 from gpuanon.numerics.equal_rows import equal_rows
 

@@ -21,9 +21,9 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.contract import Operation, Sight
 from gpuanon.masking.given import Records
+from gpuanon.masking.operations.pairing import unlike_pairs
 from gpuanon.masking.outcomes import NewColumn, Recoded
 from gpuanon.numerics.equal_rows import equal_rows
-from gpuanon.numerics.pairing import unlike_pairs
 
 
 def targeted_swap(

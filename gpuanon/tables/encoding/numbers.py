@@ -10,13 +10,13 @@ import numpy as np
 
 from gpuanon.arrays.ranges import ranges
 from gpuanon.errors import InputError
-from gpuanon.numerics.value_counts import ValueCounts
 from gpuanon.tables.arrow import arrow_array
 from gpuanon.tables.checks import number_faults
 from gpuanon.tables.encoding.features import Categories, Feature, Matrix, null_scale, standardised
 from gpuanon.tables.native import column_type, from_arrow, to_arrow
 from gpuanon.tables.schema import Column, Nulls, Transform
 from gpuanon.tables.summaries import NumberSummary, transformed
+from gpuanon.tables.value_counts import ValueCounts
 from gpuanon.tables.values import family, floats, value_type
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gpuanon.assessing.ks_distance import ks_excess
 from gpuanon.assessing.risk.auto_target import _smallest, auto_target, limit_of, sampling_error
 from gpuanon.assessing.risk.prediction import predict
 from gpuanon.assessing.risk.reference_standard import p_value, reference_standard
 from gpuanon.errors import GuaranteeError, ParameterError
-from gpuanon.numerics.ks import ks_excess
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from gpuanon.assessing.risk.linkability import linkability
 from gpuanon.assessing.risk.membership import membership
 from gpuanon.assessing.risk.residual import Attack
 from gpuanon.assessing.risk.singling_out import Ordered, Predicates, _exactly_one, singling_out
+from gpuanon.cli.app import app
 from gpuanon.errors import GuaranteeError, InputError, ParameterError
-from gpuanon.faces.cli import app
 from tests.support.every import recipe, registry
 
 NAMES = ("singling_out", "linkability", "inference", "membership")

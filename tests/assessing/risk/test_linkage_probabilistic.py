@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpuanon.assessing.risk.linkage_levels import estimate, falling
-from gpuanon.assessing.risk.linkage_normal import NormalPairs, by_moments
-from gpuanon.assessing.risk.linkage_pairs import Blocks, Pairs, Side, blocking_weights
-from gpuanon.assessing.risk.linkage_probabilistic import linkage_probabilistic
+from gpuanon.assessing.risk.linkage import linkage_probabilistic
+from gpuanon.assessing.risk.linkage.candidate_pairs import Blocks, Pairs, Side, blocking_weights
+from gpuanon.assessing.risk.linkage.level_models import estimate, falling
+from gpuanon.assessing.risk.linkage.normal_models import NormalPairs, by_moments
 from gpuanon.assessing.risk.prediction import standardised
 from gpuanon.errors import ParameterError
 

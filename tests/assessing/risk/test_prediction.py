@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from gpuanon.assessing.ks_distance import ks_distance
 from gpuanon.assessing.risk.prediction import (
     predict,
     prediction_ambiguity,
@@ -15,7 +16,6 @@ from gpuanon.assessing.risk.prediction import (
     standardised,
 )
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.ks import ks_distance
 
 
 def _naive(A: np.ndarray, B: np.ndarray, k: int) -> np.ndarray:

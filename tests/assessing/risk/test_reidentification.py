@@ -22,10 +22,10 @@ from gpuanon.assessing.risk.reidentification import (
 )
 from gpuanon.errors import ParameterError
 from gpuanon.masking.operations.centroid import centroid
-from gpuanon.masking.operations.permute import permute
+from gpuanon.masking.operations.dither.permute import permute
+from gpuanon.masking.operations.dither.resampling import resample
 from gpuanon.numerics import equal_rows as equal_rows_module
 from gpuanon.numerics.equal_rows import equal_rows
-from gpuanon.numerics.resampling import resample
 
 KEY = Key(b"a key for the tests of reidentification")
 
@@ -107,7 +107,7 @@ def test_groups_of_k_bound_the_rate():
     """On continuous columns: centroid, resample and permute stay at or below 1/k, up to the noise of the draws."""
     n, k, trials = 2000, 5, 20
     X = np.random.default_rng(2).normal(size=(n, 3))
-    from gpuanon.numerics.median_blocks import blocks
+    from gpuanon.numerics.cuts.median_blocks import blocks
 
     groups = blocks(X, Partition.whole(n), k)
     link = np.arange(n)

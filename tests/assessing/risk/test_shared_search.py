@@ -9,7 +9,7 @@ import pytest
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.risk import match_auc, noise_stripping, reidentification
 from gpuanon.assessing.risk.prediction import predict, standardised
-from gpuanon.numerics import distance_search
+from gpuanon.numerics.distance import distance_search
 from gpuanon.recipe import Recipe
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table

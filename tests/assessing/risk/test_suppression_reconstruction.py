@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpuanon.assessing.risk.suppression_reconstruction import suppression_reconstruction
-from gpuanon.numerics.local_suppression import kept_cells
+from gpuanon.masking.operations.blank.local_suppression import kept_cells
 from gpuanon.numerics.patterns import Patterns
 from tests.support.local_suppression import fewest_sharing
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpuanon.assessing.utility.cdf import cdf_points
+from gpuanon.assessing.utility.cdf_points import cdf_points
 from gpuanon.errors import GpuanonError
 
 

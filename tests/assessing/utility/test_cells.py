@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.spatial.distance import jensenshannon
 
-from gpuanon.assessing.utility.cells import (
+from gpuanon.assessing.utility.contingency import (
     binned,
     cell_ks,
     freeman_tukey,

@@ -7,8 +7,8 @@ import pytest
 from sklearn.cluster import KMeans
 
 from gpuanon.assessing.measures import by_name
-from gpuanon.assessing.utility import clusters
-from gpuanon.assessing.utility.clusters import cluster_balance
+from gpuanon.assessing.utility import cluster_balance as clusters
+from gpuanon.assessing.utility.cluster_balance import cluster_balance
 from gpuanon.errors import ParameterError
 
 

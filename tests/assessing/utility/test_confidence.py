@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gpuanon.assessing.utility import confidence
-from gpuanon.assessing.utility.confidence import confidence_overlap, estimator_mse
+from gpuanon.assessing.utility import confidence_overlap as confidence
+from gpuanon.assessing.utility.confidence_overlap import confidence_overlap, estimator_mse
 from gpuanon.errors import InputError, ParameterError
 
 
@@ -63,7 +63,7 @@ def test_added_variance_and_bias_raise_the_error_as_they_should() -> None:
 
 
 def test_bootstrap_variance_of_the_mean_is_the_textbook_one() -> None:
-    from gpuanon.assessing.utility.confidence import _sampled, _variances
+    from gpuanon.assessing.utility.confidence_overlap import _sampled, _variances
 
     X = np.random.default_rng(4).normal(size=(25_000, 1))
     assert len(_sampled(X)) == 20_000

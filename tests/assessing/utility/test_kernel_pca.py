@@ -11,7 +11,7 @@ from sklearn.decomposition import KernelPCA
 
 from gpuanon.assessing.utility.kernel_pca import components_of, kernel_pca, projected
 from gpuanon.errors import ParameterError
-from gpuanon.faces.report.pair_plot import pair_plot
+from gpuanon.report.pair_plot import pair_plot
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,8 @@ from scipy import stats
 from sklearn.tree import DecisionTreeClassifier
 from statsmodels.api import Logit
 
-from gpuanon.assessing.utility.propensity import (
+from gpuanon.assessing.utility.propensity.class_tree import class_shares
+from gpuanon.assessing.utility.propensity.pmse import (
     one_way_ratio,
     pmse_cart,
     pmse_logit,
@@ -19,9 +20,8 @@ from gpuanon.assessing.utility.propensity import (
     propensity_ks,
     propensity_wilcoxon,
 )
-from gpuanon.assessing.utility.propensity_scores import fitted
+from gpuanon.assessing.utility.propensity.scores import fitted
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.class_tree import class_shares
 
 MODELS = ("logit", "cart")
 

@@ -7,8 +7,8 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import cross_val_predict
 
-from gpuanon.assessing.utility import propensity_forest
-from gpuanon.assessing.utility.propensity_forest import BINS, _binned, _halves, _scores, pmse_forest
+from gpuanon.assessing.utility.propensity import forest as propensity_forest
+from gpuanon.assessing.utility.propensity.forest import BINS, _binned, _halves, _scores, pmse_forest
 
 
 def tables(n=400, shift=0.0, seed=1):
@@ -60,7 +60,7 @@ def test_extremes():
 
 def test_dependence_that_a_logit_does_not_see_is_seen():
     """The margins are equal, the columns' dependence is lost."""
-    from gpuanon.assessing.utility.propensity import pmse_logit
+    from gpuanon.assessing.utility.propensity.pmse import pmse_logit
 
     rng = np.random.default_rng(4)
     a = rng.normal(size=1500)

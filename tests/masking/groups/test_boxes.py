@@ -12,13 +12,13 @@ from pydantic import TypeAdapter, ValidationError
 import gpuanon
 from gpuanon.arrays.partition import Partition, segment_maxima, segment_minima
 from gpuanon.arrays.rng import Key
+from gpuanon.assessing.intervals.interval_statistics import Boxes as Ranges
 from gpuanon.errors import GpuanonError, GuaranteeError, ParameterError
 from gpuanon.masking import mask as masking
 from gpuanon.masking.constraints import separated_values
 from gpuanon.masking.groups import AnyGroups
 from gpuanon.masking.groups.boxes import Boxes
 from gpuanon.masking.groups.median_cuts import widest_cuts
-from gpuanon.numerics.interval_statistics import Boxes as Ranges
 from tests.cuda.fixtures import host, xp
 
 __all__ = ["xp"]

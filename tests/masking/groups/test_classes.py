@@ -12,8 +12,8 @@ from hypothesis.extra import numpy as hnp
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
-from gpuanon.masking.groups.classes import Classes, classes
-from gpuanon.masking.views.codes import Codes
+from gpuanon.masking.bases.codes import Codes
+from gpuanon.masking.groups.equal_classes import Classes, classes
 
 KEY = Key(b"a key for the tests of classes")
 

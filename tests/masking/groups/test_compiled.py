@@ -15,12 +15,12 @@ import pytest
 from gpuanon.arrays import compiled
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import ParameterError
-from gpuanon.masking.groups import annealing
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
-from gpuanon.masking.groups.refine import refine
-from gpuanon.numerics.distance import EUCLIDEAN, Metric
-from gpuanon.numerics.median_blocks import blocks
+from gpuanon.masking.groups.refine import annealing
+from gpuanon.masking.groups.refine.refine import refine
+from gpuanon.numerics.cuts.median_blocks import blocks
+from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
 
 needs_numba = pytest.mark.skipif(not compiled.use_compiled(10**9), reason="numba is not installed or is turned off")
 
@@ -218,7 +218,7 @@ def test_threads_do_not_change_compiled_groups(monkeypatch: pytest.MonkeyPatch) 
 def test_small_tables_do_not_wait_for_numba() -> None:
     code = (
         "import sys, numpy as np, gpuanon; from gpuanon.arrays.partition import Partition;"
-        "from gpuanon.masking.groups.mdav import mdav; from gpuanon.masking.groups.refine import refine;"
+        "from gpuanon.masking.groups.mdav import mdav; from gpuanon.masking.groups.refine.refine import refine;"
         "X = np.random.default_rng(1).standard_normal((900, 2));"
         "refine(X, mdav(X, Partition.whole(900), 3), 3); sys.exit('numba' in sys.modules)"
     )
@@ -243,7 +243,8 @@ def test_no_folder_for_machine_code_is_no_obstacle(tmp_path: Any) -> None:
     """numba refuses to cache where neither the package's folder nor the user's can be written."""
     code = (
         "import numba.core.caching as c; c.CacheImpl._locator_classes = [];"
-        "from gpuanon.numerics.compiled_rosenblatt import negate_half_squares as f; import numpy as np;"
+        "from gpuanon.masking.operations.dither.compiled_rosenblatt import negate_half_squares as f;"
+        "import numpy as np;"
         "y = np.ones(2); f(y, y); print(y)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ}, check=False)
@@ -253,7 +254,7 @@ def test_no_folder_for_machine_code_is_no_obstacle(tmp_path: Any) -> None:
 @needs_numba
 @pytest.mark.slow
 def test_a_first_compilation_is_announced_and_a_second_run_is_silent(tmp_path: Any) -> None:
-    code = "from gpuanon.masking.groups.annealing import warm_compiled as w; print(w())"
+    code = "from gpuanon.masking.groups.refine.annealing import warm_compiled as w; print(w())"
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "GPUANON_COMPILED": "1"}
     runs = [
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
@@ -270,7 +271,7 @@ def test_no_run_compiles_what_the_doctor_has_compiled(tmp_path: Any) -> None:
     """Groups of k members and of MDAV, both metrics, the Gaussian dither, classes, and a search for near records."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "GPUANON_COMPILED": "1", "COLUMNS": "200"}
     run = partial(subprocess.run, capture_output=True, text=True, env=environment, check=False)
-    program = [sys.executable, "-m", "gpuanon.faces.cli"]
+    program = [sys.executable, "-m", "gpuanon.cli.app"]
     checked = run([*program, "doctor"])
     assert "compiling functions" in checked.stderr
     assert f"{compiled.describe_compiled()}, ready after" in checked.stdout
@@ -303,7 +304,7 @@ def test_a_run_says_which_functions_are_compiled(tmp_path: Any) -> None:
     (tmp_path / "recipe.toml").write_text(
         '[columns]\nage = { role = "quasi" }\n[[mask]]\nmethod = "microaggregation"\nk = 5\n'
     )
-    command = [sys.executable, "-m", "gpuanon.faces.cli", "protect", "in.csv", "recipe.toml", "-o", "out.csv"]
+    command = [sys.executable, "-m", "gpuanon.cli.app", "protect", "in.csv", "recipe.toml", "-o", "out.csv"]
     for setting in ("0", "1"):
         environment = {**os.environ, "GPUANON_COMPILED": setting, "COLUMNS": "200"}
         done = subprocess.run(

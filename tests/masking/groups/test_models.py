@@ -13,11 +13,11 @@ from gpuanon.arrays.rng import Key
 from gpuanon.errors import GpuanonError
 from gpuanon.masking.groups import AnyGroups
 from gpuanon.masking.groups.blocks import Blocks
-from gpuanon.masking.groups.effort import refinement_of
 from gpuanon.masking.groups.first_axis import FirstAxis
 from gpuanon.masking.groups.fuzzy import Fuzzy
 from gpuanon.masking.groups.kmember import KMember, kmember
 from gpuanon.masking.groups.mdav import Mdav, mdav
+from gpuanon.masking.groups.refine.effort import refinement_of
 from gpuanon.masking.groups.spanning_tree import SpanningTree
 from gpuanon.masking.groups.univariate import OptimalUnivariate, Univariate
 from gpuanon.masking.groups.whole import Whole

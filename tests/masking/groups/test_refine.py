@@ -12,15 +12,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpuanon.arrays.partition import Partition
-from gpuanon.masking.groups.annealing import disjoint_pairs
-from gpuanon.masking.groups.exchange import EuclideanTable, GowerTable, Table
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
-from gpuanon.masking.groups.neighbours import neighbours
-from gpuanon.masking.groups.refine import _lower, refine
+from gpuanon.masking.groups.refine.annealing import disjoint_pairs
+from gpuanon.masking.groups.refine.exchange import EuclideanTable, GowerTable, Table
+from gpuanon.masking.groups.refine.neighbours import neighbours
+from gpuanon.masking.groups.refine.refine import _lower, refine
 from gpuanon.masking.groups.whole_numbers import whole_numbers
-from gpuanon.numerics.distance import EUCLIDEAN, Metric
-from gpuanon.numerics.median_blocks import blocks
+from gpuanon.numerics.cuts.median_blocks import blocks
+from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
 from tests.support import naive_groups as naive
 from tests.support import naive_refine as exact
 from tests.support.groups import (
@@ -71,13 +71,13 @@ def test_the_best_exchange_is_the_best_of_all_and_its_change_is_correct(
 @pytest.mark.parametrize("kind", METRICS)
 @pytest.mark.parametrize(("k", "n"), [(3, 61), (5, 75), (10, 134)])
 def test_groups_equal_those_of_the_definitions(kind: str, k: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuanon.masking.groups.cells.CELL", 9)
+    monkeypatch.setattr("gpuanon.masking.groups.refine.overlapping_cells.CELL", 9)
     refine_briefly(monkeypatch, turns=1, steps=12)
     X = table(kind, n)
     groups = mdav(X, Partition.whole(len(X)), k, METRICS[kind])
     fast = refine(X, groups, k, METRICS[kind], turns=3)
-    monkeypatch.setattr("gpuanon.masking.groups.cells.neighbours", exact.neighbours)
-    monkeypatch.setattr(sys.modules["gpuanon.masking.groups.refine"], "anneal", exact.anneal)
+    monkeypatch.setattr("gpuanon.masking.groups.refine.overlapping_cells.neighbours", exact.neighbours)
+    monkeypatch.setattr(sys.modules["gpuanon.masking.groups.refine.refine"], "anneal", exact.anneal)
     plain = refine(X, groups, k, METRICS[kind], turns=3)
     np.testing.assert_array_equal(fast.order, plain.order)
     np.testing.assert_array_equal(fast.starts, plain.starts)
@@ -140,11 +140,11 @@ def test_batches_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     for size in (1, 3000):
         for module, name in (
             ("refine", "_BATCH"),
-            ("cells", "_BATCH"),
+            ("overlapping_cells", "_BATCH"),
             ("neighbours", "_BATCH"),
             ("annealing", "_BATCH_ROWS"),
         ):
-            monkeypatch.setattr(sys.modules[f"gpuanon.masking.groups.{module}"], name, size)
+            monkeypatch.setattr(sys.modules[f"gpuanon.masking.groups.refine.{module}"], name, size)
         other = refine(X, groups, 4, turns=3)
         np.testing.assert_array_equal(one.order, other.order)
         np.testing.assert_array_equal(one.starts, other.starts)

@@ -13,12 +13,11 @@ import gpuanon
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import GpuanonError, GuaranteeError
 from gpuanon.masking.claims import Counted
-from gpuanon.masking.class_claims import SharedValues
-from gpuanon.masking.evidence import Evidence
-from gpuanon.masking.operations.blank import Blank, RandomBlank, blank_cells, plan_blanks
-from gpuanon.numerics import local_suppression
-from gpuanon.numerics.local_suppression import kept_cells, randomly_kept
-from gpuanon.numerics.local_suppression_programme import Lines
+from gpuanon.masking.claims.class_claims import SharedValues
+from gpuanon.masking.claims.evidence import Evidence
+from gpuanon.masking.operations.blank import Blank, RandomBlank, blank_cells, local_suppression, plan_blanks
+from gpuanon.masking.operations.blank.local_suppression import kept_cells, randomly_kept
+from gpuanon.masking.operations.blank.local_suppression_programme import Lines
 from gpuanon.numerics.patterns import Patterns
 from tests.support.every import recipe, registry
 from tests.support.local_suppression import fewest_sharing, least_cost

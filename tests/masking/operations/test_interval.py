@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
-from gpuanon.masking.class_claims import EqualRecords
+from gpuanon.masking.claims.class_claims import EqualRecords
 from gpuanon.masking.given import ClassInfo, Records
 from gpuanon.masking.operations.interval import Interval
 from gpuanon.masking.outcomes import Recoded

@@ -14,7 +14,7 @@ from scipy.optimize import LinearConstraint, milp
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
-from gpuanon.masking.class_claims import EqualRecords
+from gpuanon.masking.claims.class_claims import EqualRecords
 from gpuanon.masking.given import ClassInfo, Records
 from gpuanon.masking.operations.pad import Pad, pad, pad_maximal
 from gpuanon.masking.outcomes import Moved

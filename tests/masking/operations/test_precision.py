@@ -16,7 +16,7 @@ from gpuanon.errors import RecipeError
 from gpuanon.masking.methods.distribution_preserving import DistributionPreserving
 from gpuanon.masking.operations import dither
 from gpuanon.masking.operations.dither import Dither, gaussian_dither
-from gpuanon.numerics.median_blocks import blocks
+from gpuanon.numerics.cuts.median_blocks import blocks
 from tests.cuda.fixtures import host, xp
 from tests.support.groups import refine_briefly
 

@@ -12,9 +12,9 @@ import pytest
 import gpuanon
 from gpuanon.errors import GpuanonError, GuaranteeError, ParameterError
 from gpuanon.masking.constraints import Constraint
-from gpuanon.masking.operations.recode_search import RecodeSearch, among, rounds_of, search_recoding
-from gpuanon.masking.operations.recoding_table import RecodingTable
-from gpuanon.numerics import lattice_search
+from gpuanon.masking.operations.recode import lattice_search
+from gpuanon.masking.operations.recode.recode_search import RecodeSearch, among, rounds_of, search_recoding
+from gpuanon.masking.operations.recode.recoding_table import RecodingTable
 from gpuanon.numerics.patterns import Patterns
 from tests.support.every import COLUMNS, recipe, registry
 from tests.support.naive_recoding import least_loss, random_table

@@ -9,12 +9,12 @@ from scipy import stats
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
-from gpuanon.masking.drawn_claims import DrawnFromGroup
+from gpuanon.masking.claims.drawn_claims import DrawnFromGroup
 from gpuanon.masking.given import Records
-from gpuanon.masking.operations.permute import Permute, permute
-from gpuanon.masking.operations.resample import Resample
+from gpuanon.masking.operations.dither.permute import Permute, permute
+from gpuanon.masking.operations.dither.resample import Resample
+from gpuanon.masking.operations.dither.resampling import resample
 from gpuanon.masking.outcomes import Moved
-from gpuanon.numerics.resampling import resample
 
 KEY = Key(b"a key for the tests of resampling")
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
+from gpuanon.masking.bases.normal_scores import NormalScores
 from gpuanon.masking.given import Records
 from gpuanon.masking.operations.sample import Sample
 from gpuanon.masking.outcomes import Changed
-from gpuanon.masking.views.normal_scores import NormalScores
 from gpuanon.numerics.copula import ScoreSums
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.schema import Schema

@@ -15,19 +15,19 @@ from scipy.stats import kstest, spearmanr, truncexpon
 import gpuanon
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
-from gpuanon.assessing.utility.propensity import pmse_cart
+from gpuanon.assessing.utility.propensity.pmse import pmse_cart
 from gpuanon.errors import ParameterError, RecipeError
 from gpuanon.masking.given import ClassInfo, Records
 from gpuanon.masking.operations.condense import condense
 from gpuanon.masking.operations.maximum_entropy import LargestEntropy
+from gpuanon.masking.operations.maximum_entropy.entropy_solver import MaximumEntropy, Moments, MomentSums
 from gpuanon.masking.operations.sample import Sample
 from gpuanon.masking.operations.sequential import PartlySynthetic
+from gpuanon.masking.operations.sequential.conditional_models import synthesise
+from gpuanon.masking.operations.sequential.conditional_trees import Coded, draw_from_tree
 from gpuanon.masking.operations.table_sample import TableSample, binned
-from gpuanon.numerics.conditional_trees import Coded, draw_from_tree
+from gpuanon.masking.operations.table_sample.log_linear import fit_margins, margin_counts
 from gpuanon.numerics.copula import ScoreSums
-from gpuanon.numerics.log_linear import fit_margins, margin_counts
-from gpuanon.numerics.maximum_entropy import MaximumEntropy, Moments, MomentSums
-from gpuanon.numerics.sequential import synthesise
 
 KEY = Key(b"a key for the tests of synthesis")
 

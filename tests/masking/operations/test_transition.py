@@ -11,7 +11,7 @@ import gpuanon
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError, RecipeError
 from gpuanon.masking.operations.transition import Transition
-from gpuanon.numerics.transition import draw_values, invariant, spread
+from gpuanon.masking.operations.transition.transition_matrix import draw_values, invariant, spread
 from tests.support.every import recipe, registry
 
 KEY = b"a key for the tests of post-randomisation"

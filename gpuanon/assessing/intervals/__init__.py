@@ -1,0 +1,1 @@
+"""Guaranteed ranges of statistics from released intervals."""

@@ -1,0 +1,248 @@
+"""Probabilistic record linkage: the attack of Fellegi and Sunter, its probabilities estimated by EM.
+
+A pair of an original and a released record has a weight: the logarithm of how much likelier the two are as a pair that
+belongs together (m) than as two records of the table (u).  The attacker does not know which pairs belong together: EM
+finds m and the share of such pairs [2].  There are three models of m (`linkage_models`): by distance, by a normal
+regression of originals on releases, and by levels of agreement column by column (equal or not for categories, the
+difference for numbers).  Each original is linked with the candidate of the largest weight; among ties one is chosen at
+random.  The figure is the share that the best of the three links: an attacker who knows a few people of the release
+sees which of them works.  Beside it stands the share of the model that the likelihood of other records prefers, which
+an attacker who knows nobody would take; under much noise the likelihood hardly tells them apart.
+
+Blocking: the candidates of an original are the released records nearest to it, inside its block where columns of
+blocking are named; in a small table all of them.  At most one candidate is a record's own, which EM uses; it looks at
+the nearest 50 of some records, and at the 50 whose closest agreements are the most surprising: where some columns are
+much noisier than others these are other pairs.
+
+References
+----------
+.. [1] I. P. Fellegi, A. B. Sunter (1969), A theory for record linkage, JASA 64(328).
+.. [2] M. A. Jaro (1989), Advances in record-linkage methodology, JASA 84(406).
+.. [3] T. A. Lasko (2007), Spectral Anonymization of Data, PhD thesis, MIT, section 2.1.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, to_host
+from gpuanon.assessing.columns import Names, column_names
+from gpuanon.assessing.figures import Beside, By, Figure, Measured, join
+from gpuanon.assessing.risk.linkage.agreement import EQUAL, TOLERANCES, Agreement
+from gpuanon.assessing.risk.linkage.candidate_pairs import Blocks, Pairs, Side
+from gpuanon.assessing.risk.linkage.models import ByLevels, Chance, Judges, Learned, Model, chances, likeliest
+from gpuanon.assessing.shares import share_interval
+from gpuanon.errors import ParameterError
+from gpuanon.numerics.sampling import sample_rows
+
+Floats = np.ndarray[Any, Any]
+Ints = np.ndarray[Any, Any]
+
+Read: TypeAlias = Callable[[Ints], tuple[Floats, Floats]]
+
+CANDIDATES = 100
+LINKED = 5_000
+"""Originals that are linked, at most; of more, a repeatable random sample."""
+
+_ALL_PAIRS = 1_000_000  # up to so many every pair is looked at
+_POOL = 50  # candidates of a record that EM sees: so many of the nearest, and so many that agree most surprisingly
+_PAIRS = 150_000  # pairs that EM sees; random pairs
+_FEATURES = 3_000_000  # figures of pairs that EM sees
+_BATCH = 1 << 21  # levels of agreement that are held at once
+
+
+def linkage_probabilistic(
+    original: Side,
+    release: Side,
+    link: Array,
+    *,
+    categorical: Sequence[bool],
+    names: Names = None,
+    tolerances: Sequence[float] = TOLERANCES,
+    candidates: int | None = None,
+    block: Sequence[bool] | None = None,
+    metric_weights: Sequence[float] | None = None,
+    limit: int = LINKED,
+    read: Read | None = None,
+) -> Measured:
+    """Expected share of originals that are linked with their own release.
+
+    Parameters
+    ----------
+    link        : (m,) original row of each released row, −1 for an added row
+    categorical : per column whether its values are codes; two nulls are equal, a null and a value are not
+    tolerances  : levels of agreement of numbers, in standard deviations of the original, ascending
+    candidates  : released records that are looked at per original, the nearest ones; None: all of a small table, and
+                  at least 100
+    block       : per column whether a candidate must be equal on it
+    metric_weights : of the points' features in the search of candidates; see `blocking_weights`
+    limit       : originals that are linked, at most; of more, a repeatable random sample
+    read        : gives the values of all originals and of some released rows, where the sides have none
+
+    Beside it: the nearest released record as the link (the attack by distance), the model that the likelihood prefers,
+    an attacker who knows m and u of the release (in the sample; the best of the models), and a blind guess.
+
+    Cost : the search, and O(n · candidates · d); no table of all pairs.
+    """
+    link = to_host(link)
+    n, m = len(original.points), len(release.points)
+    _check(link, m, tolerances)
+    rows = sample_rows(n, limit, "probabilistic linkage")
+    blocks = Blocks(original, release, block, metric_weights)
+    if not blocks.counts[blocks.before[rows]].any():
+        raise ParameterError("block: no original has a released record in its block")
+    count = max(CANDIDATES, _ALL_PAIRS // n) if candidates is None else candidates
+    pairs = blocks.nearest(rows, min(count, m))
+    own = (link[pairs.index] == rows[:, None]) & pairs.inside
+    chance = _chance(blocks, pairs, own, link)
+    held, (before, after) = None, (original.values, release.values)
+    if read is not None:
+        needed = np.zeros(m, dtype=bool)
+        needed[pairs.index] = needed[chance.pairs.index] = True
+        held = np.flatnonzero(needed)
+        before, after = read(held)
+    if before is None or after is None:
+        raise ParameterError("original, release: values are needed, or `read`")
+    agree = Agreement(before, after, np.asarray(categorical), tolerances, held)
+    fits, knows, learned = _fits(agree, blocks.points, pairs, chance, link)
+    weights = [_weights(fit, pairs) for fit in fits]
+    judges = np.setdiff1d(np.arange(len(rows)), learned) if len(rows) > 1 else learned
+    judging = Judges(pairs.of(judges), own[judges], chance)
+    preferred, information = likeliest(fits, [weight[judges] for weight in weights], judging)
+    linked = {fit.name: _right(weight, pairs, own) for fit, weight in zip(fits, weights, strict=True)}
+    known = [_right(_weights(model, pairs), pairs, own) for model in knows]
+    levels = next(fit for fit in fits if isinstance(fit, ByLevels))
+    columns = column_names(names, len(agree.sizes))
+    details: dict[str, Figure] = {
+        "records": len(rows),
+        "candidates": pairs.index.shape[1],
+        "own_among_candidates": float(own.any(axis=1).mean()),
+        "model": max(linked, key=lambda name: linked[name]),
+        "linked_by_model": {name: round(share, 6) for name, share in linked.items()},
+        "information_by_model": {name: round(value, 6) for name, value in information.items()},
+        "estimated_share": levels.found.share,
+        "m_by_column": _by_level(levels.found.m, columns, agree),
+        "u_by_column": _by_level(levels.found.u, columns, agree),
+    }
+    value, likely = max(linked.values()), linked[fits[preferred].name]
+    beside = {"nearest": _nearest(pairs, own), "likely": likely, "informed": max(known, default=value), "guess": 1 / m}
+    return _measured(value, beside, n, details, _information(levels, columns))
+
+
+def _check(link: Ints, m: int, tolerances: Sequence[float]) -> None:
+    """Refuse a link of another release, and tolerances that are not levels."""
+    if len(link) != m:
+        raise ParameterError(f"link: one entry per released row is needed ({m}), got {len(link)}")
+    if not tolerances or list(tolerances) != sorted(set(tolerances)) or tolerances[0] < 0:
+        raise ParameterError("tolerances: ascending numbers of 0 or more are needed")
+
+
+def _chance(blocks: Blocks, pairs: Pairs, own: Ints, link: Ints) -> Chance:
+    """Random pairs, and the near ones of some records."""
+    some = np.unique(np.linspace(0, len(own) - 1, max(1, min(len(own), _PAIRS // own.shape[1]))).astype(np.int64))
+    inside = pairs.inside[some] & ~own[some]
+    share = np.broadcast_to(1 / (len(some) * np.maximum(pairs.choices[some], 1.0))[:, None], inside.shape)
+    chance, beyond = blocks.random(pairs, _PAIRS, link)
+    return Chance(chance, beyond, pairs.distance[some][inside], share[inside])
+
+
+def _fits(
+    agree: Agreement, points: tuple[Floats, Floats], pairs: Pairs, chance: Chance, link: Ints
+) -> tuple[list[Model], list[Model], Ints]:
+    """The models fitted without the link, and with it, and at which rows they were: at most three of four."""
+    width, deep = min(2 * _POOL, pairs.index.shape[1]), max(len(agree.sizes), points[0].shape[1])
+    most = max(1, min(3 * len(pairs.rows) // 4, _PAIRS // width, _FEATURES // (width * deep)))
+    some = np.unique(np.linspace(0, len(pairs.rows) - 1, most).astype(np.int64))
+    seen, firsts = _pool(agree, pairs.of(some), chance.pairs)
+    learned = Learned(agree, points, seen, chance, firsts)
+    known = (link[seen.index] == seen.rows[:, None]) & seen.inside
+    return learned.models(), learned.informed(known), some
+
+
+def _pool(agree: Agreement, pairs: Pairs, chance: Pairs) -> tuple[Pairs, list[Floats]]:
+    """Candidates that EM looks at: the nearest, and the most surprising; and a first guess from either."""
+    near = min(_POOL, pairs.index.shape[1])
+    tails = np.concatenate([np.cumsum(part) for part in chances(agree, chance)])
+    surprise = np.zeros(pairs.index.shape)
+    step = max(1, _BATCH // max(1, pairs.index.shape[1] * len(agree.sizes)))
+    for at in range(0, len(pairs.rows), step):
+        part = slice(at, at + step)
+        flat = agree.levels(pairs.rows[part], pairs.index[part]) + agree.starts[:-1]
+        surprise[part] = -np.log(np.maximum(tails, 1e-9))[flat].sum(axis=2)
+    surprise[~pairs.inside] = -np.inf
+    best = np.argsort(-surprise, axis=1, kind="stable")[:, :near]
+    places = np.concatenate([np.broadcast_to(np.arange(near), best.shape), best], axis=1)
+    once = np.concatenate([np.ones(best.shape, dtype=bool), best >= near], axis=1)  # each candidate once
+    guesses = [np.argmax(pairs.inside[:, :near], axis=1), np.where(best[:, 0] < near, best[:, 0], near)]
+    firsts = []
+    for guess in guesses:
+        first = np.zeros(places.shape)
+        first[np.arange(len(first)), guess] = 0.9
+        firsts.append(first)
+    return pairs.at(places, once), firsts
+
+
+def _weights(model: Model, pairs: Pairs) -> Floats:
+    """(rows, c) weight of each pair; −∞ outside the block."""
+    out = np.empty(pairs.index.shape)
+    step = max(1, _BATCH // max(1, 16 * pairs.index.shape[1]))  # a pair has a dozen figures
+    for at in range(0, len(out), step):
+        some = pairs.of(slice(at, at + step))
+        out[at : at + step] = np.where(some.inside, model.scores(some), -np.inf)
+    return out
+
+
+def _right(weight: Floats, pairs: Pairs, own: Ints) -> float:
+    """Share of originals that are linked with their own release by the largest weight."""
+    return float(_shared((weight == weight.max(axis=1, keepdims=True)) & pairs.inside, own).mean())
+
+
+def _nearest(pairs: Pairs, own: Ints) -> float:
+    """Share of originals that the attack by distance links rightly."""
+    return float(_shared(pairs.distance == pairs.distance[:, :1], own).mean())
+
+
+def _shared(best: Ints, own: Ints) -> Floats:
+    """(rows,) probability that one of the best candidates, chosen at random, is the record's own."""
+    return np.asarray((best & own).sum(axis=1) / np.maximum(best.sum(axis=1), 1))
+
+
+_LABELS = {
+    "nearest": "by distance",
+    "likely": "the likeliest model",
+    "informed": "m and u known",
+    "guess": "a blind guess",
+}
+
+
+def _measured(value: float, beside: dict[str, float], n: int, details: dict[str, Figure], part: By) -> Measured:
+    """The figure, with what stands beside it."""
+    records = int(str(details["records"]))
+    interval = share_interval(value, records)
+    note = join(
+        None if records == n else f"a random sample of {records} of {n} original records was linked",
+        "the likelihood prefers a model that links less" if beside["likely"] < interval.low else None,
+    )
+    shown = tuple(Beside(name, _LABELS[name], figure) for name, figure in beside.items())
+    return Measured(value, details, note, parts=(part,), interval=interval, beside=shown)
+
+
+def _by_level(side: list[Floats], names: Sequence[str], agree: Agreement) -> dict[str, Figure]:
+    """m or u of every column and level, under names."""
+    numbers = [f"within {tolerance:g} sd" for tolerance in np.where(agree.tolerances > EQUAL, agree.tolerances, 0)]
+    out: dict[str, Figure] = {}
+    for name, values, flag in zip(names, side, agree.categorical, strict=True):
+        labels = ["equal", "different"] if flag else [*numbers, "beyond"]
+        out[name] = {label: round(float(value), 6) for label, value in zip(labels, values, strict=True)}
+    return out
+
+
+def _information(levels: ByLevels, names: Sequence[str]) -> By:
+    """Per column the expected weight of a pair that belongs together, Σ_l m_l log(m_l / u_l)."""
+    sides = zip(levels.found.m, levels.found.u, strict=True)
+    pairs = ((np.maximum(m, levels.floor), np.maximum(u, levels.floor)) for m, u in sides)
+    values = [float((m * np.log(m / u)).sum()) for m, u in pairs]
+    return By("column", dict(zip(names, values, strict=True)))

@@ -1,0 +1,115 @@
+"""Shares of values up to chosen points: would an analyst of the release count as many people below a threshold?
+
+References
+----------
+.. [1] R. Kulik (2025), MAT 4376 Foundations of Data Privacy, lectures 7–9: interval and test of F(x0).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuanon.assessing.figures import By, Compared, Figure, Measured
+from gpuanon.assessing.weighted_quantile import inverse_shares
+from gpuanon.assessing.weighting import effective_size
+from gpuanon.errors import InputError, ParameterError
+
+Floats = np.ndarray[Any, Any]
+
+DEPENDENT = "original and release are dependent samples: z and p_if_independent are distances, not tests"
+_LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
+
+
+def cdf_points(
+    original: Floats,
+    release: Floats,
+    *,
+    names: Sequence[str],
+    at: Mapping[str, Sequence[float]] | None = None,
+    level: float = 0.95,
+    weights: tuple[Floats, Floats] | None = None,
+) -> Measured:
+    """Largest difference of F(x0), the share of values up to x0, over points and columns.
+
+    Parameters
+    ----------
+    original, release : (n, d) and (m, d) numbers, NaN for a missing value; shares are of the known values
+    at : points of each column that is to be looked at; None: deciles 1 and 9 and quartiles of every column
+    level : of the interval F(x0) ± z √(F(1 − F) / n) of the original
+    weights : (n,) and (m,) people that each row stands for; n in intervals and tests is then Kish's effective size
+
+    Beside the value: the share of points whose released F(x0) lies in the original's interval, and the largest z of
+    the two-sample test; at each point both shares, the interval, z, and its p-value for independent samples.  Original
+    and release are dependent, so that z and p are distances and no tests.
+    """
+    if not 0 < level < 1:
+        raise ParameterError(f"level: a number between 0 and 1 is allowed, got {level}")
+    unknown = [name for name in at or {} if name not in names]
+    if unknown:
+        raise ParameterError(
+            f"at: {', '.join(map(repr, unknown))}: there is no such column of numbers that is compared"
+        )
+    from scipy.special import ndtr, ndtri
+
+    z, found, inside, scores = float(ndtri((1 + level) / 2)), {}, [], []
+    sides: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+    for number, name in enumerate(names):
+        known = [~np.isnan(side[:, number]) for side in (original, release)]
+        if weights is not None:  # a record without weight says nothing
+            known = [own & (weight > 0) for own, weight in zip(known, weights, strict=True)]
+        before, after = (side[:, number][own] for side, own in zip((original, release), known, strict=True))
+        if (at is not None and name not in at) or not len(before) or not len(after):
+            continue
+        people = [None if weights is None else weights[s][known[s]] for s in (0, 1)]
+        n, m = (
+            len(side) if own is None else effective_size(own) for side, own in zip((before, after), people, strict=True)
+        )
+        points = _quantiles(before, people[0]) if at is None else np.asarray(at[name], dtype=float)
+        p, q = (_shares(side, points, own) for side, own in zip((before, after), people, strict=True))
+        found[name] = float(np.abs(p - q).max())
+        inside += (np.abs(q - p) <= z * np.sqrt(p * (1 - p) / n)).tolist()
+        own = [_score(a, b, n, m) for a, b in zip(p, q, strict=True)]
+        scores += own
+        # A quantile is the value of a record: it has a name here, and not its value.
+        texts = [f"{round(100 * one)} % quantile" for one in _LEVELS] if at is None else [f"{x:g}" for x in points]
+        for text, a, b, score in zip(texts, p.tolist(), q.tolist(), own, strict=True):
+            reach = z * math.sqrt(a * (1 - a) / n)
+            sides[0][f"{name} ≤ {text}"] = {"share": a, "low": max(0.0, a - reach), "high": min(1.0, a + reach)}
+            sides[1][f"{name} ≤ {text}"] = {"share": b, "z": score, "p_if_independent": float(2 * ndtr(-score))}
+    if not found:
+        raise InputError("cdf_points: needs a column of numbers or dates with known values")
+    details: dict[str, Figure] = {
+        "points": len(inside),
+        "inside_interval": float(np.mean(inside)),
+        "largest_z": max(scores),
+        "level": level,
+    }
+    parts = (By("column", dict(found)), Compared("point", sides[0], sides[1]))
+    return Measured(max(found.values()), details, DEPENDENT, parts=parts)
+
+
+def _quantiles(values: Floats, weights: Floats | None) -> Floats:
+    """The values at `_LEVELS`, each that of a record."""
+    if weights is None:
+        return np.quantile(values, _LEVELS, method="inverted_cdf")
+    return np.asarray(inverse_shares(values, np.asarray(_LEVELS), weights))
+
+
+def _shares(values: Floats, points: Floats, weights: Floats | None) -> Floats:
+    """Share of the values up to each point."""
+    if weights is None:
+        return np.asarray(np.searchsorted(np.sort(values), points, side="right") / len(values))
+    order = np.argsort(values)
+    reached = np.append(0.0, np.cumsum(weights[order]))
+    return np.asarray(reached[np.searchsorted(values[order], points, side="right")] / reached[-1])
+
+
+def _score(p: float, q: float, n: float, m: float) -> float:
+    """|p − q| in standard errors of the difference of two independent shares; 0 where both are all or nothing."""
+    pooled = (n * p + m * q) / (n + m)
+    error = math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m))
+    return abs(p - q) / error if error > 0 else 0.0

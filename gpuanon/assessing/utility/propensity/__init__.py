@@ -1,0 +1,1 @@
+"""Propensity scores: how well a model tells original and release apart."""

@@ -1,0 +1,216 @@
+"""Propensity scores: can a model tell released records from original ones?
+
+Both tables are stacked, a model predicts which a record comes from, and its predictions (the propensity scores) are
+looked at.  If they stay close to the share c of released records, the release is hard to distinguish: good utility.
+The model is a logistic regression on main effects, or a classification tree.
+
+References
+----------
+.. [1] J. Snoke, G. Raab, B. Nowok, C. Dibben, A. Slavkovic (2018), General and specific utility measures for synthetic
+   data, J. R. Stat. Soc. A 181(3): pMSE, its expectation, and its ratio to it.
+.. [2] R. Kulik (2025), MAT 4376 Foundations of Data Privacy, lectures 7–9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.rng import Key
+from gpuanon.assessing.figures import Beside, Figure, Measured, join
+from gpuanon.assessing.refits import with_error
+from gpuanon.assessing.utility.pairs import sampled_pairs
+from gpuanon.assessing.utility.propensity import scores as propensity_scores
+from gpuanon.assessing.utility.propensity.class_tree import class_shares
+from gpuanon.assessing.utility.propensity.scores import (
+    Fitted,
+    Model,
+    Stacked,
+    dummies,
+    fitted,
+    logit,
+    propensity,
+    stacked,
+)
+from gpuanon.errors import ParameterError
+
+Floats = np.ndarray[Any, Any]
+
+DEPENDENT = "original and release are dependent samples: this is a distance, not a test"
+
+_PUBLIC = Key(b"the permutations of a measure are no secret")
+
+
+def pmse_logit(
+    original: Array,
+    release: Array,
+    *,
+    categorical: Sequence[bool] | None = None,
+    permutations: int = 0,
+    link: Array | None = None,
+    sampled: bool = False,
+    fit: Fitted | None = None,
+) -> Measured:
+    """Propensity mean squared error by logistic regression: 0 indistinguishable, c(1 − c) perfectly separable.
+
+    Beside it its expectation when the release is drawn from the distribution of the original at hand,
+    ``df · c · (1 − c)² / N``, and the ratio to that ([1], as in synthpop); an independent sample of the population
+    would have 1 / (1 − c) times as much.  `permutations`, `link` and `sampled`: see `pmse_cart`; `fit`: see
+    `propensity_ks`.
+    """
+    found = (fit or fitted(original, release, "logit", categorical, sampled=sampled)).scores(halved=False)
+    n, c = len(found.released), float(found.released.mean())
+    expected = (found.df or 0) * c * (1 - c) ** 2 / n
+    details: dict[str, Figure] = {"df": found.df, "share_released": c}
+    if expected > 0:
+        details |= {"ratio": found.pmse / expected, "independent_ratio": 1 / (1 - c)}
+    if permutations:
+        null, valid = null_sample(original, release, categorical, link, propensity_scores.LOGIT_ROWS)
+        design = dummies(null.X, null.categorical)
+        details |= against_permuted(lambda y: logit(design, y)[0], null.released, valid, permutations)
+    beside = Beside("expected", "draws from the original would have", expected), separable(c)
+    measured = Measured(found.pmse, details, join(DEPENDENT, found.note), parts=(found.overlap,), beside=beside)
+    return with_error(measured, found.over_refits("pmse"), squares=True)
+
+
+def separable(c: float) -> Beside:
+    """The pMSE of tables that are perfectly separable, `c` the share of released records."""
+    return Beside("separable", "perfectly separable", c * (1 - c))
+
+
+def one_way_ratio(before: Array, after: Array) -> float:
+    """pMSE of one categorical column over its expectation: 1 on average for draws from the original ([1])."""
+    from gpuanon.assessing.utility.contingency import tables
+
+    _, counts, released = next(tables(before[:, None], after[:, None], 1))
+    total = counts + released
+    n, c = total.sum(), released.sum() / total.sum()
+    pmse = float((total * (released / total - c) ** 2).sum() / n)
+    return pmse / float((len(total) - 1) * c * (1 - c) ** 2 / n) if len(total) > 1 else 0.0
+
+
+def pmse_cart(
+    original: Array,
+    release: Array,
+    *,
+    categorical: Sequence[bool] | None = None,
+    permutations: int = 0,
+    link: Array | None = None,
+    sampled: bool = False,
+) -> Measured:
+    """Propensity mean squared error by a classification tree: 0 indistinguishable, c(1 − c) perfectly separable.
+
+    Parameters
+    ----------
+    permutations : how often to fit the tree with labels permuted, to compare with: the ratio to their mean, and the
+        share that reach the value
+    link : (m,) original row of each released row, −1 for added rows: labels are then permuted within pairs of a
+        record and its release, which is valid for dependent samples
+    sampled : the tables are samples of larger ones: the error of the value is stated, as it is where a sample is taken
+        here
+    """
+    found = propensity(original, release, "cart", categorical, sampled=sampled)
+    c = float(found.released.mean())
+    details: dict[str, Figure] = {"share_released": c}
+    if permutations:
+        null, valid = null_sample(original, release, categorical, link, propensity_scores.CART_ROWS)
+        fit = partial(class_shares, null.X, categorical=null.categorical)
+        details |= against_permuted(fit, null.released, valid, permutations)
+    note, parts = join(DEPENDENT, found.note), (found.overlap,)
+    measured = Measured(found.pmse, details, note, parts=parts, beside=(separable(c),))
+    return with_error(measured, found.over_refits("pmse"), squares=True)
+
+
+def null_sample(
+    original: Array, release: Array, categorical: Sequence[bool] | None, link: Array | None, rows: int
+) -> tuple[Stacked, Array | None]:
+    """Both tables in one, that a null is made of, and the link within them.
+
+    With a link and more than `rows` rows, a sample of pairs; else as `stacked`.
+    """
+    before, after = to_host(original), to_host(release)
+    if link is not None and max(len(before), len(after)) > rows:
+        before, after, link = sampled_pairs(before, after, to_host(link), rows)
+    return stacked(before, after, categorical, rows), link
+
+
+def against_permuted(
+    fit: Callable[[Floats], Floats], labels: Floats, link: Array | None, rounds: int
+) -> dict[str, Figure]:
+    """The pMSE of these labels beside those of permuted ones."""
+    errors = [
+        float(((fit(y) - y.mean()) ** 2).mean())
+        for y in (labels, *permuted(labels, int((labels == 0).sum()), link, rounds))
+    ]
+    return {**against_chance(errors[0], errors[1:]), "exchanged_within_pairs": link is not None}
+
+
+def against_chance(value: float, null: Sequence[float]) -> dict[str, Figure]:
+    """`value` beside those of permuted labels: the ratio to their mean, and the share that reach it."""
+    mean = float(np.mean(null))
+    return {
+        "permuted_mean": mean,
+        "ratio": value / mean if mean > 0 else None,
+        "permuted_share": (1 + sum(other >= value * (1 - 1e-9) for other in null)) / (1 + len(null)),
+    }
+
+
+def propensity_ks(
+    original: Array,
+    release: Array,
+    *,
+    model: Model = "logit",
+    categorical: Sequence[bool] | None = None,
+    sampled: bool = False,
+    fit: Fitted | None = None,
+) -> Measured:
+    """Kolmogorov–Smirnov distance between the propensity scores of original and released records, 0 to 1.
+
+    fit : the model, fitted to these tables before; saves the time
+    """
+    found = (fit or fitted(original, release, model, categorical, sampled=sampled)).scores(halved=True)
+    measured = Measured(found.ks, {"model": model}, join(DEPENDENT, found.note))
+    return with_error(measured, found.over_refits("ks"))
+
+
+def propensity_wilcoxon(
+    original: Array,
+    release: Array,
+    *,
+    model: Model = "logit",
+    categorical: Sequence[bool] | None = None,
+    sampled: bool = False,
+    fit: Fitted | None = None,
+) -> Measured:
+    """Wilcoxon rank-sum of the original's propensity scores, as |2 U / (n m) − 1|: 0 mixed, 1 apart.
+
+    fit : as for `propensity_ks`
+    """
+    found = (fit or fitted(original, release, model, categorical, sampled=sampled)).scores(halved=True)
+    measured = Measured(found.wilcoxon, {"U": found.rank_sum, "model": model}, join(DEPENDENT, found.note))
+    return with_error(measured, found.over_refits("wilcoxon"))
+
+
+def permuted(released: Floats, originals: int, link: Array | None, rounds: int) -> list[Floats]:
+    """Labels permuted at random, or exchanged within pairs when the link is known."""
+    n = len(released)
+    if link is None:
+        draws = _PUBLIC.draws(np.arange(n))
+        return [released[np.argsort(draws.child(str(r)).uniform()[:, 0], kind="stable")] for r in range(rounds)]
+    link = to_host(link)
+    if originals + len(link) != n:
+        raise ParameterError("link: pairs can be exchanged only where no sample of the rows is taken")
+    mates, first = np.unique(np.where(link >= 0, link, -1), return_index=True)
+    first = first[mates >= 0]
+    draws, labels = _PUBLIC.draws(np.arange(len(first))), []
+    for r in range(rounds):
+        flip = draws.child(str(r)).uniform()[:, 0] < 0.5
+        exchanged = released.copy()
+        exchanged[link[first[flip]]] = 1.0
+        exchanged[originals + first[flip]] = 0.0
+        labels.append(exchanged)
+    return labels

@@ -1,0 +1,143 @@
+"""Commands that measure releases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpuanon.cli.arguments import BackendChoice, Json, Report, require_report
+from gpuanon.cli.printing import (
+    err,
+    out,
+    print_assessment,
+    print_json,
+    print_ranges,
+    print_trials,
+)
+from gpuanon.errors import ParameterError
+
+
+def assess(
+    original: Annotated[Path, typer.Argument(help="the table as it was")],
+    release: Annotated[Path, typer.Argument(help="the table as it is released")],
+    recipe: Annotated[Path, typer.Option("--recipe", help="recipe that says what each column is")],
+    reference: Annotated[Path | None, typer.Option(help="a second, non-overlapping sample of the population")] = None,
+    control: Annotated[
+        Path | None, typer.Option(help="records that are not in the table, for attacks; default: the reference")
+    ] = None,
+    link: Annotated[Path | None, typer.Option(help="the private link that protect wrote")] = None,
+    measures: Annotated[str | None, typer.Option(help="names, with commas between; default: all that apply")] = None,
+    sample_rows: Annotated[
+        int | None, typer.Option(min=100, help="piece by piece: rows sampled where not all can be looked at")
+    ] = None,
+    backend: BackendChoice = "auto",
+    report: Report = None,
+    force: Annotated[bool, typer.Option("--force", help="overwrite an earlier report")] = False,
+    json_: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+) -> None:
+    """Measure the risk and the utility of a release."""
+    from gpuanon.cli.progress_bar import shown
+    from gpuanon.engine.files import assess_files
+
+    names = None if measures is None else tuple(name.strip() for name in measures.split(",") if name.strip())
+    require_report(report, (original, release, recipe, reference, control, link), force)
+    with shown(err, quiet=quiet):
+        result = assess_files(
+            original, release, recipe, reference=reference, control=control, link=link, names=names,
+            sample_rows=sample_rows, backend=backend,
+        )  # fmt: skip
+        if report is not None:
+            result.report(report, force=force)
+    if json_:
+        print_json(result.to_json())
+    else:
+        print_assessment(result)
+
+
+def compare(
+    input: Annotated[Path, typer.Argument(help="table")],
+    recipes: Annotated[
+        list[Path] | None, typer.Argument(help="recipes; a list of values for a parameter is a grid")
+    ] = None,
+    suggest: Annotated[
+        bool, typer.Option("--suggest", help="try all methods that suit the columns; a recipe says columns and limits")
+    ] = False,
+    measures: Annotated[str | None, typer.Option(help="names, with commas between")] = None,
+    choose: Annotated[
+        str | None, typer.Option(help="measure of utility that decides, or mean-rank; default: the first")
+    ] = None,
+    limit: Annotated[list[str] | None, typer.Option(help="NAME=VALUE: a further limit, for every recipe")] = None,
+    best: Annotated[Path | None, typer.Option(help="write the recipe of the best release: .toml or .json")] = None,
+    reference: Annotated[Path | None, typer.Option(help="a second, non-overlapping sample of the population")] = None,
+    backend: BackendChoice = "auto",
+    workers: Annotated[int | None, typer.Option(min=1, help="processes; default: as many as there are cores")] = None,
+    journal: Annotated[Path, typer.Option(help="finished trials, for --resume; removed at the end")] = Path(
+        "gpuanon-compare.journal"
+    ),
+    resume: Annotated[bool, typer.Option("--resume", help="continue an interrupted comparison")] = False,
+    key_file: Annotated[Path | None, typer.Option(help="file with the secret key of a reproducible run")] = None,
+    report: Report = None,
+    force: Annotated[bool, typer.Option("--force", help="overwrite an earlier report, journal or best recipe")] = False,
+    json_: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+) -> None:
+    """Mask and measure a table by several recipes, and name the best that keeps its limits."""
+    from gpuanon.cli.progress_bar import shown
+    from gpuanon.engine.files import Choosing, compare_files
+    from gpuanon.engine.outputs import check_best
+
+    names = None if measures is None else tuple(name.strip() for name in measures.split(",") if name.strip())
+    inputs = (input, *(recipes or ()), reference, key_file)
+    require_report(report, inputs, force)
+    for path in (journal, *([] if best is None else [best])):
+        check_best(path, [one for one in inputs if one is not None], force=force or path == journal)
+    how = Choosing(choose, _limits(limit or []), suggest, workers, journal, resume, force)
+    with shown(err, quiet=quiet):
+        result = compare_files(
+            input, recipes or [], names=names, reference=reference, backend=backend, key_file=key_file, how=how
+        )
+    if report is not None:
+        result.report(report, force=force)
+    if best is not None and result.best is not None:
+        result.write_best(best, force=force)
+    journal.unlink(missing_ok=True)
+    if json_:
+        print_json(result.to_json())
+    else:
+        print_trials(result)
+        if best is not None and result.best is not None:
+            out.print(f"Next: gpuanon protect {input} {best} -o release.parquet", highlight=False, markup=False)
+
+
+def _limits(texts: Sequence[str]) -> dict[str, float]:
+    """Limits as the command line has them."""
+    found = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        try:
+            found[name.strip()] = float(value)
+        except ValueError:
+            raise ParameterError(f"--limit: NAME=VALUE is allowed, got {text!r}") from None
+    return found
+
+
+def intervals(
+    release: Annotated[Path, typer.Argument(help="release of boxes: NAME_low and NAME_high, or columns of intervals")],
+    statistic: Annotated[
+        list[str] | None,
+        typer.Option(help="mean, variance, sd, covariance, correlation, covariance(a, b), regression(y ~ a + b), ..."),
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """Print guaranteed ranges of statistics, from the boxes of a release alone."""
+    from gpuanon.engine.interval_files import intervals as ranges_of
+
+    result = ranges_of(release, statistic)
+    if json_:
+        print_json(result.to_json())
+        return
+    print_ranges(result)

@@ -1,0 +1,183 @@
+"""What the command line prints: results as tables for people, as JSON for machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as RichTable
+
+if TYPE_CHECKING:
+    from gpuanon.cli.explaining import Explanation
+    from gpuanon.comparing.compare import Trials
+    from gpuanon.engine.assessing import Assessment
+    from gpuanon.engine.interval_files import Intervals
+
+out, err = Console(emoji=False), Console(stderr=True, emoji=False)  # a name like ":x:" stays as it is
+
+
+def print_json(data: Any) -> None:
+    """One strict JSON document."""
+    print(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=str))
+
+
+def groups_text(mask: Mapping[str, Any]) -> str:
+    """How many groups a mask formed, or how many classes it found, and the smallest of them."""
+    groups, before = mask["groups_formed"], mask.get("smallest_class_before")
+    if before is not None:
+        return f"{groups:,} classes before it, the smallest of {before:,} record{'s' * (before != 1)}"
+    smallest = mask["smallest_group"]
+    return f"{groups:,} groups, the smallest of {smallest:,} record{'s' * (smallest != 1)}"
+
+
+def print_release(result: dict[str, Any]) -> None:
+    """A release in a few lines."""
+    table = RichTable(show_header=False, box=None, pad_edge=False)
+    rate = result["rows_in"] / max(result["seconds"], 1e-9)
+    rows = f"{result['rows_in']:,} in, {result['rows_out']:,} out"
+    for change in ("added", "dropped"):
+        if result[f"rows_{change}"]:
+            rows += f", {result[f'rows_{change}']:,} {change}"
+    table.add_row("rows", rows)
+    for mask in result["mask"]:
+        name = mask.get("method") or " × ".join(mask[part]["use"] for part in ("groups", "basis", "operation"))
+        table.add_row("mask", escape(f"{name} on {', '.join(mask['columns'])}"))
+        table.add_row("", groups_text(mask))
+    for guarantee in result["guarantee"]:
+        table.add_row("guarantee", escape(guarantee["statement"]))
+        table.add_row("", "verified on what was written" if guarantee["verified"] else "nothing to verify")
+    quasi = result["quasi"]
+    if quasi["columns"]:
+        smallest = f"{quasi['smallest_class']:,} {quasi['unit']}s in the smallest class over all of"
+        table.add_row("quasi-identifiers", escape(f"{smallest} {', '.join(quasi['columns'])}"))
+        if quasi["kept"]:
+            table.add_row("", escape(f"released as they are: {', '.join(quasi['kept'])}"))
+    table.add_row("time", f"{result['seconds']:.1f} s on {result['backend']} ({rate:,.0f} rows/s)")
+    table.add_row("written", escape(str(result["output"])))
+    out.print(table, highlight=False)
+
+
+def print_assessment(result: Assessment) -> None:
+    """Risk and utility as tables; what measures have to say besides comes below, once."""
+    from gpuanon.assessing.measures import MEASURES
+
+    notes: dict[str, list[str]] = {}
+    for family in ("risk", "utility"):
+        chosen = [m for m in MEASURES if m.family == family and (m.name in result.measured or m.name in result.failed)]
+        if not chosen:
+            continue
+        table = RichTable(title=family.capitalize(), title_justify="left", show_edge=False)
+        table.add_column("measure", no_wrap=True)
+        table.add_column("value", justify="right", no_wrap=True)
+        table.add_column("worst")
+        table.add_column("what it is (better: ↑ more, ↓ less)")
+        for measure in chosen:
+            arrow = "↑" if measure.better == "higher" else "↓"
+            figure = result.measured.get(measure.name)
+            if figure is None:
+                table.add_row(measure.name, "–", "", escape(f"{arrow} {result.failed[measure.name]}"))
+                continue
+            worst = "" if figure.worst is None else f"{figure.worst[0]} {figure.worst[1]:.4g}"
+            beside = [f"{one.label} {one.value:.4g}" for one in figure.beside if one.value is not None]
+            if figure.interval is not None:
+                ends = figure.interval
+                beside.insert(0, f"{ends.level:.0%} interval {ends.low:.4g} to {ends.high:.4g}")
+            reading = "; ".join([measure.summary, *beside])
+            table.add_row(measure.name, f"{figure.value:.4g}", escape(worst), escape(f"{arrow} {reading}"))
+            if figure.note is not None:
+                notes.setdefault(figure.note, []).append(measure.name)
+        out.print(table, highlight=False)
+    for note, names in notes.items():
+        out.print(f"{', '.join(names)}: {note}", highlight=False, markup=False)
+    for note in result.notes:
+        out.print(f"Note: {note}", highlight=False, markup=False)
+
+
+def print_trials(result: Trials) -> None:
+    """Trials as a table, the best marked; those that were refused below it, by the reason."""
+    kept = [trial for trial in result.trials if not trial.refused]
+    names = list(dict.fromkeys(name for trial in kept for name in trial.measured))
+    table = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("recipe", no_wrap=True)
+    table.add_column("rows", justify="right", no_wrap=True)
+    for name in names:
+        table.add_column(name.replace("_", " "), justify="right", overflow="fold", min_width=7)
+    for trial in kept:
+        figures = [f"{trial.measured[name]:.3g}" if name in trial.measured else "–" for name in names]
+        mark = " ←" if trial is result.best else ""
+        table.add_row(escape(trial.name + mark), str(trial.rows.get("rows_out", "–")), *figures)
+    if kept:
+        out.print(table, highlight=False)
+    refused: dict[str, list[str]] = {}
+    for trial in result.trials:
+        if trial.refused:
+            refused.setdefault(trial.refused.splitlines()[0], []).append(trial.name)
+        for name, reason in trial.failed.items():
+            out.print(f"{trial.name}: {name} was not measured: {reason}", highlight=False, markup=False)
+    for reason, of in refused.items():
+        out.print(f"Refused: {'; '.join(of)}\n    {reason}", highlight=False, markup=False)
+    if result.best is not None:
+        out.print(f"Best: {result.best.name}, by {result.rule}", highlight=False, markup=False)
+    for note in result.notes:
+        out.print(f"Note: {note}", highlight=False, markup=False)
+
+
+def print_catalogue(entries: list[dict[str, Any]], json_: bool) -> None:
+    """Methods or measures, one per row."""
+    if json_:
+        print_json(entries)
+        return
+    table = RichTable(show_edge=False)
+    for heading in ("name", "what it does", "parameters", "source"):
+        table.add_column(heading, no_wrap=heading == "name")
+    for entry in entries:
+        parameters = ", ".join(
+            f"{name} = {details['default']}" if "default" in details else name
+            for name, details in entry["parameters"].items()
+        )
+        table.add_row(entry["name"], entry["summary"], parameters, entry["source"])
+    out.print(table, highlight=False)
+    for entry in entries:
+        for name, details in entry["parameters"].items():
+            if "values" in details:
+                _print_values(f"{entry['name']}, {name} =", details)
+
+
+def _print_values(heading: str, details: dict[str, Any]) -> None:
+    """What each value of a parameter means, a line each."""
+    table = RichTable(title=heading, title_justify="left", show_edge=False, show_header=False, box=None)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for value in details["enum"]:
+        table.add_row(value, details["values"][value])
+    out.print()
+    out.print(table, highlight=False)
+
+
+def print_ranges(result: Intervals) -> None:
+    """Guaranteed ranges of statistics, one per row."""
+    table = RichTable("statistic", "low", "high", "how")
+    for found in result.ranges:
+        table.add_row(escape(found.name), f"{found.low:.6g}", f"{found.high:.6g}", found.how)
+    out.print(table, highlight=False)
+    for note in result.notes:
+        out.print(note, markup=False, highlight=False)
+
+
+def print_explanation(found: Explanation) -> None:
+    """What a method, part or measure is."""
+    out.print(f"[bold]{escape(found.name)}[/bold] ({found.kind})", highlight=False)
+    for text in found.text or (found.summary,):
+        out.print(f"\n{text}", markup=False, highlight=False)
+    for heading, details in (("", found.facts), ("parameters", found.parameters)):
+        table = RichTable(title=heading or None, title_justify="left", show_edge=False, show_header=False, box=None)
+        table.add_column(no_wrap=True)
+        table.add_column()
+        for key, value in details.items():
+            table.add_row(escape(key), escape(value))
+        if details:
+            out.print()
+            out.print(table, highlight=False)

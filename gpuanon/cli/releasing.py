@@ -1,0 +1,158 @@
+"""Commands that make a release: from the proposal of a recipe to what an interrupted run left."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from gpuanon.cli.arguments import BackendChoice, Force, Json, RecipePath, Report, literal, require_report
+from gpuanon.cli.printing import (
+    err,
+    out,
+    print_json,
+    print_release,
+)
+from gpuanon.tables.formats.formats import ALLOWED
+
+
+def _purposes() -> list[tuple[str, str]]:
+    """Names and summaries of the ready recipes, for completion."""
+    from gpuanon.proposing.purposes import PURPOSES
+
+    return [(purpose.name, purpose.summary) for purpose in PURPOSES]
+
+
+def init(
+    table: Annotated[Path, typer.Argument(help=literal(f"table: {ALLOWED}"))],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="recipe to write (.toml); default: print it")
+    ] = None,
+    purpose: Annotated[
+        str | None,
+        typer.Option("--for", help="what the release is for: see 'gpuanon recipes'", autocompletion=_purposes),
+    ] = None,
+    csv: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=literal("NAME=VALUE: how a CSV is read, as under [csv] of a recipe, where it is not found out")
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="take every proposal, ask nothing")] = False,
+    force: Annotated[bool, typer.Option("--force", help="overwrite an earlier proposal")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+) -> None:
+    """Look at a table and propose a recipe, with a reason beside each choice."""
+    from gpuanon.cli.progress_bar import shown
+    from gpuanon.proposing.dialogue import init as propose
+
+    ask = not yes and sys.stdin.isatty() and err.is_terminal
+    with shown(err, quiet=quiet or ask):
+        propose(table, output, purpose, ask=ask, force=force, out=out, err=err, csv=csv or [])
+
+
+def recipes(json_: Json = False) -> None:
+    """List the ready recipes by purpose, and which measures each is held to."""
+    from gpuanon.proposing.dialogue import show_purposes
+    from gpuanon.proposing.purposes import PURPOSES
+
+    if json_:
+        print_json([purpose.to_json() for purpose in PURPOSES])
+    else:
+        show_purposes(out)
+
+
+def check(
+    recipe: RecipePath,
+    input: Annotated[Path | None, typer.Argument(help="also check the recipe against this table")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="no trial runs: nothing is said of promises, time and memory")
+    ] = False,
+    json_: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+) -> None:
+    """The page to read before signing: warnings, what is dropped, masked and kept, what is promised, expected time."""
+    from gpuanon.cli.progress_bar import shown
+    from gpuanon.engine.checking import checked
+
+    with shown(err, quiet=quiet):
+        found = checked(recipe, input, trial=not quick)
+    if json_:
+        print_json(found.to_json())
+        return
+    for line in found.lines():
+        style = "yellow" if line.startswith("warning: ") else None
+        out.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def protect(
+    input: Annotated[Path, typer.Argument(help=literal(f"table: {ALLOWED}"))],
+    recipe: RecipePath,
+    output: Annotated[Path, typer.Option("-o", "--output", help="release to write")],
+    backend: BackendChoice = "auto",
+    workers: Annotated[
+        int | None, typer.Option(min=0, help="mask in parts, on so many workers; 0: in parts, in this process")
+    ] = None,
+    cluster: Annotated[
+        Literal["none", "local", "cuda", "slurm", "mpi"], typer.Option(help="where the workers are")
+    ] = "none",
+    cell: Annotated[
+        int | None, typer.Option(min=1000, help="in parts: rows masked together (100 000; GPU: what it holds)")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="continue an interrupted run in parts")] = False,
+    dask_report: Annotated[Path | None, typer.Option(help="write Dask's performance report (HTML)")] = None,
+    key_file: Annotated[Path | None, typer.Option(help="file with the secret key of a reproducible run")] = None,
+    reference: Annotated[
+        Path | None, typer.Option(help="a second sample of the population, for limits that need one")
+    ] = None,
+    link: Annotated[
+        Path | None, typer.Option(help="PRIVATE: write the original row number of each released row")
+    ] = None,
+    report: Report = None,
+    force: Force = False,
+    json_: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress, no log")] = False,
+) -> None:
+    """Mask a table as a recipe says; write the release only if its guarantee was verified on it."""
+    from gpuanon.cli.progress_bar import shown
+    from gpuanon.engine.protect import InParts, protect_file
+
+    require_report(report)
+    how = InParts(workers, cluster, cell, resume, dask_report)
+    with shown(err, quiet=quiet):
+        result = protect_file(
+            input, recipe, output, backend=backend, key_file=key_file, reference=reference, link=link, report=report,
+            force=force, in_parts=None if how == InParts() else how,
+            log=(lambda text: None) if quiet else (lambda text: err.print(text, style="dim", markup=False)),
+        )  # fmt: skip
+    for warning in () if quiet else result["warnings"]:
+        err.print(f"warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+    if json_:
+        print_json(result)
+    else:
+        print_release(result)
+
+
+def clean(output: Annotated[Path, typer.Argument(help="release that an interrupted run was to write")]) -> None:
+    """Remove what an interrupted run left beside its output: its workspace with personal data, and hidden files."""
+    from gpuanon.engine.outputs import clean as clean_up
+
+    removed = clean_up(output)
+    for path in removed:
+        out.print(f"removed {path}", markup=False, highlight=False, soft_wrap=True)
+    if not removed:
+        out.print(f"nothing of an interrupted run lies beside {output}", markup=False, highlight=False, soft_wrap=True)
+
+
+def demo(
+    rows: Annotated[int, typer.Option(min=100, help="people in the registry")] = 100_000,
+    out_dir: Annotated[Path, typer.Option("--out", help="folder to write to")] = Path("demo-release"),
+    report: Report = None,
+    force: Annotated[bool, typer.Option("--force", help="replace the files of an earlier demonstration")] = False,
+) -> None:
+    """Make a registry, mask it, show what a steward needs to see."""
+    from gpuanon.cli.demo import run
+
+    run(rows, out_dir, out, err, report=report, force=force)

@@ -1,0 +1,72 @@
+"""Commands that say what there is: methods, measures, parts, the form of a recipe, this machine."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpuanon.cli.arguments import Json
+from gpuanon.cli.printing import (
+    out,
+    print_catalogue,
+    print_explanation,
+    print_json,
+)
+
+
+def _explained() -> list[tuple[str, str]]:
+    """Names of methods, parts and measures with their summaries, for completion."""
+    from gpuanon.cli.explaining import names
+
+    return list(names().items())
+
+
+def methods(json_: Json = False) -> None:
+    """List the masking methods, with their parameters and sources."""
+    from gpuanon.masking.methods.catalogue import catalogue
+
+    print_catalogue(catalogue(), json_)
+
+
+def measures(json_: Json = False) -> None:
+    """List the measures of risk and utility."""
+    from gpuanon.assessing.measures import catalogue
+
+    print_catalogue(catalogue(), json_)
+
+
+def explain(
+    name: Annotated[str, typer.Argument(help="a method, a part of a mask or a measure", autocompletion=_explained)],
+    json_: Json = False,
+) -> None:
+    """Say what a method, part or measure does: formula, parameters, promise, source."""
+    from gpuanon.cli.explaining import explain as explanation
+
+    found = explanation(name)
+    if json_:
+        print_json(found.to_json())
+        return
+    print_explanation(found)
+
+
+def schema() -> None:
+    """Print the JSON Schema of a recipe."""
+    from gpuanon.recipe import Recipe
+
+    print_json(Recipe.model_json_schema())
+
+
+def doctor(
+    json_: Json = False,
+    full: Annotated[bool, typer.Option("--full", help="whole runs of a million rows on both backends too")] = False,
+    rows: Annotated[int, typer.Option(hidden=True, min=100)] = 1_000_000,
+) -> None:
+    """Say what this machine has, and check every kernel on it."""
+    from gpuanon.cli.doctor import examine, rendered
+
+    findings = examine(full_rows=rows if full else None)
+    if json_:
+        print_json(findings)
+    else:
+        out.print(rendered(findings), markup=False, highlight=False)

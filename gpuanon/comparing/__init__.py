@@ -1,0 +1,1 @@
+"""Comparison of recipes: methods × parameters, their risk and utility."""

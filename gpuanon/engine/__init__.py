@@ -1,0 +1,1 @@
+"""Runs from reading a table to the written release."""

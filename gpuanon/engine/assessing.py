@@ -1,0 +1,316 @@
+"""Assess a release: every measure that applies, each failing alone, in memory or piece by piece.
+
+A measure declares what it can be computed on (`gpuanon.assessing.measures.Scaling`).  Tables that fit are loaded, and
+every measure sees all rows.  Of larger ones evidence that merges is collected over all rows, what a sample can answer
+is computed on one and says so, and what needs everything in one place is reported as not measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays import progress
+from gpuanon.arrays.backend import Backend, BackendName, choose
+from gpuanon.arrays.blas import one_blas_thread, one_openmp_thread
+from gpuanon.arrays.threads import each
+from gpuanon.assessing.bins import LEAST
+from gpuanon.assessing.comparison import Comparison
+from gpuanon.assessing.figures import Measured, join
+from gpuanon.assessing.measures import MEASURES, Measure, Scaling, by_name
+from gpuanon.assessing.options import Options
+from gpuanon.assessing.released import as_link
+from gpuanon.assessing.shared_arrays import by_kind, give_up, take_up
+from gpuanon.assessing.streams import Pieces, Streamed
+from gpuanon.assessing.weighting import unweighted_note
+from gpuanon.engine.series_runs import prepared
+from gpuanon.engine.side_by_side import side_by_side
+from gpuanon.errors import GpuanonError, InputError, ParameterError, nearest
+from gpuanon.recipe import Recipe
+from gpuanon.tables.schema import Schema
+from gpuanon.tables.table import Table
+
+IN_MEMORY_ROWS = 5_000_000
+"""Tables of more rows are assessed piece by piece."""
+
+SAMPLE_ROWS = 200_000
+
+SIDE_BY_SIDE_ROWS = 500_000
+"""On tables of more rows a measure that needs much memory runs beside no other one, and none beside those of other
+arrays."""
+
+DEPENDENT = (
+    "a release is made from its original: the two are dependent samples, so distances between them are distances, "
+    "and a p-value for two independent samples would not be valid"
+)
+NOT_MEASURED = "needs all rows at once, and a sample would mislead: not measured on a table larger than memory"
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """Measured figures by name; a measure that could not be computed has its reason in `failed`.
+
+    For the report, and in no copy or pickle: `seen`, the tables that were measured.  `least`: the fewest original
+    records or persons that anything shown may hold.  `manifest`: of the release, where it is known.
+    """
+
+    measured: Mapping[str, Measured]
+    failed: Mapping[str, str]
+    notes: tuple[str, ...] = field(default=(DEPENDENT,))
+    seen: Comparison | Streamed | None = field(default=None, compare=False, repr=False)
+    least: int = field(default=LEAST, compare=False, repr=False)
+    manifest: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "seen": None}
+
+    def __repr__(self) -> str:
+        """The figures, one per line; `to_json` has their details."""
+        lines = ["Assessment of a release"]
+        for family in ("risk", "utility"):
+            figures = [measure.name for measure in MEASURES if measure.family == family]
+            lines += [f"  {family}"] * any(name in self.measured for name in figures)
+            lines += [f"    {name:<26}{self.measured[name].value:.4g}" for name in figures if name in self.measured]
+        if self.failed:
+            lines.append(f"  not measured: {', '.join(self.failed)}")
+        return "\n".join(lines)
+
+    def report(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the figures as one HTML page, with pictures of the columns in which nobody can be told apart."""
+        from gpuanon.report.contents import assessed, write_report
+
+        write_report(assessed(self), Path(path), force=force)
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: the page of the figures, without pictures, which `report` draws."""
+        from gpuanon.report.contents import Contents, shown_in_notebook
+
+        return shown_in_notebook(Contents("Assessment of a release", self.manifest, self))
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of ``assess --json``."""
+        families: dict[str, dict[str, Any]] = {"risk": {}, "utility": {}}
+        for measure in MEASURES:
+            if measure.name in self.measured:
+                families[measure.family][measure.name] = self.measured[measure.name].to_json()
+            elif measure.name in self.failed:
+                families[measure.family][measure.name] = {"error": self.failed[measure.name]}
+        return {**families, "notes": list(self.notes)}
+
+
+def assess(
+    original: Any,
+    release: Any,
+    recipe: Recipe | Mapping[str, Any] | str | Path,
+    *,
+    reference: Any = None,
+    control: Any = None,
+    link: Any = None,
+    measures: Sequence[str] | None = None,
+    backend: BackendName = "auto",
+    sample_rows: int | None = None,
+) -> Assessment:
+    """Measure the risk and the utility of a release.
+
+    Parameters
+    ----------
+    original, release : dataframes, or `Table`; of a series, the original as it was given and the release as it is
+    recipe : says what each column is
+    reference : a second, non-overlapping sample of the same population
+    control : records of the same population that are not in the table, for attacks; None: the reference serves
+    link : for each released row the row number of its original, −1 for an added row
+    measures : names; None for all of them
+    backend : ``"auto"``, ``"numpy"`` or ``"cupy"``; an explicit one runs there or fails
+    sample_rows : see `measure`
+    """
+    if measures is not None:
+        check_names(measures)
+    before, seen = prepared(Table.of(original), Recipe.load(recipe))
+    after, loaded = Table.of(release), seen.recipe
+    found = measure(
+        Pieces.of(before),
+        Pieces.of(after),
+        Schema.resolve(before, loaded.columns, loaded.others),
+        tuple(by_name()) if measures is None else tuple(measures),
+        link=None if link is None else as_link(link, before.n_rows, after.n_rows),
+        reference=seen.same_columns(None if reference is None else Table.of(reference)),
+        control=seen.same_columns(None if control is None else Table.of(control)),
+        backend=choose(backend),
+        sample_rows=sample_rows,
+        options=loaded.options,
+    )
+    return replace(found, least=loaded.least)
+
+
+def measure(
+    original: Pieces,
+    release: Pieces,
+    schema: Schema,
+    names: Sequence[str],
+    *,
+    link: np.ndarray[Any, Any] | None = None,
+    reference: Table | None = None,
+    control: Table | None = None,
+    backend: Backend | None = None,
+    sample_rows: int | None = None,
+    options: Options | None = None,
+) -> Assessment:
+    """Compute the named measures of a release that lies in memory or in pieces.
+
+    Parameters
+    ----------
+    original, release : the tables, piece by piece; in memory one piece
+    link : (m,) original row of each released row, −1 for an added row
+    reference : a second, non-overlapping sample of the same population
+    control : records of the same population that are not in the table, for attacks; None: the reference serves
+    backend : where the arrays live; None for the host
+    sample_rows : assess piece by piece, with samples of about so many rows; None does so for tables of more than
+        `IN_MEMORY_ROWS` rows only
+    options : keyword arguments by measure, as the recipe has them
+    """
+    check_names(names)
+    if sample_rows is None and max(original.rows, release.rows) <= IN_MEMORY_ROWS:
+        comparison = Comparison(
+            original.whole(), release.whole(), schema, link, reference, backend, known_control=control
+        )
+        return compute(comparison, names, options)
+    size = SAMPLE_ROWS if sample_rows is None else sample_rows
+    if size < 100:
+        raise ParameterError(f"sample_rows: 100 or more are allowed, got {size}")
+    streamed = Streamed(original, release, schema, size, link, reference, backend, known_control=control)
+    return _piece_by_piece(streamed, names, options)
+
+
+def compute(comparison: Comparison, names: Sequence[str], options: Options | None = None) -> Assessment:
+    """Compute the named measures on tables in memory; one that fails does not sink the others."""
+    check_names(names)
+    if min(comparison.original.n_rows, comparison.release.n_rows) == 0:
+        return Assessment({}, dict.fromkeys(names, "original and release need at least one row each"))
+    found = _computed([by_name()[name] for name in names], lambda measure: comparison, options or {}, comparison)
+    return replace(found, seen=comparison)
+
+
+def _piece_by_piece(streamed: Streamed, names: Sequence[str], options: Options | None) -> Assessment:
+    """Every measure on what it declares that it can be computed on."""
+    sources: dict[Scaling, Callable[[], Comparison | Streamed]] = {
+        "merged": lambda: streamed,
+        "sample": lambda: streamed.sample,
+        "pairs": lambda: streamed.pairs,
+        "queries": lambda: streamed.queries,
+    }
+
+    def source_of(measure: Measure) -> Comparison | Streamed:
+        if measure.scaling not in sources:
+            raise InputError(NOT_MEASURED)
+        return sources[measure.scaling]()
+
+    chosen = [by_name()[name] for name in names]
+    found = _computed(chosen, source_of, options or {}, pieces=streamed)
+    exact = [m.name for m in chosen if m.scaling == "merged" and m.name in found.measured]
+    sampled = [m.name for m in chosen if m.scaling != "merged" and m.name in found.measured]
+    note = f"piece by piece: {', '.join(exact) or 'nothing'} on all rows"
+    if sampled:
+        note += "; every other figure on a random sample, as its own note says"
+    return replace(found, notes=(*found.notes, note), seen=streamed)
+
+
+def _computed(
+    measures: Sequence[Measure],
+    source_of: Callable[[Measure], Comparison | Streamed],
+    options: Options,
+    whole: Comparison | None = None,
+    pieces: Streamed | None = None,
+) -> Assessment:
+    """Each measure on its source, with its options; the reason of one that fails.
+
+    whole : the source of all of them, where both tables are in memory.  Measures that work on the same arrays then
+        follow each other, on the host some side by side, and the arrays are given up after the last of them; unless
+        there are many rows, those of the next arrays start while the last ones of these are at work
+    pieces : the source of samples, of which arrays are given up likewise
+
+    One BLAS thread: products round alike whatever the number of cores.
+    """
+    found: dict[str, Measured | str] = {}
+    parallel = whole is not None and whole.host is whole
+    many = whole is not None and max(whole.original.n_rows, whole.release.n_rows) > SIDE_BY_SIDE_ROWS
+
+    def one(measure: Measure) -> Measured | str:
+        with progress.silent():
+            return _one(measure, source_of, options.get(measure.name, {}))
+
+    if parallel and not many and whole is not None:
+        with progress.stage("assess"), one_blas_thread():
+            return _assessment(measures, side_by_side(measures, one, whole))
+    kinds = list(by_kind(measures))
+    following = [kind for kind, _ in kinds[1:]] + [None]
+    with progress.stage("assess"), one_blas_thread():
+        for (kind, those), after in zip(kinds, following, strict=True):
+            if whole is not None:
+                take_up(whole.host if all(measure.host_only for measure in those) else whole, kind)
+            if pieces is not None:
+                pieces.take_up(kind, {measure.scaling for measure in those})
+            together = [measure for measure in those if parallel and not (measure.alone or (many and measure.large))]
+            together.sort(key=lambda measure: -measure.long)
+            for measure in those:  # first, before the others have made more arrays
+                if measure not in together:
+                    with progress.share(*_done(found, 1, measures)):
+                        found[measure.name] = _one(measure, source_of, options.get(measure.name, {}))
+            with progress.share(*_done(found, len(together), measures)):
+                found |= zip((measure.name for measure in together), each(one, together), strict=True)
+            if whole is not None:
+                give_up(whole, kind, after)
+            if pieces is not None:
+                pieces.give_up(kind, after, {measure.scaling for measure in measures if measure.name not in found})
+    return _assessment(measures, found)
+
+
+def _assessment(measures: Sequence[Measure], found: Mapping[str, Measured | str]) -> Assessment:
+    """The figures, and the reasons of measures that have none, in the order of the measures."""
+    results = {measure.name: found[measure.name] for measure in measures}
+    return Assessment(
+        {name: one for name, one in results.items() if isinstance(one, Measured)},
+        {name: one for name, one in results.items() if isinstance(one, str)},
+    )
+
+
+def _done(found: Mapping[str, Any], more: int, measures: Sequence[Measure]) -> tuple[float, float]:
+    """Share of the measures that is done, and that will be after some more."""
+    return 0.99 * len(found) / len(measures), 0.99 * (len(found) + more) / len(measures)
+
+
+def _one(
+    measure: Measure, source_of: Callable[[Measure], Comparison | Streamed], options: Mapping[str, Any]
+) -> Measured | str:
+    """The figure, or why there is none."""
+    try:
+        source: Any = source_of(measure)  # a measure that merges takes either
+        with one_openmp_thread() if measure.openmp else nullcontext():
+            figure = measure.measured(source.host if measure.host_only else source, options)
+    except GpuanonError as error:
+        return str(error)
+    except MemoryError:
+        return "does not fit in memory"
+    except (ArithmeticError, ValueError) as error:  # its own text may quote a value
+        return f"is not defined for these tables ({type(error).__name__})"
+    if isfinite(figure.value):
+        unweighted = None if source.schema.weight is None else unweighted_note(measure.name, source.host)
+        return replace(figure, note=join(source.note, figure.note, unweighted))
+    return figure.note or "is not defined for this release"
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse names of measures that there are not."""
+    if isinstance(names, str):  # a sequence of letters
+        raise ParameterError("measures: a list of names is allowed, got one text", hint=f"measures=[{names!r}]")
+    unknown = [name for name in names if name not in by_name()]
+    if unknown:
+        raise ParameterError(
+            "\n".join(f"measures: there is no {name!r}{nearest(name, by_name())}" for name in unknown),
+            hint="'gpuanon measures' lists them",
+        )

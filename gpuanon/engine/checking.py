@@ -1,0 +1,292 @@
+"""`check`: the page to read before a recipe is signed.  Nothing is written, and a sample at most is masked.
+
+Warnings come first; then what is dropped, masked and kept, what tells people apart now and in what stays unmasked, what
+is promised and what is not, and how long the run will take on this machine.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import tracemalloc
+from dataclasses import asdict, dataclass, field
+from math import log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays import progress
+from gpuanon.arrays.compiled import spent_compiling
+from gpuanon.engine.combinations import Risk, risk_lines, risk_of
+from gpuanon.engine.pipeline import check_columns
+from gpuanon.engine.protect import protect, read_table
+from gpuanon.engine.series_runs import prepared
+from gpuanon.engine.warnings import SAMPLE_ROWS, identifying_columns, unused_hierarchies
+from gpuanon.errors import GpuanonError, InputError
+from gpuanon.masking.mask_columns import masked_columns
+from gpuanon.numerics.sampling import sample_rows
+from gpuanon.recipe import Recipe
+from gpuanon.tables.checks import code_notes
+from gpuanon.tables.class_counts import ClassCounts, repeat_warnings
+from gpuanon.tables.roles import UNRELEASED
+from gpuanon.tables.row_bits import bits_of, column_words, row_bits
+from gpuanon.tables.schema import Column, Schema
+from gpuanon.tables.table import Table
+
+TRIAL_ROWS = (1500, 6000)
+"""Rows of the two trial runs from which time is extrapolated."""
+
+
+@dataclass(frozen=True)
+class ColumnCheck:
+    """What becomes of a column.
+
+    becomes : dropped, masked, kept, or pseudonym
+    alone   : share of the records with a value of their own; None for what is not released
+    """
+
+    name: str
+    role: str
+    kind: str | None
+    becomes: str
+    alone: float | None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """How long masking will take and how much memory, from trial runs on random samples of these sizes.
+
+    failed : why nothing could be estimated, or None
+    """
+
+    rows: tuple[int, ...] = ()
+    seconds: float | None = None
+    memory: float | None = None
+    failed: str | None = None
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a recipe does, and to this table."""
+
+    recipe: str
+    columns_named: int
+    masks: tuple[str, ...]
+    table: str | None = None
+    rows: int = 0
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    columns: tuple[ColumnCheck, ...] = ()
+    quasi: Risk | None = None
+    kept: Risk | None = None
+    promises: tuple[str, ...] = ()
+    limits: dict[str, float] = field(default_factory=dict)
+    estimate: Estimate | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``check --json`` prints it."""
+        found = asdict(self)
+        found |= {name: None if risk is None else risk.to_json() for name, risk in self._risks().items()}
+        return found
+
+    def _risks(self) -> dict[str, Risk | None]:
+        return {"quasi": self.quasi, "kept": self.kept}
+
+    def lines(self) -> list[str]:
+        """The page as lines of text."""
+        lines = [f"warning: {warning}" for warning in self.warnings]
+        masks = "1 mask" if len(self.masks) == 1 else f"{len(self.masks)} masks"
+        lines += [f"{self.recipe}: {self.columns_named} columns, {masks}: no fault"]
+        if self.table is None:
+            return lines
+        lines.append(f"{self.table}: {self.rows} rows, {len(self.columns)} columns: fits")
+        width = max(len(column.name) for column in self.columns)
+        for column in self.columns:
+            alone = f"; {column.alone:.1%} of the records alone in it" if (column.alone or 0) >= 0.0005 else ""
+            if column.becomes == "dropped":
+                lines.append(f"  {column.name}: {column.role}, not released")
+                continue
+            line = f"  {column.name}: {column.role}, {column.kind or 'kept as it is'}"
+            lines.append(f"{line:<{width + 28}} → {column.becomes}{alone}")
+        lines += [f"mask: {mask}" for mask in self.masks]
+        lines += self._risk_lines()
+        lines += [f"promised: {promise}" for promise in self.promises] or ["promised: nothing"]
+        lines.append("not promised: anything about columns that are kept, or about what an intruder knows besides")
+        lines += [
+            f"limit: {name} {value:g}; a release that does not keep it is not written"
+            for name, value in self.limits.items()
+        ]
+        lines += [] if self.estimate is None else [_in_words(self.estimate, self.rows)]
+        return lines + [f"note: {note}" for note in self.notes]
+
+    def _risk_lines(self) -> list[str]:
+        """What tells people apart now, and what goes on doing so."""
+        lines = [] if self.quasi is None else [f"quasi-identifiers: {line}" for line in risk_lines(self.quasi)]
+        if self.kept is not None:
+            worst = [f"{names} {share:.1%}" for names, share in list(self.kept.sets.items())[:5] if share >= 0.001]
+            lines.append(
+                f"kept unmasked: {', '.join(self.kept.columns)}: {self.kept.unique:.1%} of the records are alone on all"
+                f" of them{', ' + '; '.join(worst) if worst else ''}"
+            )
+        return lines
+
+
+def checked(recipe: Path, source: Path | None, *, trial: bool = True) -> Checked:
+    """Check a recipe, and whether it fits a table; every fault is named at once.
+
+    trial : whether samples of the table are masked, for the promises as they will be stated and the expected time
+    """
+    loaded = Recipe.load(recipe)
+    uses = []
+    for mask in loaded.mask:
+        combination = mask.combination()
+        uses.append(" × ".join(part.use for part in (combination.groups, combination.basis, combination.operation)))
+    if source is None:
+        return Checked(recipe.name, len(loaded.columns), tuple(uses))
+    with progress.stage("read"):
+        table, seen = prepared(read_table(source, loaded), loaded)
+        loaded = seen.recipe
+    return check_table(recipe.name, loaded, source.name, table, uses, trial=trial)
+
+
+def check_table(name: str, recipe: Recipe, source: str, table: Table, uses: list[str], *, trial: bool) -> Checked:
+    """`checked` of a table in memory."""
+    schema = Schema.resolve(table, recipe.columns, recipe.others)
+    released = recipe.fit(schema)
+    check_columns(recipe, schema)
+    masked: dict[str, None] = {}
+    masks = []
+    for mask, use in zip(recipe.mask, uses, strict=True):
+        combination = mask.combination()
+        chosen = masked_columns(combination, released)
+        masked |= dict.fromkeys(name for name in chosen if combination.operation.changes(name))
+        masks.append(f"{use} on {', '.join(chosen)}")
+        if combination.k is not None and table.n_rows < combination.k:
+            raise InputError(f"mask: k = {combination.k} is more than the table's {table.n_rows} rows")
+    kept = tuple(c.name for c in released.columns if c.name not in masked and c.kind is not None)
+    alone = _alone(table, [column.name for column in released.columns])
+    columns = tuple(
+        ColumnCheck(
+            column.name,
+            column.role,
+            column.kind,
+            _becomes(column, column.name in masked),
+            alone.get(column.name),
+        )
+        for column in schema.columns
+    )
+    estimate, promises = _trial(table, recipe) if trial else (None, ())
+    return Checked(
+        recipe=name, columns_named=len(recipe.columns), masks=tuple(masks), table=source, rows=table.n_rows,
+        warnings=_warnings(table, recipe, schema, kept), notes=_notes(table, recipe, schema), columns=columns,
+        quasi=risk_of(table, schema.quasi), kept=risk_of(table, kept), promises=promises, limits=dict(recipe.limits),
+        estimate=estimate,
+    )  # fmt: skip
+
+
+def _warnings(table: Table, recipe: Recipe, schema: Schema, kept: tuple[str, ...]) -> tuple[str, ...]:
+    """What a steward should look at: as the run itself would warn."""
+    names = schema.with_role("identifier") if schema.unit == "record" else ()
+    found = repeat_warnings(names, [ClassCounts.of(row_bits(table, [name])) for name in names])
+    found += unused_hierarchies(recipe, schema.without(schema.identifiers))
+    if kept and table.n_rows:
+        rows = table.take(sample_rows(table.n_rows, SAMPLE_ROWS, "identifying columns"))
+        persons = None if schema.person is None else row_bits(rows, [schema.person.name])[:, 0]
+        found += identifying_columns(rows, kept, persons)
+    return found
+
+
+def _becomes(column: Column, masked: bool) -> str:
+    """What becomes of a column: dropped, masked, kept, or released as a pseudonym."""
+    if column.release is not None:
+        return column.release
+    return "dropped" if column.role in UNRELEASED else "masked" if masked else "kept"
+
+
+def _notes(table: Table, recipe: Recipe, schema: Schema) -> tuple[str, ...]:
+    return (*table.notes, *schema.notes, *code_notes(table, schema, recipe.columns))
+
+
+def _alone(table: Table, names: list[str]) -> dict[str, float]:
+    """For each column the share of records with a value of their own."""
+    if table.n_rows == 0:
+        return {}
+    words = column_words(table, names, stored=True)
+    counts = {name: ClassCounts.of(bits_of([found], table.n_rows)) for name, found in words.items()}
+    return {name: float((found.sizes == 1).sum()) / table.n_rows for name, found in counts.items()}
+
+
+def _trial(table: Table, recipe: Recipe) -> tuple[Estimate, tuple[str, ...]]:
+    """Mask two random samples: how long the table will take, and what its release will promise.
+
+    Time grows with n^p, 1 ≤ p ≤ 2, as processor time does between the samples; memory in proportion.  Limits are not
+    measured, and neither is the compilation of functions, which is done once on a machine.
+    """
+    sizes = tuple(dict.fromkeys(min(rows, table.n_rows) for rows in TRIAL_ROWS))
+    plain = recipe.model_copy(update={"limits": {}})
+    rng = np.random.default_rng(0)
+    seconds: list[float] = []
+    worked: list[float] = []
+    promises: tuple[str, ...] = ()
+    try:
+        with progress.stage("trial"):
+            for rows in sizes:
+                sample = table.take(np.sort(rng.choice(table.n_rows, rows, replace=False)))
+                began, work = _clock()
+                manifest = protect(sample, plain).manifest
+                ended, done = _clock()
+                seconds.append(ended - began)
+                worked.append(max(done - work, 1e-3))
+                promises = tuple(one["statement"] for one in manifest["guarantee"] if one["verified"])
+            peak = _peak(sample, plain)
+    except GpuanonError as error:
+        return Estimate(sizes, failed=str(error)), promises
+    power = 1.0
+    if len(sizes) == 2:
+        power = min(2.0, max(1.0, log(worked[1] / worked[0]) / log(sizes[1] / sizes[0])))
+    grown = table.n_rows / sizes[-1]
+    memory = peak * grown + 3 * table.to_arrow().nbytes
+    return Estimate(sizes, seconds[-1] * grown**power, memory), promises
+
+
+def _clock() -> tuple[float, float]:
+    """Seconds and processor seconds, those of compilations left out."""
+    waited, worked = spent_compiling()
+    return time.perf_counter() - waited, time.process_time() - worked
+
+
+def _peak(sample: Table, recipe: Recipe) -> float:
+    """Bytes of Python and NumPy that masking the sample takes at most."""
+    tracing = tracemalloc.is_tracing()
+    if not tracing:
+        tracemalloc.start()
+    try:
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        protect(sample, recipe)
+        return float(tracemalloc.get_traced_memory()[1] - before)
+    finally:
+        if not tracing:
+            tracemalloc.stop()
+
+
+def _in_words(estimate: Estimate, rows: int) -> str:
+    """The estimate as a line."""
+    sizes = " and ".join(f"{size:,}" for size in estimate.rows)
+    if estimate.failed is not None:
+        return f"expected: not estimated, a trial on {sizes} rows failed: {estimate.failed}"
+    assert estimate.seconds is not None
+    assert estimate.memory is not None
+    machine = f"{os.cpu_count()} cores"
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        machine += f", {os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 1e9:.0f} GB"
+    memory = f"{max(estimate.memory / 1e9, 0.1):.1f} GB"
+    return (
+        f"expected: about {_time(estimate.seconds)} and {memory} for {rows:,} rows in memory on this machine, busy as"
+        f" it is ({machine}), from trials on {sizes} rows; reading, writing and limits come on top"
+    )
+
+
+def _time(seconds: float) -> str:
+    return f"{max(seconds, 1):.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

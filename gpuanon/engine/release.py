@@ -1,0 +1,217 @@
+"""A release: the masked rows, what was done to them, and the private link."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import numpy as np
+
+from gpuanon.engine.digest import ALGORITHM, digest_of, link_mark, mark_path
+from gpuanon.engine.manifest import conclude
+from gpuanon.engine.outputs import Guard, manifest_path
+from gpuanon.engine.run import Done
+from gpuanon.engine.texts import Texts, put_back, unmasked_columns
+from gpuanon.errors import ParameterError
+from gpuanon.tables.dictionaries import common_levels, with_levels
+from gpuanon.tables.formats import io
+from gpuanon.tables.formats.formats import format_of
+from gpuanon.tables.formats.parts import unify_parts
+from gpuanon.tables.formats.written_classes import holds, smallest_classes
+from gpuanon.tables.interval_columns import as_structures
+from gpuanon.tables.layouts import restore_layouts
+from gpuanon.tables.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from gpuanon.report.contents import Contents
+
+Host = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, repr=False)
+class Release:
+    """What `protect` returns.
+
+    table    : the released rows, in random order
+    manifest : what was done (methods, parameters, versions, counts, verified figures), and nothing that undoes it
+    layouts  : Arrow schema of the table that was given; None for other kinds of dataframes
+    original : private; the table that was given, for the report
+    sample   : private; the reference sample that was given, for the report
+    link     : private; for each released row the row number of its original, −1 for an added row
+
+    A pickle or a copy holds the rows and the manifest only: not the link, nor what the run knows of the original.
+    Its `link` is None, and it cannot be written, because its claims cannot be checked again.
+    """
+
+    table: Table
+    manifest: dict[str, Any]
+    link: Host | None = field(compare=False)
+    done: Done | None = field(compare=False)
+    layouts: pa.Schema | None = field(default=None, compare=False)
+    original: Table | None = field(default=None, compare=False)
+    sample: Table | None = field(default=None, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        private = dict.fromkeys(("link", "done", "original", "sample"))
+        return {"table": self.table, "manifest": self.manifest, "layouts": self.layouts, **private}
+
+    @property
+    def data(self) -> Any:
+        """The released rows as the kind of dataframe that went in."""
+        data = self.table.to_native()
+        return data if self.layouts is None else restore_layouts(data, self.layouts)
+
+    def report(self, path: str | Path, *, force: bool = False) -> None:
+        """Write what was done, promised and measured as one HTML page, in which nobody can be told apart.
+
+        The figures are those of the rows in memory; `write` with ``report`` has those of the file.
+        """
+        with io.Writing(force=force, guard=Guard()) as out:
+            _put_report(out, Path(path), self._contents()(self.manifest))
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: what was done and promised; measures and pictures are for `report`."""
+        from gpuanon.report.contents import Contents, shown_in_notebook
+
+        return shown_in_notebook(Contents("Release", self.manifest))
+
+    def _contents(self) -> Callable[[dict[str, Any]], Contents]:
+        """From the manifest to the report of this release; for a copy, which has no original, without measures."""
+        from gpuanon.assessing.streams import Pieces
+        from gpuanon.report.contents import Contents, reporter
+
+        if self.done is None or self.link is None or self.original is None:
+            return lambda manifest: Contents("Release", manifest)
+        pieces = Pieces.of(self.original), Pieces.of(self.table)
+        return reporter(*pieces, self.done.schema, self.link, self.sample)
+
+    def write(
+        self,
+        output: Path,
+        *,
+        link: Path | None = None,
+        report: Path | None = None,
+        force: bool = False,
+        texts: Texts | None = None,
+    ) -> dict[str, Any]:
+        """Write the release, its manifest beside it, on request the report and the private link: all of them or none.
+
+        The claims are checked again on the file, as it is written; the manifest has the figures of the file.
+
+        texts : of the CSV that was masked, for columns that come out as they went in
+        """
+        if self.done is None or self.link is None:
+            raise ParameterError(
+                "release: a copy of a release cannot be written, because its claims cannot be checked again",
+                hint="write the release that protect returned",
+            )
+        table = self.table
+        if "interval-column" in self.manifest["readings"].values():
+            table = as_structures(table)
+        if self.layouts is not None and format_of(output) in ("parquet", "parts", "arrow"):
+            stored = restore_layouts(table.to_native(), self.layouts, run_ends=format_of(output) == "arrow")
+            table = Table(nw.from_native(stored, eager_only=True))  # as it is
+        page = None if report is None else (report, self._contents())
+        return write_release(
+            output, lambda: [table], self.manifest, self.done, link, [self.link], force=force, report=page, texts=texts,
+            checked=self.table if self.table.is_immutable else None,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"Release({self.table.n_rows} rows, {len(self.table.names)} columns)"
+
+
+def _put_report(out: io.Writing, path: Path, contents: Contents) -> None:
+    """Write a report; what reports need is imported here, because most releases have none."""
+    from gpuanon.report.contents import put_report
+
+    put_report(out, path, contents)
+
+
+def _stream(
+    out: io.Writing,
+    output: Path,
+    pieces: Callable[[], Iterable[Table]],
+    declared: Mapping[str, Any],
+    restored: Callable[[int, pa.Table], pa.Table],
+) -> None:
+    """Write the pieces, one after the other, with the levels that all of them hold.
+
+    restored : a piece, by its number, with the columns that come out as they went in
+    """
+    put = None
+    levels = common_levels(pieces(), declared, ordered_only=output.suffix.lower() != ".arrow")
+    for number, piece in enumerate(pieces()):
+        arrow = restored(number, with_levels(piece.to_arrow(), levels))
+        put = put or out.stream(output, arrow.schema)
+        put(arrow)
+
+
+def _restored(texts: Texts | None, done: Done, origins: Sequence[Host]) -> Callable[[int, pa.Table], pa.Table]:
+    """See `_stream`; the texts are read when the first piece is there."""
+    held: list[pa.Table] = []
+
+    def restored(number: int, piece: pa.Table) -> pa.Table:
+        names = [] if texts is None else unmasked_columns(done, piece.schema, texts.measured)
+        if texts is None or not names:
+            return piece
+        if not held:
+            held.append(texts.columns(names, done.rows[0]))
+        return put_back(piece, held[0], names, origins[number])
+
+    return restored
+
+
+def write_release(
+    output: Path,
+    pieces: Callable[[], Iterable[Table]],
+    manifest: dict[str, Any],
+    done: Done,
+    link: Path | None,
+    origins: Sequence[Host],
+    *,
+    force: bool,
+    fill: Callable[[Path], None] | None = None,
+    report: tuple[Path, Callable[[dict[str, Any]], Contents]] | None = None,
+    texts: Texts | None = None,
+    checked: Table | None = None,
+) -> dict[str, Any]:
+    """Write a release piece by piece, check it as it is written, then its manifest; all or nothing.
+
+    fill   : puts the release parts into a folder, instead of `pieces`; None when `output` is a file
+    report : where the report goes, and what makes it of the manifest
+    texts  : see `Release.write`
+    checked : the whole release, whose classes were counted and which nobody can have changed since; a file that holds
+        its values to the bit has the same classes, and any other is counted.  None: the file is counted
+    """
+    declared = {column.name: column.levels for column in done.schema.columns}
+    with io.Writing(force=force, guard=Guard(output, link)) as out:
+        if fill is not None:
+            folder = out.folder(output)
+            fill(folder)
+            unify_parts(folder, declared)
+        else:
+            _stream(out, output, pieces, declared, _restored(texts, done, origins))
+        counted = tuple(classes for classes in done.smallest if classes.unit == "record")
+        written = out.finish(output)
+        columns = tuple(dict.fromkeys(name for classes in counted for name in classes.columns))
+        if checked is not None and holds(written, output, checked, columns):
+            smallest = {classes: done.smallest[classes] for classes in counted}
+        else:
+            smallest = smallest_classes(written, output, counted, done.rows[1])
+        release = {"digest": digest_of(written), "algorithm": ALGORITHM}
+        manifest = {**manifest, **conclude(done, done.on_file(smallest)), "release": release}
+        out.text(manifest_path(output), json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        if report is not None:
+            _put_report(out, report[0], report[1](manifest))
+        if link is not None:
+            lines = ["row", *(str(row) for origin in origins for row in origin.tolist()), ""]
+            out.text(link, "\n".join(lines), private=True)
+            out.text(mark_path(link), link_mark(release["digest"]), private=True)
+    return manifest

@@ -1,1 +1,0 @@
-"""The commands: each a function whose parameters are its arguments and options."""

@@ -1,0 +1,1 @@
+"""Greedy groupings: what k-member and MDAV share."""

@@ -1,0 +1,151 @@
+"""k-member groups: greedy clusters of k rows under Euclidean or Gower distortion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from gpuanon.arrays.backend import Array, on_device
+from gpuanon.arrays.compiled import use_compiled
+from gpuanon.arrays.partition import Batch, Partition
+from gpuanon.arrays.rng import Draws
+from gpuanon.masking.groups.batched import (
+    BATCH_ELEMENTS,
+    Host,
+    group_batches,
+    group_compiled,
+    require_k_rows,
+    warm_groups,
+)
+from gpuanon.masking.groups.greedy.greedy_device import kmember_cuda
+from gpuanon.masking.groups.greedy.spaces import free_rows
+from gpuanon.masking.groups.in_blocks import RefinedInBlocks
+from gpuanon.masking.groups.kmember.leftovers import EuclideanRaises, PairwiseRaises
+from gpuanon.masking.groups.whole_numbers import grid_of
+from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+
+
+def kmember(
+    X: Array, within: Partition, k: int, metric: Metric = EUCLIDEAN, *, batch_elements: int = BATCH_ELEMENTS
+) -> Partition:
+    """Refine `within` by greedy k-member clustering [1]_, each part by itself.
+
+    A part of n rows gets ``n // k`` clusters.  The free row furthest from the previous seed is the seed of the next
+    cluster; for the first cluster the distance is measured from the part's lowest row.  Then k − 1 times the free row
+    that raises the cluster's distortion least joins it.  The fewer than k rows that remain join, in ascending order,
+    the cluster whose distortion they raise least.  The distortion of a cluster C is ``Σ_{i<j} D(i, j) / |C|``, which
+    is its sum of squared errors when D is the squared Euclidean distance.  Ties go to the lowest row, then to the
+    oldest cluster.
+
+    Rows are rounded to whole numbers first, 2^23 of them along the widest column for 10 columns and k = 5.  Sums of
+    distances are compared without further rounding, on the host and on a device; the increase of a distortion by a
+    leftover row is rounded down to a whole number.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    within : the parts to refine
+    k : rows in a cluster; the leftover rows of a part make some of its clusters larger
+    metric : distance between rows
+    batch_elements : padded elements (parts × length) of a batch; changes the speed, not the result
+
+    Notes
+    -----
+    Guarantee : no group smaller than k (a part with fewer than k rows is an error).
+    Cost      : O(n · S · d) for parts of S rows; memory O(n + batch_elements · d), never S × S.
+
+    References
+    ----------
+    .. [1] J.-W. Byun, A. Kamra, E. Bertino, N. Li (2007), Efficient k-anonymization using clustering techniques,
+       DASFAA.
+    """
+    require_k_rows(within, k)
+    grid = grid_of(X, metric, _room(metric, k))
+    if on_device(X):
+        return kmember_cuda(X, within, k, grid)
+    rows, mismatch = grid.rows(X), grid.mismatch()
+    if use_compiled(len(X) * int(within.sizes.max())):
+        return group_compiled(rows, within, k, _compiled_parts(mismatch))
+
+    def group(batch: Batch) -> Host:
+        Z = rows[batch.rows]
+        labels = _clusters(Z, batch.valid, k, mismatch)
+        _place_leftovers(Z, batch.valid, labels, k, mismatch)
+        return labels
+
+    return group_batches(within, group, within.sizes // k, batch_elements)
+
+
+def _compiled_parts(mismatch: Host | None) -> Callable[..., None]:
+    """The compiled function for this metric."""
+    if mismatch is None:
+        from gpuanon.masking.groups.kmember.compiled_kmember import kmember_parts
+
+        return kmember_parts
+    from gpuanon.masking.groups.greedy.compiled_gower import kmember_gower_parts
+
+    return partial(kmember_gower_parts, mismatch)
+
+
+def warm_compiled() -> None:
+    """Compile the functions for both metrics, or load their machine code; to be called where numba is installed."""
+    warm_groups(_compiled_parts)
+
+
+def _room(metric: Metric, k: int) -> float:
+    """Bits that a distance may have.
+
+    On the host the sum of k distances is below 2^53.  For leftovers, which join clusters of at most 2k − 1 rows, 4k²
+    times a distance is below 2^63, and Gower's below 2^53.
+    """
+    log_k = float(np.log2(k))
+    return min(53 - log_k, (61 if metric.kind == "euclidean" else 51) - 2 * log_k)
+
+
+def _clusters(Z: Host, valid: Host, k: int, mismatch: Host | None) -> Host:
+    """(b, length) cluster of each row of the padded parts `Z`, whole numbers; −1 for the leftovers."""
+    free = free_rows(Z, valid, mismatch)
+    clusters = valid.sum(axis=1) // k
+    labels = np.full(valid.shape, -1, dtype=np.int64)
+    seed = free.at(np.zeros(len(Z), dtype=np.int64))
+    for number in range(int(clusters.max())):
+        new = free.furthest_from_seed(seed) if number else free.furthest(seed)
+        seed = free.at(new)
+        members = [free.begin(new)]
+        for _ in range(k - 1):
+            members.append(free.join(free.cheapest()))
+        going = np.flatnonzero(number < clusters)  # parts that have all their clusters are ignored
+        labels[going[:, None], np.stack(members, axis=1)[going]] = number
+        free.shrink(k)
+    return labels
+
+
+def _place_leftovers(Z: Host, valid: Host, labels: Host, k: int, mismatch: Host | None) -> None:
+    """Add every row without a cluster, in ascending order, to the cluster whose distortion it raises least."""
+    waiting = (labels < 0) & valid
+    late = np.flatnonzero(waiting.any(axis=1))
+    if not len(late):
+        return
+    Z, waiting, mine = Z[late], waiting[late], labels[late]
+    batch = np.arange(len(late))
+    raises = EuclideanRaises(Z, mine) if mismatch is None else PairwiseRaises(Z, mine, k, mismatch)
+    for _ in range(int(waiting.sum(axis=1).max())):
+        chosen = waiting.argmax(axis=1)
+        here = np.flatnonzero(waiting[batch, chosen])
+        cluster = raises.of(chosen).argmin(axis=1)[here]
+        mine[here, chosen[here]] = cluster
+        raises.add(here, chosen[here], cluster)
+        waiting[here, chosen[here]] = False
+    labels[late] = mine
+
+
+class KMember(RefinedInBlocks):
+    """Greedy k-member clustering under Euclidean or Gower distortion (Byun et al. 2007)."""
+
+    use: Literal["k-member"] = "k-member"
+
+    def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
+        return self._refined(X, metric, self._form(X, metric, kmember))

@@ -1,0 +1,1 @@
+"""Refinement: groups exchange rows until their distortion stops falling."""

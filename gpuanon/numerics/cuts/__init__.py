@@ -1,0 +1,1 @@
+"""Median cuts: rows divided into blocks of near rows."""

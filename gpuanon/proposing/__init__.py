@@ -1,0 +1,1 @@
+"""Recipes that `init` proposes: roles from headers and content, and a mask for a purpose."""

@@ -1,0 +1,245 @@
+"""What each column of a table may be: a proposal with its reason, from its name and its values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from gpuanon.proposing.content import content, dates_as_text
+from gpuanon.proposing.profiling import Profile, ordered_texts
+from gpuanon.proposing.words import Subject, subjects
+from gpuanon.tables.native import column_type
+from gpuanon.tables.roles import Kind, Role, Transform
+from gpuanon.tables.table import Table
+
+FEW = 12
+"""Different whole numbers that look like codes of categories."""
+MOST_LEVELS = 100
+"""Levels of a text column that is masked; each becomes a coordinate."""
+NAMED_LEVELS = 20
+RARE = 10
+"""Rows that every level has to have so that its name is written into a recipe."""
+_SKEWED = 2.0
+_UNIQUE = 0.95
+
+
+@dataclass(frozen=True, repr=False)
+class Choice:
+    """What is proposed for a column.
+
+    reason   : why, without a value of the table
+    doubtful : whether somebody who knows the table should be asked
+    levels   : order of an ordinal column's levels, where it has to be written
+    hipaa    : number in HIPAA's list of identifiers, or 0
+    unknown  : whether nothing is known of it but its values
+    """
+
+    profile: Profile
+    role: Role
+    reason: str
+    kind: Kind | None = None
+    transform: Transform = "none"
+    doubtful: bool = False
+    levels: tuple[str, ...] | None = None
+    hipaa: int = 0
+    unknown: bool = False
+
+    @property
+    def name(self) -> str:
+        """Of the column."""
+        return self.profile.name
+
+    @property
+    def released(self) -> bool:
+        """Whether the column is in the release, masked or not."""
+        return self.role in ("quasi", "sensitive", "other", "weight")
+
+    def spec(self) -> dict[str, Any]:
+        """The column in a recipe."""
+        said: dict[str, Any] = {"role": self.role}
+        if self.role in ("quasi", "sensitive"):  # a column that is kept stays as it is, in a CSV text for text
+            if self.kind is not None:
+                said["kind"] = self.kind
+            if self.transform != "none":
+                said["transform"] = self.transform
+            if self.levels is not None:
+                said["levels"] = list(self.levels)
+        return said
+
+    def because(self, reason: str, **changes: Any) -> Choice:
+        """Another role or kind, for this reason."""
+        return replace(self, reason=reason, **changes)
+
+
+def choices(table: Table, profiles: Sequence[Profile], unknown: Literal["other", "quasi"]) -> list[Choice]:
+    """A proposal for every column by itself; `unknown` is the role of those about which nothing is known."""
+    return [_with_kind(table, _choose(profile, unknown)) for profile in profiles]
+
+
+def _choose(profile: Profile, unknown: Literal["other", "quasi"]) -> Choice:
+    """Role and reason."""
+    about = subjects(profile.name)
+    direct = _direct(profile, about)
+    if direct is not None:
+        return direct
+    if profile.holds == "nothing" or profile.distinct <= 1:
+        return Choice(profile, "other", "one value only, or none")
+    if profile.holds == "other":
+        return Choice(profile, "dropped", "lists, structures or binary values cannot be masked", doubtful=True)
+    if _is_text_date(profile):
+        reason = "dates as text, which cannot be masked as dates: write YYYY-MM-DD in a CSV file, or convert the column"
+        return Choice(profile, "dropped", reason, doubtful=True, hipaa=3)
+    if profile.holds == "text" and profile.length >= 30 and profile.spaces > 0.5 and profile.distinct > 50:
+        return Choice(profile, "dropped", "free text, which may name people", doubtful=True)
+    return _indirect(profile, about, unknown)
+
+
+def _direct(profile: Profile, about: Sequence[Subject]) -> Choice | None:
+    """A direct identifier: by its name, by its values, or because every value is different."""
+    named = next((subject for subject in about if subject.group == "identifier"), None)
+    seen = content(profile)
+    if named is not None and (seen is not None or _plausible(profile, named)):
+        hipaa = seen.hipaa if seen is not None and named.hipaa == 18 else named.hipaa
+        by = "by name and content" if seen is not None else "by its name"
+        return Choice(profile, "identifier", f"{named.label}, {by}", hipaa=hipaa)
+    if named is not None and profile.holds == "other":
+        return Choice(profile, "identifier", f"{named.label}, by its name", hipaa=named.hipaa)
+    household = next((subject for subject in about if subject.group == "household"), None)
+    if household is not None and profile.nulls == 0 and profile.share_distinct > 0.02 and _is_code(profile):
+        return Choice(profile, "household", "household, by its name", doubtful=profile.alone == profile.present)
+    if seen is not None:
+        return Choice(profile, "identifier", f"{seen.label}, by its content", hipaa=seen.hipaa, doubtful=True)
+    return _unique_code(profile, about)
+
+
+def _plausible(profile: Profile, named: Subject) -> bool:
+    """Whether a column can be what its name says: many different values, and no measurement."""
+    if profile.holds in ("flag", "time", "nothing", "other") or profile.distinct < 5:
+        return False
+    if profile.holds == "number" and not profile.whole:
+        return named.hipaa == 2  # coordinates
+    if named.hipaa == 18:
+        return profile.share_distinct >= 0.2 or (profile.distinct >= 1000 and profile.share_distinct >= 0.02)
+    return profile.share_distinct >= 0.05 or profile.distinct >= 200
+
+
+def _is_code(profile: Profile) -> bool:
+    """Whether values may be codes: text or whole numbers."""
+    return profile.holds == "text" or (profile.holds == "number" and profile.whole)
+
+
+def _unique_code(profile: Profile, about: Sequence[Subject]) -> Choice | None:
+    """A column in which every record has a value of its own, and that is no measurement."""
+    known = any(subject.group in ("quasi", "sensitive", "weight", "count") for subject in about)
+    if profile.present < 20 or profile.share_distinct < _UNIQUE or not _is_code(profile) or _is_text_date(profile):
+        return None
+    if profile.holds == "text":
+        if profile.length >= 25 and profile.spaces > 0.5:
+            return None  # free text
+        reason = f"unique code: {profile.share_distinct:.0%} of its values are different"
+        return Choice(profile, "identifier", reason, hipaa=18, doubtful=known)
+    if known or profile.share_distinct < 1:
+        return None
+    if profile.consecutive or profile.lowest >= 10_000:
+        reason = "unique code: whole numbers, all of them different"
+        return Choice(profile, "identifier", reason, hipaa=18, doubtful=not profile.consecutive)
+    return None
+
+
+def _indirect(profile: Profile, about: Sequence[Subject], unknown: Literal["other", "quasi"]) -> Choice:
+    """Quasi-identifiers, sensitive columns, weights and others, by name."""
+    groups = {subject.group: subject for subject in reversed(about)}
+    if "weight" in groups and profile.holds == "number" and not profile.nulls and profile.lowest >= 0:
+        many = profile.share_alone > 0.05
+        reason = "sample weight, by its name" + (
+            "; many are of one record only: they link two releases" if many else ""
+        )
+        return Choice(profile, "weight", reason, doubtful=many)
+    if "quasi" in groups or profile.holds == "time":
+        subject = groups.get("quasi")
+        label, hipaa = (subject.label, subject.hipaa) if subject is not None else ("date", 3)
+        return Choice(profile, "quasi", f"{label}: others may know it", hipaa=hipaa)
+    if "income" in groups:
+        if profile.distinct > 50:
+            return Choice(
+                profile, "quasi", f"{groups['income'].label}: fine enough to tell people apart", doubtful=True
+            )
+        return Choice(profile, "sensitive", f"{groups['income'].label}, in few levels")
+    if "sensitive" in groups:
+        return Choice(profile, "sensitive", f"{groups['sensitive'].label}: to be protected, not known to others")
+    if _is_year(profile):
+        return Choice(profile, "quasi", "years: others may know them", doubtful=True, hipaa=3)
+    apart = f"; {profile.share_alone:.0%} of the records have a value of their own" if profile.share_alone > 0.5 else ""
+    if unknown == "quasi" or apart:
+        return Choice(
+            profile, "quasi", f"nothing is known of it: masked{apart}", doubtful=unknown != "quasi", unknown=True
+        )
+    return Choice(profile, "other", "nothing is known of it: released as it is", unknown=True)
+
+
+def _is_year(profile: Profile) -> bool:
+    return profile.whole and profile.distinct > 5 and profile.lowest >= 1850 and profile.highest <= 2100
+
+
+def _is_text_date(profile: Profile) -> bool:
+    """Whether a text column holds dates."""
+    return profile.holds == "text" and dates_as_text(profile.values)
+
+
+def _with_kind(table: Table, choice: Choice) -> Choice:
+    """The choice with kind, transform and levels; what cannot be masked as it is, is dropped."""
+    profile = choice.profile
+    if choice.role not in ("quasi", "sensitive", "other") or profile.holds in ("nothing", "other"):
+        return choice
+    if profile.holds == "time":
+        return replace(choice, kind="date")
+    if profile.holds in ("text", "levels"):
+        return _with_levels(table, choice)
+    if profile.holds == "flag":
+        return replace(choice, kind="categorical")
+    return _numeric(choice)
+
+
+def _with_levels(table: Table, choice: Choice) -> Choice:
+    """A column of text: bands in their order, categories, or too many levels to be masked."""
+    profile = choice.profile
+    series = table.series(profile.name)
+    if column_type(series)[1] is not None and not series.implementation.is_polars():  # an Enum is a set, not an order
+        return choice.because(f"{choice.reason}; categories with an order", kind="ordinal")
+    bands = ordered_texts(table, profile.name, MOST_LEVELS) if profile.holds == "text" else None
+    if bands is not None:
+        levels, alphabetical = bands
+        if alphabetical:
+            return choice.because(f"{choice.reason}; bands in alphabetical order", kind="ordinal")
+        if len(levels) <= NAMED_LEVELS and profile.rare >= RARE:
+            return choice.because(
+                f"{choice.reason}; bands, in this order", kind="ordinal", levels=levels, doubtful=True
+            )
+    if choice.role == "quasi" and profile.distinct > MOST_LEVELS:
+        reason = (
+            f"{choice.reason}; {profile.distinct} levels are too many to mask: a hierarchy and recode would keep it"
+        )
+        return choice.because(reason, role="dropped", doubtful=True)
+    return replace(choice, kind="categorical")
+
+
+def _numeric(choice: Choice) -> Choice:
+    """A column of numbers: amounts, ordered levels, or codes of categories."""
+    profile = choice.profile
+    groups = {subject.group for subject in subjects(profile.name)}
+    values = profile.distinct - len(profile.codes)
+    if profile.whole and values <= 2:
+        return choice.because(f"{choice.reason}; two whole numbers: categories", kind="categorical")
+    if profile.whole and values <= min(FEW, profile.present // 2) and "count" not in groups:
+        if "ordinal" in groups:
+            return choice.because(f"{choice.reason}; {values} whole numbers: ordered levels", kind="ordinal")
+        if "nominal" in groups:
+            return choice.because(f"{choice.reason}; {values} whole numbers: codes of categories", kind="categorical")
+        reason = f"{choice.reason}; {values} whole numbers: ordered levels, or codes of categories?"
+        return choice.because(reason, kind="ordinal", doubtful=choice.doubtful or choice.role == "quasi")
+    transform: Transform = "none"
+    if profile.skewness > _SKEWED and profile.lowest >= 0:
+        transform = "log1p" if profile.zeros or profile.lowest < 1 else "log"
+    reason = f"{choice.reason}; skewed" if transform != "none" else choice.reason
+    return choice.because(reason, kind="numeric", transform=transform)

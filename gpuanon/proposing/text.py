@@ -1,0 +1,142 @@
+"""A proposed recipe as text: TOML with reasons, a table for terminals, a table for notebooks."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from gpuanon.engine.combinations import risk_lines
+from gpuanon.proposing.choices import Choice
+
+if TYPE_CHECKING:
+    from gpuanon.proposing.proposal import Findings, Proposal
+
+_WIDTH = 100
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+MARK = "Proposed by gpuanon init"
+HEADINGS = ("column", "role", "kind", "why")
+
+
+def toml_of(proposal: Proposal) -> str:
+    """The recipe as TOML; every column has its reason beside it."""
+    found = proposal.findings
+    lines = [*_head(found), ""]
+    lines += [
+        f"nulls  = {_value(proposal.nulls):<12} # what a missing value means: refuse | category | indicator | wildcard",
+        f"others = {_value(proposal.others):<12} # columns that are not named here: refuse | drop | keep",
+        "",
+        "[columns]",
+    ]
+    keys = [_key(choice.name) for choice in found.choices]
+    width = min(28, max(map(len, keys)))
+    specs = [_inline(choice.spec()) for choice in found.choices]
+    wide = min(56, max(map(len, specs)))
+    for choice, key, spec in zip(found.choices, keys, specs, strict=True):
+        doubt = "?  " if choice.doubtful else ""
+        lines.append(f"{key:<{width}} = {spec:<{wide}} # {doubt}{reason_of(choice, found)}")
+    mask, _ = found.mask_and_limits
+    lines += [
+        "",
+        f"# {found.purpose.summary}",
+        "[[mask]]",
+        *(f"{name} = {_value(value)}" for name, value in mask.items()),
+    ]
+    if proposal.limits:
+        lines += ["", "[limits]                     # a release that does not keep them is not written"]
+        lines += [f"{name} = {value:g}" for name, value in proposal.limits.items()]
+    csv = proposal.csv.model_dump(exclude_defaults=True, mode="json")
+    if csv:
+        lines += ["", "[csv]                        # how the input is read"]
+        if "nulls" in csv:
+            lines.append("# words for a missing value in columns that are masked or measured; they come out empty")
+        lines += [f"{name} = {_value(value)}" for name, value in csv.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _head(found: Findings) -> list[str]:
+    """What was looked at, and what it is at risk of, as comments."""
+    of = f" for {found.source}" if found.source else ""
+    lines = [
+        f"{MARK}{of}: {found.rows:,} rows, {len(found.choices)} columns.  Purpose: {found.purpose.name}.",
+        "Read it before you sign it: a ? marks what somebody who knows the table should decide.",
+        "'gpuanon check RECIPE TABLE' says what it does; 'gpuanon explain METHOD' what the mask is.",
+    ]
+    if found.risk is not None:
+        lines += ["", *risk_lines(found.risk)]
+    lines += ["", *(f"note: {note}" for note in found.notes)] if found.notes else []
+    return [f"# {line}".rstrip() for line in lines]
+
+
+def reason_of(choice: Choice, found: Findings) -> str:
+    """Why a column was chosen so, with nulls, what it shows by itself and what determines it."""
+    profile, said = choice.profile, [choice.reason]
+    if choice.released and profile.nulls:
+        said.append(f"{profile.nulls / max(profile.rows, 1):.1%} null")
+    if choice.released and profile.share_alone >= 0.005 and "of their own" not in choice.reason:
+        said.append(f"{profile.share_alone:.0%} alone in it")
+    by = found.determined.get(choice.name, ())
+    if by:
+        said.append(f"determined by {', '.join(by[:3])}" + (" and others" if len(by) > 3 else ""))
+    return "; ".join(said)
+
+
+def rows_of(proposal: Proposal) -> list[tuple[str, str, str, str]]:
+    """Column, role, kind and reason, a row each; a ? stands before what is doubtful."""
+    found = proposal.findings
+    rows: list[tuple[str, str, str, str]] = []
+    for choice in found.choices:
+        kind: str = choice.kind or "" if choice.role in ("quasi", "sensitive") else ""
+        if kind and choice.transform != "none":
+            kind = f"{kind}, {choice.transform}"
+        doubt = "? " if choice.doubtful else ""
+        rows.append((choice.name, choice.role, kind, f"{doubt}{reason_of(choice, found)}"))
+    return rows
+
+
+def foot_of(proposal: Proposal) -> list[str]:
+    """Mask, limits, risk and notes, a line each."""
+    mask, _ = proposal.findings.mask_and_limits
+    said = ", ".join(f"{name} = {value}" for name, value in mask.items() if name != "method")
+    lines = [f"mask: {mask['method']}" + (f" ({said})" if said else "") + f"; {proposal.findings.purpose.summary}"]
+    if proposal.limits:
+        lines.append("held to: " + ", ".join(f"{name} {value:g}" for name, value in proposal.limits.items()))
+    if proposal.findings.risk is not None:
+        lines += risk_lines(proposal.findings.risk)
+    return lines + [f"note: {note}" for note in proposal.findings.notes]
+
+
+def text_of(proposal: Proposal) -> str:
+    """The proposal as a table of plain text."""
+    rows = [HEADINGS, *rows_of(proposal)]
+    widths = [min(30, max(len(row[at]) for row in rows)) for at in range(3)]
+    lines = [
+        "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row[:3], widths, strict=True)), row[3]]).rstrip()
+        for row in rows
+    ]
+    return "\n".join([lines[0], "-" * min(_WIDTH, max(map(len, lines))), *lines[1:], "", *foot_of(proposal)])
+
+
+def html_of(proposal: Proposal) -> str:
+    """The proposal as an HTML table, names escaped, without scripts."""
+    head = "".join(f"<th style='text-align:left'>{heading}</th>" for heading in HEADINGS)
+    body = "".join(
+        "<tr>" + "".join(f"<td style='text-align:left'>{escape(cell)}</td>" for cell in row) + "</tr>"
+        for row in rows_of(proposal)
+    )
+    foot = "".join(f"<p>{escape(line)}</p>" for line in foot_of(proposal))
+    return f"<div><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{foot}</div>"
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _value(name)
+
+
+def _inline(spec: dict[str, Any]) -> str:
+    return "{ " + ", ".join(f"{name} = {_value(value)}" for name, value in spec.items()) + " }"
+
+
+def _value(value: Any) -> str:
+    """A TOML value: JSON's text and lists are TOML's."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

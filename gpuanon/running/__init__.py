@@ -1,1 +1,0 @@
-"""Engines: the same masks on one machine's memory, or spread over workers."""

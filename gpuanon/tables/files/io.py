@@ -1,6 +1,0 @@
-"""Read and write tables as Parquet, CSV and Arrow files."""
-
-from gpuanon.tables.files.reading import Source, open, read
-from gpuanon.tables.files.writing import Writing, check_output, write
-
-__all__ = ["Source", "Writing", "check_output", "open", "read", "write"]

@@ -1,0 +1,1 @@
+"""CSV files: dialect, types, texts."""

@@ -1,0 +1,56 @@
+"""``gpuanon explain``: every method, part and measure by what it declares, whatever is in the catalogues."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gpuanon.assessing.measures import MEASURES, by_name
+from gpuanon.cli.explaining import explain, functions_of, names
+from gpuanon.errors import ParameterError
+from gpuanon.masking.methods.catalogue import METHODS, catalogue
+
+NAMES = list(names())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_everything_in_the_catalogues_is_explained(name):
+    found = explain(name)
+    assert found.summary
+    assert found.facts
+    json.dumps(found.to_json(), allow_nan=False)
+
+
+def test_every_method_measure_and_part_has_a_name():
+    assert {entry["name"] for entry in catalogue()} | {measure.name for measure in MEASURES} <= set(NAMES)
+    assert {"mdav", "ica", "centroid", "classes"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("entry", catalogue(), ids=lambda entry: entry["name"])
+def test_a_method_is_explained_with_its_source_its_parameters_and_a_picture(entry):
+    found = explain(entry["name"])
+    assert found.facts["source"] == entry["source"]
+    assert set(found.parameters) == set(entry["parameters"])
+    assert len(METHODS) == len(catalogue())
+
+
+def test_a_promise_is_told_in_the_words_of_its_claim():
+    assert (
+        "every combination of A, B, … is shared by at least 5 released records"
+        in explain("microaggregation").facts["promise"]
+    )
+    assert explain("svd-swap").facts["promise"].startswith("none")
+    assert "which rows mix" in explain("pica").facts["picture"]
+
+
+def test_most_measures_lead_to_the_function_that_computes_them():
+    found = [measure.name for measure in MEASURES if functions_of(measure)]
+    assert len(found) >= 0.9 * len(MEASURES)
+    assert "Π" in " ".join(explain("suda2").text)
+    assert [function.__name__ for function in functions_of(by_name()["il1s"])] == ["il1s"]
+
+
+def test_an_unknown_name_has_a_hint():
+    with pytest.raises(ParameterError, match="microaggregation"):
+        explain("microagregation")

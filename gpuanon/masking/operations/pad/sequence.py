@@ -99,7 +99,7 @@ def fit_column(X: Floats, levels: Sequence[int], response: Response, settings: S
             X, known, values, Y,
             leaf=settings.leaf, depth=settings.depth, trees=settings.trees, features=features, seed=seed,
         )  # fmt: skip
-    fitted, matched = _halves(len(X), seed)
+    fitted, rest = _halves(len(X), seed)
     score: Any
     if settings.on_device:
         score = device_forests(
@@ -112,9 +112,7 @@ def fit_column(X: Floats, levels: Sequence[int], response: Response, settings: S
         score = network(X[fitted], known, Y[fitted], seed)
     else:
         score = hierarchical(X[fitted], known, Y[fitted])
-    return matched(
-        values[matched], score, score(X[matched]), Y[matched], leaf=settings.leaf, depth=settings.depth, seed=seed
-    )
+    return matched(values[rest], score, score(X[rest]), Y[rest], leaf=settings.leaf, depth=settings.depth, seed=seed)
 
 
 def _halves(n: int, seed: int) -> tuple[Floats, Floats]:

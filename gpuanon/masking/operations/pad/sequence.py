@@ -11,7 +11,7 @@ import numpy as np
 from gpuanon.arrays.backend import Backend, choose
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.operations.pad.calibration import ColumnTilt, Named, Whole, column_tilt
-from gpuanon.masking.operations.pad.leaves import forest, tree
+from gpuanon.masking.operations.pad.leaves import forest, matched, tree
 from gpuanon.masking.operations.pad.parametric import parts_model
 from gpuanon.masking.operations.pad.responses import Response
 from gpuanon.masking.operations.pad.scores import boosting, device_forests, hierarchical, network

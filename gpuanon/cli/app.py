@@ -17,12 +17,12 @@ from typing import Annotated
 
 import typer
 
-from gpuanon import __version__
 from gpuanon.arrays import interruption
 from gpuanon.cli import measuring, releasing, telling
 from gpuanon.cli.printing import err
 from gpuanon.errors import GpuanonError, Remark
 from gpuanon.tables.formats.places import PLACED
+from gpuanon.version import __version__
 
 app = typer.Typer(
     name="gpuanon",

@@ -13,7 +13,7 @@ from rich.table import Table as RichTable
 if TYPE_CHECKING:
     from gpuanon.cli.explaining import Explanation
     from gpuanon.comparing.compare import Trials
-    from gpuanon.engine.assessing import Assessment
+    from gpuanon.engine.assess import Assessment
     from gpuanon.engine.interval_files import Intervals
 
 out, err = Console(emoji=False), Console(stderr=True, emoji=False)  # a name like ":x:" stays as it is

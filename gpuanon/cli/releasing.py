@@ -93,7 +93,7 @@ def protect(
     output: Annotated[Path, typer.Option("-o", "--output", help="release to write")],
     backend: BackendChoice = "auto",
     workers: Annotated[
-        int | None, typer.Option(min=0, help="mask in parts, on so many workers; 0: in parts, in this process")
+        int | None, typer.Option(min=0, help="out-of-core with N Dask workers (0: this process)")
     ] = None,
     cluster: Annotated[
         Literal["none", "local", "cuda", "slurm", "mpi"], typer.Option(help="where the workers are")

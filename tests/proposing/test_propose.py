@@ -15,7 +15,7 @@ import pyarrow.csv
 import pytest
 
 import gpuanon
-from gpuanon.engine.protect import read_table
+from gpuanon.engine.inputs import read_table
 from gpuanon.errors import GpuanonError
 from gpuanon.proposing.files import examine_file, read_any
 from gpuanon.proposing.proposal import assembled, constant_columns, determinations

@@ -13,8 +13,8 @@ from gpuanon.cli.printing import (
     err,
     out,
     print_assessment,
-    print_json,
     print_ranges,
+    print_result,
     print_trials,
 )
 from gpuanon.errors import ParameterError
@@ -53,7 +53,7 @@ def assess(
         if report is not None:
             result.report(report, force=force)
     if json_:
-        print_json(result.to_json())
+        print_result(result.to_json())
     else:
         print_assessment(result)
 
@@ -109,7 +109,7 @@ def compare(
         result.write_best(best, force=force)
     journal.unlink(missing_ok=True)
     if json_:
-        print_json(result.to_json())
+        print_result(result.to_json())
     else:
         print_trials(result)
         if best is not None and result.best is not None:
@@ -141,6 +141,6 @@ def intervals(
 
     result = ranges_of(release, statistic)
     if json_:
-        print_json(result.to_json())
+        print_result(result.to_json())
         return
     print_ranges(result)

@@ -24,6 +24,11 @@ def print_json(data: Any) -> None:
     print(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=str))
 
 
+def print_result(data: Mapping[str, Any]) -> None:
+    """The result of a command as JSON, with the version of its form: see `gpuanon.cli.schemas`."""
+    print_json({"schema": "gpuanon/1", **data})
+
+
 def groups_text(mask: Mapping[str, Any]) -> str:
     """How many groups a mask formed, or how many classes it found, and the smallest of them."""
     groups, before = mask["groups_formed"], mask.get("smallest_class_before")

@@ -49,7 +49,14 @@ class Row:
 
 
 def report_html(contents: Contents) -> str:
-    """The page: self-contained, every label escaped; its one script is the page's own, named by its digest."""
+    """The page: self-contained, every label escaped; its one script is the page's own, named by its digest.
+
+    Examples
+    --------
+    >>> from gpuanon.report.contents import Contents
+    >>> "<h1>Release &lt;1&gt;</h1>" in report_html(Contents("Release <1>"))
+    True
+    """
     require()
     from jinja2 import Environment, PackageLoader, StrictUndefined
 

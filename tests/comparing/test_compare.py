@@ -327,7 +327,7 @@ def test_a_comparison_in_which_nothing_was_done_leaves_no_journal(tmp_path):
 
 def test_a_journal_that_cannot_be_written_is_named(tmp_path):
     with pytest.raises(OutputError, match="journal: cannot be written"):
-        Journal(tmp_path / "no folder" / "journal").add("digest", {})
+        Journal(tmp_path / "no folder" / "journal").once("digest", dict)
 
 
 @pytest.mark.parametrize("role", ["dropped", "identifier"])

@@ -59,7 +59,7 @@ def array_paths() -> dict[str, Work]:
     from gpuanon.masking.bases.ica_basis import Ica
     from gpuanon.masking.given import Records
     from gpuanon.masking.groups.kmember import KMember
-    from gpuanon.masking.groups.mdav import Mdav
+    from gpuanon.masking.groups.mdav.mdav_model import Mdav
     from gpuanon.masking.groups.refine.refine import refine
     from gpuanon.masking.groups.spanning_tree import SpanningTree
     from gpuanon.masking.groups.spectral_clusters import Spectral

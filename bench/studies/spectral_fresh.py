@@ -37,7 +37,7 @@ from gpuanon.masking.bases.ica_basis import Ica
 from gpuanon.masking.bases.identity import Identity
 from gpuanon.masking.bases.svd_basis import Svd
 from gpuanon.masking.contract import Basis, Groups, Operation
-from gpuanon.masking.groups.mdav import Mdav
+from gpuanon.masking.groups.mdav.mdav_model import Mdav
 from gpuanon.masking.groups.median_cuts import MedianCuts
 from gpuanon.masking.groups.spectral_clusters import Spectral
 from gpuanon.masking.operations.centroid import Centroid

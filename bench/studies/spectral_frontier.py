@@ -33,7 +33,7 @@ from gpuanon.masking.bases.ica_basis import Ica
 from gpuanon.masking.bases.kernel_basis import KernelBasis
 from gpuanon.masking.bases.svd_basis import Svd
 from gpuanon.masking.contract import Basis, Groups, Operation
-from gpuanon.masking.groups.mdav import Mdav
+from gpuanon.masking.groups.mdav.mdav_model import Mdav
 from gpuanon.masking.groups.median_cuts import MedianCuts
 from gpuanon.masking.groups.spectral_clusters import Spectral
 from gpuanon.masking.groups.whole import Whole

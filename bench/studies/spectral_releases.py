@@ -17,7 +17,7 @@ from gpuanon.masking.bases.identity import Identity
 from gpuanon.masking.bases.svd_basis import Svd
 from gpuanon.masking.contract import Basis, Groups, Operation
 from gpuanon.masking.given import ClassInfo, Records
-from gpuanon.masking.groups.mdav import Mdav
+from gpuanon.masking.groups.mdav.mdav_model import Mdav
 from gpuanon.masking.groups.median_cuts import MedianCuts, all_cuts, small_share
 from gpuanon.masking.groups.spectral_clusters import Spectral
 from gpuanon.masking.groups.whole import Whole

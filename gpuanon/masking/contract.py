@@ -23,7 +23,7 @@ from gpuanon.masking.claims import Claim
 from gpuanon.masking.constraints import Constraint, Sensitive, Spread
 from gpuanon.masking.given import Records, Summary
 from gpuanon.masking.outcomes import AddedRows, Filled, Outcome, Sampled, Samples
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 from gpuanon.tables.schema import Kind, Reading
 
 Sight: TypeAlias = Literal["points", "classes", "rows"]

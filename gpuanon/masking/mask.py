@@ -41,7 +41,7 @@ from gpuanon.masking.outcomes import Changed, Moved, Outcome, Recoded
 from gpuanon.masking.person_blocks import People, persons_per_part
 from gpuanon.masking.view import View, view_of, wanted
 from gpuanon.tables import released_form as released
-from gpuanon.tables.codes import chunked, in_order, lookup
+from gpuanon.tables.codes import chunked, in_order
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.hierarchy import Hierarchy
 from gpuanon.tables.rows import ADDED, Rows, added_records
@@ -49,7 +49,7 @@ from gpuanon.tables.schema import Nulls, Schema
 from gpuanon.tables.sensitive import SensitiveColumn
 from gpuanon.tables.summaries import LevelSummary
 from gpuanon.tables.summaries import Summary as TableSummary
-from gpuanon.tables.values import floats
+from gpuanon.tables.values import floats, lookup
 
 Host = np.ndarray[Any, Any]
 

@@ -10,13 +10,12 @@ import narwhals as nw
 import numpy as np
 
 from gpuanon.arrays.threads import each
-from gpuanon.tables.codes import distinct, lookup
 from gpuanon.tables.encoding.numbers import NumberCodec
 from gpuanon.tables.native import gather
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import NumberSummary
 from gpuanon.tables.table import Table
-from gpuanon.tables.values import family, floats
+from gpuanon.tables.values import distinct, family, floats, lookup
 
 if TYPE_CHECKING:
     import pyarrow as pa

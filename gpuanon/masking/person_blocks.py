@@ -11,7 +11,7 @@ from gpuanon.arrays.backend import Array, Backend, namespace
 from gpuanon.arrays.partition import Partition, segment_sums
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.contract import Groups
-from gpuanon.numerics.distance.distance import Metric
+from gpuanon.numerics.metric import Metric
 
 Host = np.ndarray[Any, Any]
 

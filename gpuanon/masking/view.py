@@ -17,7 +17,7 @@ from gpuanon.masking.given import ClassInfo, Given, Records, Summary
 from gpuanon.masking.methods.combination import Combination
 from gpuanon.masking.person_blocks import People
 from gpuanon.masking.strata import form_inside, strata_of
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 from gpuanon.tables.codes import ColumnCodes, chunked, column_codes
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.hierarchy import Hierarchy

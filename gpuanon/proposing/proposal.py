@@ -16,11 +16,11 @@ from gpuanon.proposing.profiling import Profile, profiles
 from gpuanon.proposing.purposes import Purpose, purpose_of
 from gpuanon.recipe import Recipe
 from gpuanon.tables.arrow import arrow_array
-from gpuanon.tables.codes import NULL, level_codes, lookup
+from gpuanon.tables.codes import level_codes
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
 from gpuanon.tables.formats.csv.csv_types import NULL_WORDS
 from gpuanon.tables.table import Table
-from gpuanon.tables.values import floats, plain
+from gpuanon.tables.values import NULL, floats, lookup, plain
 
 Host = np.ndarray[Any, Any]
 

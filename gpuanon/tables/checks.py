@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +13,6 @@ from gpuanon.tables.values import family, floats, null_mask, value_type
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from gpuanon.tables.schema import ColumnSpec, Schema
-    from gpuanon.tables.table import Table
-
-_FEW = 12  # distinct whole numbers that look like codes
 
 _ALLOWED = {
     "number": ("numeric", "ordinal", "categorical"),
@@ -53,27 +49,6 @@ def kind_fault(name: str, role: str, kind: str | None, transform: str, holds: st
     if transform != "none" and kind != "numeric":
         return f"column {name!r}: transform {transform} is for numeric columns, this one is {kind}"
     return None
-
-
-def code_notes(table: Table, schema: Schema, specs: Mapping[str, ColumnSpec]) -> list[str]:
-    """Notes on quasi-identifiers that are masked as numbers and may be codes of categories: few distinct whole numbers.
-
-    specs : what the recipe says; a column whose kind it gives is left out
-    """
-    import pyarrow as pa
-
-    from gpuanon.tables.codes import distinct
-
-    notes = []
-    for name in schema.quasi:
-        if specs[name].kind is None and schema[name].kind == "numeric" and pa.types.is_integer(table.arrow(name).type):
-            count = len(distinct([table.arrow(name)]))
-            if count <= min(_FEW, table.n_rows // 2):
-                notes.append(
-                    f"column {name!r}: whole numbers with {count} distinct values are masked as numbers; "
-                    'if they are codes of categories, say kind = "categorical"'
-                )
-    return notes
 
 
 def value_faults(
@@ -116,7 +91,7 @@ def _level_faults(name: str, levels: Sequence[Any], column: pa.ChunkedArray) -> 
     """Levels that are not of the column's type or occur twice, and values that are not among them."""
     import pyarrow as pa
 
-    from gpuanon.tables.codes import lookup
+    from gpuanon.tables.values import lookup
 
     if len(set(levels)) < len(levels):
         return [f"column {name!r}: levels: one occurs twice"]

@@ -11,11 +11,12 @@ import numpy as np
 from gpuanon.arrays.backend import to_host
 from gpuanon.arrays.rng import Draws
 from gpuanon.tables.arrow import arrow_array, arrow_scalar
-from gpuanon.tables.codes import NULL, ColumnCodes
+from gpuanon.tables.codes import ColumnCodes
 from gpuanon.tables.interval_columns import interval_column
 from gpuanon.tables.native import from_arrow, gather, one_zero, text_series
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
+from gpuanon.tables.values import NULL
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -24,11 +24,10 @@ from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each
 from gpuanon.tables.arrow import arrow_scalar, numpy_array
-from gpuanon.tables.codes import distinct, lookup
 from gpuanon.tables.native import without_nan
 from gpuanon.tables.table import Table
 from gpuanon.tables.text_bits import text_bits
-from gpuanon.tables.values import family, plain, ticks
+from gpuanon.tables.values import distinct, family, lookup, plain, ticks
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuanon.tables.arrow import arrow_array
-from gpuanon.tables.codes import lookup
 from gpuanon.tables.schema import Column
 from gpuanon.tables.summaries import LevelSummary
 from gpuanon.tables.table import Table
+from gpuanon.tables.values import lookup
 
 if TYPE_CHECKING:
     import pyarrow as pa

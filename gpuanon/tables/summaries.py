@@ -19,11 +19,10 @@ from gpuanon.errors import InputError
 from gpuanon.numerics.exact_sum import Moments
 from gpuanon.tables.arrow import numpy_array
 from gpuanon.tables.checks import value_faults
-from gpuanon.tables.codes import distinct, lookup
 from gpuanon.tables.schema import Column, Schema, Transform
 from gpuanon.tables.table import Table
 from gpuanon.tables.value_counts import ValueCounts
-from gpuanon.tables.values import family, floats, plain, ticks, value_type
+from gpuanon.tables.values import distinct, family, floats, lookup, plain, ticks, value_type
 
 if TYPE_CHECKING:
     import pyarrow as pa

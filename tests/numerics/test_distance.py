@@ -15,8 +15,6 @@ from gpuanon.errors import ParameterError
 from gpuanon.numerics import equal_rows
 from gpuanon.numerics.distance import distance_search
 from gpuanon.numerics.distance.distance import (
-    EUCLIDEAN,
-    Metric,
     distances,
     furthest,
     k_nearest,
@@ -30,6 +28,7 @@ from gpuanon.numerics.distance.distance_host import Columns
 from gpuanon.numerics.distance.distance_leaves import Leaves
 from gpuanon.numerics.distance.distance_search import Distinct
 from gpuanon.numerics.distance.distance_tiles import Tiles
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 
 needs_numba = pytest.mark.skipif(not compiled.use_compiled(10**9), reason="numba is not installed or is turned off")
 

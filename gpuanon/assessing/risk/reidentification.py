@@ -24,9 +24,10 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.assessing.figures import Beside, Distribution, Figure, Interval, Measured, join
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.distance.distance import nearest_with_ties, paired, tie_limit
+from gpuanon.numerics.distance.distance import nearest_with_ties, paired
 from gpuanon.numerics.distance.distance_search import looks_at_few
 from gpuanon.numerics.equal_rows import equal_rows
+from gpuanon.numerics.metric import tie_limit
 from gpuanon.numerics.sampling import sample_rows
 
 Floats = np.ndarray[Any, Any]

@@ -14,7 +14,7 @@ GROUPS = Named[Groups](
         "whole": "whole.Whole",
         "blocks": "blocks.Blocks",
         "k-member": "kmember.KMember",
-        "mdav": "mdav.Mdav",
+        "mdav": "mdav.mdav_model.Mdav",
         "v-mdav": "mdav.v_mdav.VMdav",
         "k-ward": "k_ward.KWard",
         "constrained-k-means": "constrained_kmeans.ConstrainedKMeans",

@@ -12,7 +12,7 @@ from gpuanon.arrays.progress import stage
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.contract import Groups
 from gpuanon.numerics.cuts.median_blocks import blocks
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 
 
 class Blocks(Groups):

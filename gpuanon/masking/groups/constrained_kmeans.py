@@ -20,7 +20,7 @@ from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 from gpuanon.masking.groups.batched import Host, require_k_rows
 from gpuanon.masking.groups.in_blocks import InBlocks
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 
 MOST_ROWS = 4096
 """Rows of a part, at most: an assignment costs their cube in the worst case."""

@@ -8,8 +8,8 @@ from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.contract import Groups, Placement, Sight
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
 from gpuanon.numerics.equal_rows import equal_rows
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 
 
 def classes(codes: Array) -> Partition:

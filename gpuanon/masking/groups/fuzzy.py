@@ -14,7 +14,7 @@ from gpuanon.errors import ParameterError
 from gpuanon.masking.groups.batched import Host, group_batches, require_k_rows
 from gpuanon.masking.groups.in_blocks import InBlocks
 from gpuanon.masking.groups.split import split_large
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric, weighted
+from gpuanon.numerics.metric import EUCLIDEAN, Metric, weighted
 
 _BATCH_ELEMENTS = 1 << 12
 _ROUNDS = 10

@@ -13,9 +13,10 @@ from gpuanon.arrays.progress import stage
 from gpuanon.masking.groups.batched import require_k_rows
 from gpuanon.masking.groups.constrained import Constrained
 from gpuanon.masking.groups.refine.effort import EFFORT, FAST_BLOCK, Effort
+from gpuanon.masking.groups.refine.refine import refine
 from gpuanon.masking.groups.whole import whole
 from gpuanon.numerics.cuts.median_blocks import blocks
-from gpuanon.numerics.distance.distance import Metric
+from gpuanon.numerics.metric import Metric
 
 _FEWEST_GROUPS = 8
 """Groups per block, at least: a large k makes the blocks larger."""
@@ -54,9 +55,6 @@ class Refined(Constrained):
 
     def _refined(self, X: Array, metric: Metric, groups: Partition) -> Partition:
         """Refine the groups, unless `refine` is off."""
-        # Imported late: `refine` splits large groups by MDAV, and the model of MDAV is a subclass of this one.
-        from gpuanon.masking.groups.refine.refine import refine
-
         if not self.refine:
             return groups
         with stage("refinement"):

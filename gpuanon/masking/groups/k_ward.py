@@ -12,7 +12,7 @@ from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.groups.batched import Host, group_batches, require_k_rows
 from gpuanon.masking.groups.in_blocks import InBlocks, Refined
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 
 _BATCH_ELEMENTS = 1 << 11
 

@@ -26,9 +26,9 @@ from gpuanon.masking.groups.batched import require_k_rows
 from gpuanon.masking.groups.constrained import Constrained
 from gpuanon.numerics.cuts.device_cuts import all_cuts_cuda, widest_cuts_cuda
 from gpuanon.numerics.cuts.median_blocks import lowest_first
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
 from gpuanon.numerics.equal_rows import equal_rows, packed
 from gpuanon.numerics.lockstep import Affine
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 from gpuanon.numerics.svd import principal_axes
 
 Host = np.ndarray[Any, Any]

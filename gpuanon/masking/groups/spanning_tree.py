@@ -15,7 +15,7 @@ from gpuanon.masking.groups.greedy.spaces import free_rows
 from gpuanon.masking.groups.in_blocks import InBlocks, Refined
 from gpuanon.masking.groups.split import split_large
 from gpuanon.masking.groups.whole_numbers import grid_of
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 
 _MOST_ROWS = 1 << 16
 """Most rows of one tree: the time is quadratic in them."""

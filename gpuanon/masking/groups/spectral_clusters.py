@@ -23,9 +23,9 @@ from gpuanon.errors import ParameterError
 from gpuanon.masking.contract import Groups
 from gpuanon.masking.groups.median_cuts import cut_in_two
 from gpuanon.numerics.cuts.median_blocks import blocks
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric, weighted
 from gpuanon.numerics.kmeans import best_kmeans
 from gpuanon.numerics.lockstep import Affine
+from gpuanon.numerics.metric import EUCLIDEAN, Metric, weighted
 from gpuanon.numerics.spectral import spectral_coordinates, width
 from gpuanon.numerics.svd import principal_axes
 

@@ -14,7 +14,7 @@ from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each, thread_count
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.cuts.device_cuts import blocks_cuda, widest
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric, weighted
+from gpuanon.numerics.metric import EUCLIDEAN, Metric, weighted
 
 Host: TypeAlias = Any
 """A NumPy array."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each
-from gpuanon.numerics.distance.distance import Metric
+from gpuanon.numerics.metric import Metric
 
 Host = np.ndarray[Any, Any]
 

@@ -20,12 +20,12 @@ from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each, thread_count
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.distance.distance import Metric, tie_limit
 from gpuanon.numerics.distance.distance_bounds import QUERIES, Blocks
 from gpuanon.numerics.distance.distance_host import Columns, all_pairs, panel, row_panels
 from gpuanon.numerics.distance.distance_leaves import Leaves, worth_compiling
 from gpuanon.numerics.distance.distance_tiles import Tiles
 from gpuanon.numerics.equal_rows import equal_rows_adjacent
+from gpuanon.numerics.metric import Metric, tie_limit
 
 Host = np.ndarray[Any, Any]
 Proposal: TypeAlias = Callable[[Host, int], tuple[Host, Host]]

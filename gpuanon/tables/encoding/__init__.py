@@ -14,7 +14,7 @@ from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
 from gpuanon.errors import InputError, ParameterError
-from gpuanon.numerics.distance.distance import Metric
+from gpuanon.numerics.metric import Metric
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.encoding.features import Categories, Codec, Feature, check_finite, column_by_column
 from gpuanon.tables.encoding.levels import CategoryCodec, OrdinalCodec

@@ -11,12 +11,11 @@ import numpy as np
 from gpuanon.errors import InputError
 from gpuanon.numerics.exact_sum import Moments
 from gpuanon.tables.arrow import arrow_array
-from gpuanon.tables.codes import lookup
 from gpuanon.tables.encoding.features import Categories, Feature, Matrix, null_scale, standardised
 from gpuanon.tables.native import from_arrow, gather, to_arrow
 from gpuanon.tables.schema import Column, Nulls
 from gpuanon.tables.summaries import LevelSummary
-from gpuanon.tables.values import null_mask
+from gpuanon.tables.values import lookup, null_mask
 
 if TYPE_CHECKING:
     import pyarrow as pa

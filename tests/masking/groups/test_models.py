@@ -16,7 +16,8 @@ from gpuanon.masking.groups.blocks import Blocks
 from gpuanon.masking.groups.first_axis import FirstAxis
 from gpuanon.masking.groups.fuzzy import Fuzzy
 from gpuanon.masking.groups.kmember import KMember, kmember
-from gpuanon.masking.groups.mdav import Mdav, mdav
+from gpuanon.masking.groups.mdav import mdav
+from gpuanon.masking.groups.mdav.mdav_model import Mdav
 from gpuanon.masking.groups.refine.effort import refinement_of
 from gpuanon.masking.groups.spanning_tree import SpanningTree
 from gpuanon.masking.groups.univariate import OptimalUnivariate, Univariate

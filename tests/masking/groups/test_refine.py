@@ -20,7 +20,7 @@ from gpuanon.masking.groups.refine.neighbours import neighbours
 from gpuanon.masking.groups.refine.refine import _lower, refine
 from gpuanon.masking.groups.whole_numbers import whole_numbers
 from gpuanon.numerics.cuts.median_blocks import blocks
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 from tests.support import naive_groups as naive
 from tests.support import naive_refine as exact
 from tests.support.groups import (

@@ -38,7 +38,7 @@ from gpuanon.masking.groups.boxes.sensitivities import (
     standard_error,
 )
 from gpuanon.masking.groups.constrained import Constrained
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 from gpuanon.tables.statistics import Statistic
 
 Host = np.ndarray[Any, Any]

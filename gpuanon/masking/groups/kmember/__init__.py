@@ -25,7 +25,7 @@ from gpuanon.masking.groups.greedy.spaces import free_rows
 from gpuanon.masking.groups.in_blocks import RefinedInBlocks
 from gpuanon.masking.groups.kmember.leftovers import EuclideanRaises, PairwiseRaises
 from gpuanon.masking.groups.whole_numbers import grid_of
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 
 
 def kmember(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array, on_device
 from gpuanon.arrays.compiled import use_compiled
 from gpuanon.arrays.partition import Batch, Partition
-from gpuanon.arrays.rng import Draws
 from gpuanon.masking.groups.batched import (
     BATCH_ELEMENTS,
     Host,
@@ -22,9 +20,8 @@ from gpuanon.masking.groups.batched import (
 )
 from gpuanon.masking.groups.greedy.greedy_device import mdav_cuda
 from gpuanon.masking.groups.greedy.spaces import free_rows
-from gpuanon.masking.groups.in_blocks import RefinedInBlocks
 from gpuanon.masking.groups.whole_numbers import grid_of
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 
 
 def mdav(
@@ -119,12 +116,3 @@ def _mark(labels: Host, members: Host, number: int, active: Host) -> None:
     """Write the group's number at its `members` (b, k), in the parts that are not yet complete."""
     here = np.flatnonzero(active)
     labels[here[:, None], members[here]] = number
-
-
-class Mdav(RefinedInBlocks):
-    """Maximum Distance to Average Vector, the standard microaggregation heuristic (Domingo-Ferrer, Torra 2005)."""
-
-    use: Literal["mdav"] = "mdav"
-
-    def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
-        return self._refined(X, metric, self._form(X, metric, mdav))

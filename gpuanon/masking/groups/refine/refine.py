@@ -26,7 +26,7 @@ from gpuanon.masking.groups.refine.effort import Effort, refinement_of
 from gpuanon.masking.groups.refine.overlapping_cells import Neighbourhood
 from gpuanon.masking.groups.split import split_large
 from gpuanon.masking.groups.whole_numbers import places_of, whole_numbers
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric, weighted
+from gpuanon.numerics.metric import EUCLIDEAN, Metric, weighted
 
 _HEAT = 0.5
 _BATCH = 1 << 14  # rows of a batch on the host

@@ -22,7 +22,7 @@ from gpuanon.masking.contract import Groups
 from gpuanon.masking.groups.batched import Host, require_k_rows
 from gpuanon.masking.groups.univariate.univariate_device import first_of_group_cuda
 from gpuanon.masking.groups.whole_numbers import grid_of
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 
 _CHUNK = 512
 _BATCH = 256

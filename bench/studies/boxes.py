@@ -32,7 +32,7 @@ import numpy as np
 from gpuanon.arrays.partition import Partition, segment_maxima, segment_means, segment_minima
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.intervals.interval_statistics import Boxes
-from gpuanon.masking.groups.boxes import Boxes as BoxGroups
+from gpuanon.masking.groups.boxes import BoxGroups
 from gpuanon.masking.groups.boxes.sensitivities import Term, accuracy, half_widths, local_density, sensitivities
 from gpuanon.masking.groups.mdav import mdav
 from gpuanon.masking.groups.median_cuts import cut_in_two, widest_cuts

@@ -32,7 +32,7 @@ from gpuanon.engine.store.placement import Cell, Placing
 from gpuanon.engine.store.routes import Route
 from gpuanon.masking.claims import Counted
 from gpuanon.masking.claims.evidence import Evidence
-from gpuanon.masking.given import Facts, Summary, added_facts
+from gpuanon.masking.given import CellSummary, Facts, added_facts
 from gpuanon.masking.mask import Mask
 from gpuanon.tables import native
 from gpuanon.tables.class_counts import ClassCounts, Counts, PersonCounts, count_classes
@@ -146,7 +146,7 @@ def content(rows: Rows, backend: Backend = HOST) -> Content:
 
 def learn(
     cell: Cell, store: Store, route: Route, mask: Mask, key: Key, stream: str, backend: Backend, rows: int
-) -> Summary:
+) -> CellSummary:
     """What the operation has to know of a cell.
 
     rows : of the whole table

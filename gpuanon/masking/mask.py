@@ -21,23 +21,22 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
 from gpuanon.errors import BackendError
 from gpuanon.masking.claims import Claim, RowsAccounted
-from gpuanon.masking.claims.constraint_claims import SpreadBoxes, constraint_claims
+from gpuanon.masking.claims.class_claims import SpreadBoxes, constraint_claims
 from gpuanon.masking.claims.evidence import Trace
 from gpuanon.masking.constraints import Sensitive
 from gpuanon.masking.contract import Groups, Placement
-from gpuanon.masking.copies import stacked
-from gpuanon.masking.download import codes_on_host, download
 from gpuanon.masking.filling import Fill, FillSample
-from gpuanon.masking.given import Facts, Summary, added_facts
+from gpuanon.masking.given import CellSummary, Facts, added_facts
 from gpuanon.masking.mask_columns import (
     constrained_columns,
     heeded_columns,
     masked_columns,
     needed_columns,
     released_schema,
+    stacked,
 )
 from gpuanon.masking.methods.combination import Combination
-from gpuanon.masking.outcomes import Changed, Moved, Outcome, Recoded
+from gpuanon.masking.outcomes import Changed, Moved, Outcome, Recoded, codes_on_host, download
 from gpuanon.masking.person_blocks import People, persons_per_part
 from gpuanon.masking.view import View, view_of, wanted
 from gpuanon.tables import released_form as released
@@ -46,8 +45,7 @@ from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.hierarchy import Hierarchy
 from gpuanon.tables.rows import ADDED, Rows, added_records
 from gpuanon.tables.schema import Nulls, Schema
-from gpuanon.tables.sensitive import SensitiveColumn
-from gpuanon.tables.summaries import LevelSummary
+from gpuanon.tables.summaries import LevelSummary, SensitiveColumn
 from gpuanon.tables.summaries import Summary as TableSummary
 from gpuanon.tables.values import floats, lookup
 
@@ -231,7 +229,7 @@ class Mask:
         return self.combination.learns or self.combination.operation.samples is not None
 
     @explain_out_of_memory()
-    def learn(self, rows: Rows, key: Key, stream: str, backend: Backend, total: int | None = None) -> Summary:
+    def learn(self, rows: Rows, key: Key, stream: str, backend: Backend, total: int | None = None) -> CellSummary:
         """What a part of the mask wants to know of a cell beforehand; summaries of all cells are merged.
 
         total : records of the whole table; None when this is all of it
@@ -341,7 +339,7 @@ class Mask:
         return Sensitive(backend.upload(codes), counts, tuple(column.ordered for column in known))
 
     def _outcome(
-        self, view: View, draws: Draws, part: Groups, learned: Summary | None
+        self, view: View, draws: Draws, part: Groups, learned: CellSummary | None
     ) -> tuple[Outcome, list[Partition]]:
         """Form groups and apply the operation: once, or once for each column."""
         combination = self.combination

@@ -46,7 +46,7 @@ class Build(BaseModel):
         raise NotImplementedError
 
 
-class Intervals(Build):
+class FixedIntervals(Build):
     """Intervals of these widths, level by level; each width is a multiple of the one before."""
 
     build: Literal["intervals"]
@@ -89,7 +89,7 @@ class Rounding(Build):
         return out
 
 
-class Quantiles(Build):
+class QuantileIntervals(Build):
     """So many intervals with about equally many records, level by level; each number divides the one before."""
 
     build: Literal["quantiles"]
@@ -208,7 +208,7 @@ class Order(Build):
 
 
 AnyBuild: TypeAlias = Annotated[
-    Intervals | Rounding | Quantiles | Tails | Dates | Prefix | Order, Field(discriminator="build")
+    FixedIntervals | Rounding | QuantileIntervals | Tails | Dates | Prefix | Order, Field(discriminator="build")
 ]
 
 

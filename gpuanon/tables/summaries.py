@@ -16,8 +16,8 @@ import numpy as np
 from gpuanon.arrays.backend import HOST, Backend
 from gpuanon.arrays.threads import each
 from gpuanon.errors import InputError
-from gpuanon.numerics.exact_sum import Moments
-from gpuanon.tables.arrow import numpy_array
+from gpuanon.numerics.exact_sum import ExactMoments
+from gpuanon.tables.arrow import arrow_array, numpy_array
 from gpuanon.tables.checks import value_faults
 from gpuanon.tables.schema import Column, Schema, Transform
 from gpuanon.tables.table import Table
@@ -44,7 +44,7 @@ class NumberSummary:
     """
 
     nulls: int
-    moments: Moments
+    moments: ExactMoments
     low: float | int | None
     high: float | int | None
     decimals: int | None
@@ -64,7 +64,7 @@ class NumberSummary:
         low, high = _extremes(data, values)
         return cls(
             nulls=len(data) - len(values),
-            moments=Moments.of(backend.upload(transformed(values, column.transform))),
+            moments=ExactMoments.of(backend.upload(transformed(values, column.transform))),
             low=low,
             high=high,
             decimals=_decimals(values),
@@ -233,3 +233,42 @@ def _unit(data: pa.ChunkedArray) -> int:
     second = _TICKS["ms" if pa.types.is_date64(type_) else type_.unit]
     units = [86_400 * second, 3_600 * second, 60 * second] + [second // 10**p for p in (0, 3, 6, 9) if second >= 10**p]
     return 0 if common == 0 else next(unit for unit in units if common % unit == 0)
+
+
+Host = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SensitiveColumn:
+    """Values of a column and their frequencies.
+
+    ordered : whether the order of the values means something
+    values  : the distinct values in their order
+    nulls   : whether a null occurs; it is a value then, before all others
+    counts  : (levels,) int64 rows of each value in the whole table
+    """
+
+    name: str
+    ordered: bool
+    values: pa.Array
+    nulls: bool
+    counts: Host
+
+    @classmethod
+    def of(cls, column: Column, summary: LevelSummary) -> SensitiveColumn:
+        """From the summary of the whole table; levels that the schema orders have its order."""
+        import pyarrow as pa
+
+        values, counts = summary.levels, summary.counts
+        if column.levels is not None and not pa.types.is_null(values.type):
+            order = lookup(pa.chunked_array([arrow_array(column.levels).cast(values.type)]), values)
+            order = order[order >= 0]
+            values, counts = values.take(arrow_array(order)), counts[order]
+        nulls = summary.nulls > 0
+        counts = np.concatenate([[summary.nulls], counts]) if nulls else counts
+        return cls(column.name, column.kind != "categorical", values, nulls, np.asarray(counts, dtype=np.int64))
+
+    def codes(self, table: Table) -> Host:
+        """(n,) int64 position of each row's value in `counts`."""
+        found = lookup(table.arrow(self.name), self.values)
+        return found + 1 if self.nulls else np.maximum(found, 0)

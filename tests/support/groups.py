@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gpuanon.arrays.partition import Partition
-from gpuanon.masking.groups.refine.effort import Refinement
+from gpuanon.masking.groups.refine.refine import Refinement
 from gpuanon.numerics.metric import EUCLIDEAN, Metric
 
 MIXED = Metric("gower", weights=(1.0, 2.0, 1.0), categorical=(False, True, False))

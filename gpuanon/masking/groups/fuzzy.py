@@ -13,7 +13,7 @@ from gpuanon.arrays.rng import Draws
 from gpuanon.errors import ParameterError
 from gpuanon.masking.groups.batched import Host, group_batches, require_k_rows
 from gpuanon.masking.groups.in_blocks import InBlocks
-from gpuanon.masking.groups.split import split_large
+from gpuanon.masking.groups.mdav import split_large
 from gpuanon.numerics.metric import EUCLIDEAN, Metric, weighted
 
 _BATCH_ELEMENTS = 1 << 12

@@ -23,7 +23,7 @@ from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
 from gpuanon.errors import GuaranteeError
 from gpuanon.masking.groups.batched import require_k_rows
-from gpuanon.masking.groups.constrained import Constrained
+from gpuanon.masking.groups.in_blocks import Constrained
 from gpuanon.numerics.cuts.device_cuts import all_cuts_cuda, widest_cuts_cuda
 from gpuanon.numerics.cuts.median_blocks import lowest_first
 from gpuanon.numerics.equal_rows import equal_rows, packed

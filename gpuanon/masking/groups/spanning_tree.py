@@ -13,7 +13,7 @@ from gpuanon.errors import ParameterError
 from gpuanon.masking.groups.batched import BATCH_ELEMENTS, Host, group_batches, require_k_rows
 from gpuanon.masking.groups.greedy.spaces import free_rows
 from gpuanon.masking.groups.in_blocks import InBlocks, Refined
-from gpuanon.masking.groups.split import split_large
+from gpuanon.masking.groups.mdav import split_large
 from gpuanon.masking.groups.whole_numbers import grid_of
 from gpuanon.numerics.metric import EUCLIDEAN, Metric
 

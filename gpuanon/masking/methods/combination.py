@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from gpuanon.masking.bases import AnyBasis
 from gpuanon.masking.bases.identity import Identity
 from gpuanon.masking.constraints import Constraint
-from gpuanon.masking.contract import Part, RowEffect
+from gpuanon.masking.contract import MaskPart, RowEffect
 from gpuanon.masking.groups import AnyGroups
 from gpuanon.masking.operations import AnyOperation
 
@@ -25,7 +25,7 @@ Decoding: TypeAlias = Annotated[
 K = Annotated[int, Field(ge=2, description="records of a group, at least")]
 
 
-class Combination(Part):
+class Combination(MaskPart):
     """groups × basis × operation, freely combined."""
 
     groups: AnyGroups
@@ -140,7 +140,7 @@ Closeness = Annotated[
 ]
 
 
-class Method(Part):
+class Method(MaskPart):
     """A published method."""
 
     source: ClassVar[str]

@@ -31,7 +31,7 @@ _FAR = 1e30  # further than any row; finite, because products with infinity rais
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
+class BoundedBlocks:
     """A table in blocks of 64 rows, ready to be searched by squared Euclidean distance.
 
     factors : (padded, d + 1) float32 ``−(y, |y|²)`` of the rows weighted, centred, and divided by the largest
@@ -53,7 +53,7 @@ class Blocks:
     unit: float
 
     @classmethod
-    def of(cls, columns: Columns) -> Blocks:
+    def of(cls, columns: Columns) -> BoundedBlocks:
         """The blocks of a table."""
         d, m = columns.values.shape
         padding = -m % _BLOCK

@@ -9,7 +9,7 @@ import narwhals as nw
 import numpy as np
 
 from gpuanon.errors import InputError
-from gpuanon.numerics.exact_sum import Moments
+from gpuanon.numerics.exact_sum import ExactMoments
 from gpuanon.tables.arrow import arrow_array
 from gpuanon.tables.encoding.features import Categories, Feature, Matrix, null_scale, standardised
 from gpuanon.tables.native import from_arrow, gather, to_arrow
@@ -26,7 +26,7 @@ STEEPNESS = 6.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Levels:
+class LevelCodes:
     """The levels of a column, in order, and the mapping between rows and their codes.
 
     values : Arrow array; the code of a level is its place here, that of a null is ``len(values)``
@@ -37,7 +37,7 @@ class Levels:
     refuse: bool
 
     @classmethod
-    def of(cls, column: Column, s: LevelSummary, nulls: Nulls) -> tuple[Levels, np.ndarray[Any, Any]]:
+    def of(cls, column: Column, s: LevelSummary, nulls: Nulls) -> tuple[LevelCodes, np.ndarray[Any, Any]]:
         """The levels, in the order of the schema or else ascending, and the rows of each."""
         import pyarrow as pa
 
@@ -86,14 +86,14 @@ class CategoryCodec:
     scale : s in ±s
     """
 
-    levels: Levels
+    levels: LevelCodes
     count: int
     scale: float
 
     @classmethod
     def fit(cls, column: Column, s: LevelSummary, nulls: Nulls, categories: Categories) -> CategoryCodec:
         """From the summary of the whole table.  Balanced: Σ 4 s² p (1 - p) over the features is 1."""
-        levels, counts = Levels.of(column, s, nulls)
+        levels, counts = LevelCodes.of(column, s, nulls)
         counts = np.append(counts, s.nulls) if s.nulls else counts
         rows = int(counts.sum())
         spread = 1.0
@@ -161,7 +161,7 @@ class CategoryCodec:
 class OrdinalCodec:
     """The codes 0, 1, 2 … of ordered levels, standardised, and an indicator where there are nulls."""
 
-    levels: Levels
+    levels: LevelCodes
     center: float
     scale: float
     nulls: bool
@@ -170,11 +170,11 @@ class OrdinalCodec:
     @classmethod
     def fit(cls, column: Column, s: LevelSummary, nulls: Nulls, categories: Categories) -> OrdinalCodec:
         """From the summary of the whole table."""
-        levels, counts = Levels.of(column, s, nulls)
+        levels, counts = LevelCodes.of(column, s, nulls)
         rows, codes = int(counts.sum()), range(len(counts))
         total = sum(code * int(count) for code, count in zip(codes, counts, strict=True))
         squares = sum(code**2 * int(count) for code, count in zip(codes, counts, strict=True))
-        moments = Moments(rows, total << 1074, squares << 2148)
+        moments = ExactMoments(rows, total << 1074, squares << 2148)
         share = s.nulls / (rows + s.nulls) if rows + s.nulls else 0.0
         return cls(levels, moments.mean, moments.deviation, s.nulls > 0, null_scale(categories, share, nulls))
 

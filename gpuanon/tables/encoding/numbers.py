@@ -28,14 +28,14 @@ _ROUNDING = 1e-14  # and so is one that rounding alone may have taken off
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NormalScores:
+class NormalScoreMap:
     """A monotone, invertible map between values and normal scores: linear between knots."""
 
     values: Matrix
     scores: Matrix
 
     @classmethod
-    def of(cls, counts: ValueCounts, high: float) -> NormalScores:
+    def of(cls, counts: ValueCounts, high: float) -> NormalScoreMap:
         """The score of a value is Φ⁻¹ of its mid-rank share; exact for up to 65 536 distinct values, binned beyond."""
         from scipy.special import ndtri
 
@@ -72,7 +72,7 @@ class NumberCodec:
     nulls: bool
     null_scale: float
     refuse: bool
-    scores: NormalScores | None
+    scores: NormalScoreMap | None
 
     @classmethod
     def fit(cls, column: Column, s: NumberSummary, nulls: Nulls, categories: Categories) -> NumberCodec:
@@ -81,7 +81,7 @@ class NumberCodec:
         scores = None
         center, scale = s.moments.mean, s.moments.deviation
         if s.counts is not None and s.high is not None:
-            scores = NormalScores.of(s.counts, float(s.high))
+            scores = NormalScoreMap.of(s.counts, float(s.high))
             knots = np.interp(s.counts.values, scores.values, scores.scores)
             center = float(np.average(knots, weights=s.counts.counts))
             scale = float(np.sqrt(np.average((knots - center) ** 2, weights=s.counts.counts)))

@@ -8,9 +8,8 @@ from scipy.stats import differential_entropy
 from sklearn.metrics import mutual_info_score
 
 from gpuanon.arrays.partition import Partition
-from gpuanon.masking.bases.ica_basis import Ica
-from gpuanon.masking.bases.tca import Tca
-from gpuanon.masking.bases.tree_components import contrast, links_of, spacing_entropy, tree_rotation
+from gpuanon.masking.bases.linear import Ica
+from gpuanon.masking.bases.tca import Tca, contrast, links_of, spacing_entropy, tree_rotation
 from gpuanon.numerics.chow_liu import quantile_classes
 
 ROWS = np.array([512])

@@ -1,7 +1,7 @@
 """Boxes that give the most accurate statistics [1].
 
 A statistic that is computed from boxes has a range of possible values, whose width is ``2 Σ a_i Δ_i`` over all records
-to first order: sensitivities times half-widths.  Boxes of k records are chosen to make it small.
+to first order: sensitivities times half-widths.  BoxGroups of k records are chosen to make it small.
 
 References
 ----------
@@ -37,7 +37,7 @@ from gpuanon.masking.groups.boxes.sensitivities import (
     sensitivities,
     standard_error,
 )
-from gpuanon.masking.groups.constrained import Constrained
+from gpuanon.masking.groups.in_blocks import Constrained
 from gpuanon.numerics.metric import EUCLIDEAN, Metric
 from gpuanon.tables.statistics import Statistic
 
@@ -93,7 +93,7 @@ class BoxSummary:
         return np.asarray(self.products / self.rows - np.outer(self.mean, self.mean))
 
 
-class Boxes(Constrained):
+class BoxGroups(Constrained):
     """Boxes of k records for which the ranges of the wanted statistics are narrow.
 
     Numeric columns have the sensitivities of the statistics, in units of standard deviations of the encoded columns;

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, on_device
+from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.arrays.compiled import use_compiled
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.masking.groups.batched import (
@@ -116,3 +116,17 @@ def _mark(labels: Host, members: Host, number: int, active: Host) -> None:
     """Write the group's number at its `members` (b, k), in the parts that are not yet complete."""
     here = np.flatnonzero(active)
     labels[here[:, None], members[here]] = number
+
+
+def split_large(X: Array, groups: Partition, k: int, metric: Metric = EUCLIDEAN) -> Partition:
+    """Split every group of 2k rows or more into groups of k to 2k − 1 by MDAV; that never raises the distortion."""
+    xp = namespace(X)
+    large = groups.sizes >= 2 * k
+    if not bool(large.any()):
+        return groups
+    rows = groups.order[large[groups.part_of_sorted()]]
+    ends = xp.cumsum(groups.sizes[large])
+    parts = Partition(xp.arange(len(rows), dtype=np.int64), xp.concatenate([xp.zeros(1, dtype=np.int64), ends]))
+    labels = groups.labels()
+    labels[rows] = groups.parts + mdav(X[rows], parts, k, metric).labels()
+    return Partition.from_labels(labels)

@@ -20,7 +20,7 @@ _SWAPS = 1 << 21
 """Swaps compared at once: bounds the memory for groups of thousands of rows."""
 
 
-class Table:
+class GroupTable:
     """Groups as lines of a table: the group a holds the rows ``members[a, :sizes[a]]``, at least `k` of them.
 
     x          : (g, w, d) the rows' coordinates at the start; slots beyond a group's size are ignored
@@ -140,7 +140,7 @@ class Table:
         return np.arange(self.width) < self.sizes[lines][:, None]
 
 
-class EuclideanTable(Table):
+class EuclideanTable(GroupTable):
     """Sums of squared errors.
 
     With s_a, s_b the sums of the rows of two groups of k rows, swapping x_i and x_r changes k times their distortion by
@@ -238,7 +238,7 @@ class EuclideanTable(Table):
         return sums
 
 
-class GowerTable(Table):
+class GowerTable(GroupTable):
     """``Σ_{i<j} D(i, j) / n`` for Gower's D.  √D is a Euclidean distance, so this is a sum of squares too.
 
     mismatch : (d,) distance of two categories of a column; −1 for numeric columns

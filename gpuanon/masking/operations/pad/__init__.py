@@ -1,5 +1,8 @@
 """Synthetic rows: rows are added to classes that are too small.
 
+The joint fill draws from the records of a class itself.  A class of one record can only repeat its values, which
+discloses them: that fill is the baseline of the literature [2].
+
 References
 ----------
 .. [1] W. Fried, D. Vamvourellis, Towards minimizing statistical distortion introduced by de-identification methods:
@@ -17,19 +20,44 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.normal_quantile import normal_quantile
 from gpuanon.arrays.partition import Partition
 from gpuanon.masking.claims import Claim
 from gpuanon.masking.claims.class_claims import EqualRecords
 from gpuanon.masking.contract import Operation, RowEffect, Sight
 from gpuanon.masking.given import Facts, Records
-from gpuanon.masking.operations.pad.calibration import ColumnTilt, Whole
+from gpuanon.masking.operations.pad.calibration import ColumnTilt, Populations
 from gpuanon.masking.operations.pad.fill_parameters import Calibrate, Depth, FillKind, Leaf, SampleRows, Trees
-from gpuanon.masking.operations.pad.joint import class_draws, class_means
 from gpuanon.masking.operations.pad.sequence import FillModel, Settings, fit_sequence
 from gpuanon.masking.outcomes import AddedRows, Filled, Moved, Sampled, Samples
 from gpuanon.masking.person_blocks import persons_per_part
 from gpuanon.numerics.compatible import covering_counts
 from gpuanon.numerics.equal_rows import equal_rows
+
+Floats = np.ndarray[Any, Any]
+
+NOISE = 0.025
+"""Deviation of the noise that hides a mean, as a share of the column's range (0.025 for a grade from 0 to 1)."""
+
+
+def class_draws(classes: Partition, parents: Floats, u: Floats) -> Floats:
+    """(m,) a random row of the class of each of `parents` (m,), by `u` (m,)."""
+    part = classes.labels()[parents]
+    return np.asarray(classes.order[classes.starts[part] + (u * classes.sizes[part]).astype(np.int64)])
+
+
+def class_means(values: Floats, classes: Partition, parents: Floats, u: Floats) -> Floats:
+    """(m,) the mean of `values` (n,) in the class of each of `parents` (m,), and normal noise; NaN without a value."""
+    known = ~np.isnan(values)
+    if not known.any():
+        return np.full(len(parents), np.nan)
+    labels = classes.labels()
+    count = np.bincount(labels[known], minlength=classes.parts)
+    total = np.bincount(labels[known], values[known], minlength=classes.parts)
+    means = np.divide(total, count, out=np.full(classes.parts, np.nan), where=count > 0)
+    low, high = values[known].min(), values[known].max()
+    return np.asarray(np.clip(means[labels[parents]] + NOISE * (high - low) * normal_quantile(u), low, high))
+
 
 _CALIBRATED_ROWS = 100_000
 """Added rows that a calibration is solved on, about."""
@@ -177,7 +205,7 @@ class Pad(Operation):
         if sampled.added is not None:
             unknown = np.full((len(sampled.added.values), len(records.names) - known), np.nan)
             added = np.column_stack([sampled.added.values, unknown])
-            whole = Whole(records.values, added, sampled.rows, sampled.rows_added)
+            whole = Populations(records.values, added, sampled.rows, sampled.rows_added)
         return fit_sequence(records.values, records.levels, known, settings, sampled.draws, named, whole)
 
     def filled(self, model: FillModel | None, added: AddedRows) -> Sequence[Filled]:

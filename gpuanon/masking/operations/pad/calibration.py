@@ -15,7 +15,7 @@ Floats = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class Named:
+class KeptStatistics:
     """Statistics that are to stay, of columns by their numbers.
 
     means        : columns
@@ -42,7 +42,7 @@ class Named:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Whole:
+class Populations:
     """The records and the rows that are to be added, each by a sample, and how many there are.
 
     records : (s, columns), added : (t, columns), those columns first that are filled first
@@ -81,7 +81,7 @@ class Whole:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Regression:
+class KeptRegression:
     """A linear regression of the records, whose coefficients are to stay.
 
     predictors : columns
@@ -98,7 +98,7 @@ class Regression:
     free: bool = False
 
     @classmethod
-    def of(cls, records: Floats, response: int, predictors: Sequence[int]) -> Regression:
+    def of(cls, records: Floats, response: int, predictors: Sequence[int]) -> KeptRegression:
         """Least squares on the rows in which all columns are known."""
         X, y = records[:, list(predictors)], records[:, response]
         complete = ~np.isnan(X).any(axis=1) & ~np.isnan(y)
@@ -109,7 +109,7 @@ class Regression:
             tuple(predictors), float(y.mean() - centers @ slopes), slopes, centers, np.where(scales > 0, scales, 1.0)
         )
 
-    def around(self, mean: float, centers: Floats) -> Regression:
+    def around(self, mean: float, centers: Floats) -> KeptRegression:
         """The same slopes through the mean of the response and the `centers` of the predictors in the release."""
         return replace(self, intercept=float(mean - centers @ self.slopes), centers=centers, free=True)
 
@@ -141,7 +141,7 @@ class ColumnTilt:
     scale: float
     correlated: bool = False
     crossed: tuple[tuple[int, float, float], ...] = ()
-    regression: Regression | None = None
+    regression: KeptRegression | None = None
     spread: float = 1.0
     slopes: tuple[tuple[int, float], ...] = ()
     mean_drift: float = 0.0
@@ -168,7 +168,7 @@ class ColumnTilt:
         return np.asarray(candidates[np.arange(len(candidates)), picked])
 
 
-def column_tilt(named: Named, column: int, whole: Whole, candidates: Floats) -> ColumnTilt:
+def column_tilt(named: KeptStatistics, column: int, whole: Populations, candidates: Floats) -> ColumnTilt:
     """The tilt of the draws of `column` that leaves the named statistics of the whole table where they are.
 
     A mean stays if the added rows have the records' mean; a correlation ρ with a column x that is known in all rows, if
@@ -211,19 +211,19 @@ def column_tilt(named: Named, column: int, whole: Whole, candidates: Floats) -> 
     return replace(found, tilt=tilt(G, _targets(found, column, whole, candidates)))
 
 
-def _regression_tilt(found: ColumnTilt, column: int, predictors: Sequence[int], whole: Whole) -> ColumnTilt:
+def _regression_tilt(found: ColumnTilt, column: int, predictors: Sequence[int], whole: Populations) -> ColumnTilt:
     """With a regression whose intercept stays; the mean follows from those of the predictors."""
-    regression = Regression.of(whole.records, column, predictors)
+    regression = KeptRegression.of(whole.records, column, predictors)
     means, _ = whole.covariances(predictors)
     drift = float(regression.intercept + means @ regression.slopes - found.center)
     return replace(found, regression=regression, mean_drift=drift)
 
 
 def _slopes_tilt(
-    found: ColumnTilt, column: int, predictors: Sequence[int], others: Sequence[int], whole: Whole
+    found: ColumnTilt, column: int, predictors: Sequence[int], others: Sequence[int], whole: Populations
 ) -> ColumnTilt:
     """With a regression whose slopes stay; the deviation follows from them and a correlation with a predictor."""
-    regression = Regression.of(whole.records, column, predictors)
+    regression = KeptRegression.of(whole.records, column, predictors)
     means, covariances = whole.covariances(predictors)
     found = replace(found, regression=regression.around(found.center, means))
     for x in others:
@@ -235,7 +235,7 @@ def _slopes_tilt(
     return found
 
 
-def _targets(found: ColumnTilt, column: int, whole: Whole, candidates: Floats) -> Floats:
+def _targets(found: ColumnTilt, column: int, whole: Populations, candidates: Floats) -> Floats:
     """What the mean of each moment must be over the added rows: 0, or what keeps a correlation or a slope."""
     records, added = whole.records, whole.added
     y = records[:, column]

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import Backend, choose
 from gpuanon.arrays.rng import Draws
-from gpuanon.masking.operations.pad.calibration import ColumnTilt, Named, Whole, column_tilt
+from gpuanon.masking.operations.pad.calibration import ColumnTilt, KeptStatistics, Populations, column_tilt
 from gpuanon.masking.operations.pad.leaves import forest, matched, tree
 from gpuanon.masking.operations.pad.parametric import parts_model
 from gpuanon.masking.operations.pad.responses import Response
@@ -163,8 +163,8 @@ def fit_sequence(
     known: int,
     settings: Settings,
     draws: Draws,
-    named: Named | None = None,
-    whole: Whole | None = None,
+    named: KeptStatistics | None = None,
+    whole: Populations | None = None,
 ) -> FillModel:
     """Fit a model of every column but the first `known`, each given those before it in the order of filling.
 
@@ -198,7 +198,7 @@ def fit_sequence(
         stream = draws.child(f"column {column}")
         if named.concerns(at):
             candidates = _candidates(model, place, filled, stream)
-            tilted = column_tilt(named, at, Whole(records, filled, whole.rows, whole.rows_added), candidates)
+            tilted = column_tilt(named, at, Populations(records, filled, whole.rows, whole.rows_added), candidates)
             model = replace(model, tilts=(*model.tilts[:-1], tilted))
         filled[:, at] = _drawn(model, place, filled, stream)
     return model

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.masking.operations.recode.recoding_loss import Loss, Node, Verdict
+from gpuanon.masking.operations.recode.recoding_loss import Loss, Node, NodeClasses
 
 Host = np.ndarray[Any, Any]
 
@@ -54,7 +54,7 @@ class Found:
 
 def search_lattice(
     shape: tuple[int, ...],
-    judge: Callable[[Node], Verdict],
+    judge: Callable[[Node], NodeClasses],
     loss: Loss,
     counts: Host,
     most_suppressed: int,
@@ -81,7 +81,7 @@ class _Search:
     def __init__(
         self,
         shape: tuple[int, ...],
-        judge: Callable[[Node], Verdict],
+        judge: Callable[[Node], NodeClasses],
         loss: Loss,
         counts: Host,
         most_suppressed: int,

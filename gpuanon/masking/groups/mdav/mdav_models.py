@@ -1,4 +1,4 @@
-"""V-MDAV groups: MDAV with groups of variable size."""
+"""The models of MDAV, and of V-MDAV, which forms groups of variable size."""
 
 from __future__ import annotations
 
@@ -11,8 +11,19 @@ from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.groups.batched import Host, group_batches, require_k_rows
-from gpuanon.masking.groups.in_blocks import InBlocks, Refined
+from gpuanon.masking.groups.in_blocks import InBlocks, Refined, RefinedInBlocks
+from gpuanon.masking.groups.mdav import mdav
 from gpuanon.numerics.metric import EUCLIDEAN, Metric
+
+
+class Mdav(RefinedInBlocks):
+    """Maximum Distance to Average Vector, the standard microaggregation heuristic (Domingo-Ferrer, Torra 2005)."""
+
+    use: Literal["mdav"] = "mdav"
+
+    def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
+        return self._refined(X, metric, self._form(X, metric, mdav))
+
 
 _BATCH_ELEMENTS = 1 << 12
 

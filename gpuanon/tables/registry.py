@@ -25,7 +25,6 @@ cost         float64                 no     yearly cost of care, cents; one fift
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,11 +100,6 @@ def make_registry(rows: int, seed: int = 0) -> pa.Table:
     import pyarrow as pa
 
     return pa.concat_tables(each(lambda plan: _batch(*plan, seed), _plan(rows)))
-
-
-def registry_batches(rows: int, seed: int = 0) -> Iterator[pa.Table]:
-    """The tables that `make_registry` puts together, one after the other, for registries larger than memory."""
-    return (_batch(batch, count, seed) for batch, count in _plan(rows))
 
 
 def _plan(rows: int) -> list[tuple[int, int]]:

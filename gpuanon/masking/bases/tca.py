@@ -113,12 +113,6 @@ def _links(classes: Array, rows: Array, counts: Array) -> tuple[Array, Array]:
     return (linked | linked.transpose(0, 2, 1)).astype(np.float64), strength
 
 
-def contrast(columns: Array, rows: Array) -> Array:
-    """(b,) Σ H − Σ_T I of whitened components (b, c, length); see the module."""
-    links, strength = links_of(columns, rows, _counts(rows))
-    return spacing_entropy(columns, rows).sum(axis=1) - (links * strength).sum(axis=(1, 2)) / 2.0
-
-
 def tree_rotation(columns: Array, rows: Array, alive: Array, sweeps: int = 3) -> Array:
     """(b, c, c) rotations R, so that ``R @ columns`` are the tree-dependent components of (b, c, length).
 

@@ -276,8 +276,3 @@ def dismissal_threshold(c: Host, columns: int, error: float, rows: int, most: fl
     objective = columns * np.cumsum(ordered) / len(c) + error / np.sqrt(kept)
     first = max(0, int(np.ceil((1 - most) * len(c))) - 1)
     return float(ordered[first + int(np.argmin(objective[first:]))])
-
-
-def accuracy(c: Array, columns: int) -> float:
-    """``n Σ c(x) / N``: half the width of the statistic's range with optimal boxes, to first order; no bound."""
-    return float(columns * c.mean())

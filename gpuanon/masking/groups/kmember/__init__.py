@@ -1,8 +1,4 @@
-"""k-member groups: greedy clusters of k rows under Euclidean or Gower distortion.
-
-The increase of a cluster's distortion when a leftover row joins it is a quotient of whole numbers, in 64-bit integers,
-rounded down: the same on the host and in the kernel (``kernels/kmember.cu``).
-"""
+"""k-member groups: greedy clusters of k rows under Euclidean or Gower distortion."""
 
 from __future__ import annotations
 
@@ -100,7 +96,7 @@ class PairwiseRaises:
 
 
 def _quotient(numerator: Host, counts: Host) -> Host:
-    """``numerator / (counts (counts + 1))`` rounded down, the largest integer where `counts` is 0."""
+    """``numerator / (counts (counts + 1))`` rounded down, as in the kernel; the largest integer where `counts` is 0."""
     quotient = np.full(counts.shape, np.iinfo(np.int64).max)
     np.floor_divide(numerator, counts * (counts + 1), out=quotient, where=counts > 0)
     return quotient

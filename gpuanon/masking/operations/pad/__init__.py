@@ -86,19 +86,14 @@ def short_classes(codes: Array, groups: Partition, k: int, persons: Array | None
     return found, namespace(codes).maximum(k - persons_per_part(found, persons), 0)
 
 
-def pad_maximal(codes: Array, k: int) -> Array:
-    """`pad` when a null matches every value: afterwards at least k rows have all values of each row.
+def short_maximal_classes(codes: Array, k: int) -> tuple[Partition, Array]:
+    """The classes when a null matches every value, and (g,) how many rows each wants, so that k have all its values.
 
-    Rows are added only to maximal classes: those whose values no other class has together with more.  A class that is
-    not maximal is covered by one that is.  This is the minimum if only combinations that occur may be added [1].
+    Only maximal classes want rows: those whose values no other class has together with more.  A class that is not
+    maximal is covered by one that is.  This is the minimum if only combinations that occur may be added [1].
 
     Cost : that of `covering_counts`.
     """
-    return _parents(*short_maximal_classes(codes, k))
-
-
-def short_maximal_classes(codes: Array, k: int) -> tuple[Partition, Array]:
-    """The classes that `pad_maximal` speaks of, and (g,) how many rows each wants."""
     xp = namespace(codes)
     found = Partition.from_labels(equal_rows(codes))
     covering = covering_counts(codes[found.order[found.starts[:-1]]], found.sizes)

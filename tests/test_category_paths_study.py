@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
+from bench.studies.category_paths import decode_paths, encode_paths, path_matrix
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.hierarchy import decode_paths, encode_paths, path_matrix
 
 # Six leaves, three branches, two kingdoms, one root.
 ANCESTORS = np.array([[0, 0, 0, 0], [1, 0, 0, 0], [2, 1, 0, 0], [3, 1, 0, 0], [4, 2, 1, 0], [5, 2, 1, 0]])

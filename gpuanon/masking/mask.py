@@ -25,21 +25,25 @@ from gpuanon.masking.claims.class_claims import SpreadBoxes, constraint_claims
 from gpuanon.masking.claims.evidence import Trace
 from gpuanon.masking.constraints import Sensitive
 from gpuanon.masking.contract import Groups, Placement
-from gpuanon.masking.filling import Fill, FillSample
 from gpuanon.masking.given import CellSummary, Facts, added_facts
 from gpuanon.masking.mask_columns import (
+    NewColumns,
+    Series,
+    assemble,
     constrained_columns,
     heeded_columns,
     masked_columns,
+    moved_columns,
     needed_columns,
+    recoded_columns,
     released_schema,
     stacked,
 )
 from gpuanon.masking.methods.combination import Combination
+from gpuanon.masking.operations.pad.filling import Fill, FillSample
 from gpuanon.masking.outcomes import Changed, Moved, Outcome, Recoded, codes_on_host, download
 from gpuanon.masking.person_blocks import People, persons_per_part
 from gpuanon.masking.view import View, view_of, wanted
-from gpuanon.tables import released_form as released
 from gpuanon.tables.codes import chunked, in_order
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.hierarchy import Hierarchy
@@ -377,10 +381,10 @@ class Mask:
         if outcome.added:
             parents = records[-outcome.added :]
             records = np.concatenate([records[: -outcome.added], added_records(key, stream, parents)])
-        columns: released.Columns
+        columns: NewColumns
         if isinstance(outcome, Moved):
             assert got.source is not None
-            columns = released.moved(rows.table, self.columns, got.source)
+            columns = moved_columns(rows.table, self.columns, got.source)
         elif isinstance(outcome, Changed):
             assert self.encoding is not None
             by_chance = self.combination.decoding == "probabilistic"
@@ -394,15 +398,15 @@ class Mask:
         else:
             assert isinstance(outcome, Recoded)
             coded = codes_on_host(outcome.columns)
-            columns = released.recoded(rows.table, self.released_schema, self.columns, coded, view.values)
-        filled: Draws | released.Series | None = None
+            columns = recoded_columns(rows.table, self.released_schema, self.columns, coded, view.values)
+        filled: Draws | Series | None = None
         if outcome.added and fill is not None:
             codes = np.stack([column.codes for column in view.values], axis=1)
             last = slice(-outcome.added, None)
             filled = fill.columns(rows, at[last], records[last], codes, key, stream)
         elif outcome.added:
             filled = key.draws(records[-outcome.added :], f"{stream}/fill")
-        table = released.assemble(rows.table, self.columns, columns, got.rows, filled)
+        table = assemble(rows.table, self.columns, columns, got.rows, filled)
         sizes = [persons_per_part(part, None if view.people is None else view.people.index) for part in groups]
         persons = None if rows.persons is None else np.where(records < ADDED, rows.persons[at], records)
         trace = Trace(

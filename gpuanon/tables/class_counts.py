@@ -227,9 +227,10 @@ class PatternCounts:
 
 def smallest_of(counts: Sequence[Counts]) -> int:
     """Rows (or persons) of the smallest class of pieces that were counted alike; 0 when there are no rows."""
-    if isinstance(counts[0], ClassCounts):
-        return ClassCounts.merged(counts).smallest  # type: ignore[arg-type]
-    return reduce(lambda one, other: one.merge(other), counts).smallest  # type: ignore[arg-type]
+    pieces: Sequence[Any] = counts  # of one type, which merges with itself only
+    if isinstance(pieces[0], ClassCounts):
+        return ClassCounts.merged(pieces).smallest
+    return int(reduce(lambda one, other: one.merge(other), pieces).smallest)
 
 
 def repeat_warnings(names: Sequence[str], counts: Sequence[ClassCounts]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ same, to the bit, however its rows are divided and in whatever order the parts a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -155,14 +155,16 @@ class Summary:
         if faults:
             raise InputError("\n".join(faults))
         counts = {name: LevelSummary.of(schema[name], table.arrow(name)) for name in counted}
-        return cls(table.n_rows, dict(zip(columns, found, strict=True)), counts)  # type: ignore[arg-type]
+        summaries = [result for result in found if not isinstance(result, list)]
+        return cls(table.n_rows, dict(zip(columns, summaries, strict=True)), counts)
 
     def __repr__(self) -> str:
         return f"Summary({self.rows} rows, {len(self.columns)} columns)"
 
     def merge(self, other: Summary) -> Summary:
         """The summary of the rows of both."""
-        merged = {name: mine.merge(other.columns[name]) for name, mine in self.columns.items()}  # type: ignore[arg-type]
+        theirs: Mapping[str, Any] = other.columns  # of the type of mine, column by column
+        merged = {name: mine.merge(theirs[name]) for name, mine in self.columns.items()}
         counted = {name: mine.merge(other.counted[name]) for name, mine in self.counted.items()}
         return Summary(self.rows + other.rows, merged, counted)
 

@@ -125,4 +125,5 @@ class BoundedBlocks:
                 keep &= -distance <= limit[q][:, None] * self.unit + _TINY
             pair, offset = np.nonzero(keep)
             found.append((q[pair], b[pair] * _BLOCK + offset, distance[pair, offset]))
-        return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))  # type: ignore[return-value]
+        queries, rows, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return queries, rows, distances

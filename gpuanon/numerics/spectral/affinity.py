@@ -69,15 +69,15 @@ def normalised_product(
     return scale * _product(X, sigma, scale * V, within)
 
 
-def _check(X: Array, sigma: float | Array, within: Partition | None) -> None:
+def _check(X: Array, sigma: Any, within: Partition | None) -> None:
     """Raise for arguments for which the formulas are not defined."""
     if X.ndim != 2 or X.dtype not in (np.float32, np.float64):
         raise ParameterError("X: a matrix of float32 or float64 is needed")
     if within is not None and within.n != len(X):
         raise ParameterError(f"within: a partition of {len(X)} rows is needed, got one of {within.n}")
-    if np.ndim(sigma) and len(sigma) != (1 if within is None else within.parts):  # type: ignore[arg-type]
+    if np.ndim(sigma) and len(sigma) != (1 if within is None else within.parts):
         raise ParameterError("sigma: one number, or one per part, is needed")
-    positive = (sigma > 0).all() if np.ndim(sigma) else sigma > 0  # type: ignore[union-attr]
+    positive = (sigma > 0).all() if np.ndim(sigma) else sigma > 0
     if not bool(positive):
         raise ParameterError("sigma: numbers above 0 are needed")
 

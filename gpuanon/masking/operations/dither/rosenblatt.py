@@ -168,7 +168,7 @@ def _tile(samples: Floats, forms: Floats, constants: Floats, u: Floats, memory: 
             np.matmul(below, constants[j], out=u[:, j])
         u /= 2 * totals
     lost: Floats = ~((totals > _VANISHED) & (totals < 1 / _VANISHED) & np.isfinite(u))
-    return np.logical_or.reduce(lost, axis=1)  # type: ignore[no-any-return]
+    return np.asarray(np.logical_or.reduce(lost, axis=1))
 
 
 def _linear_forms(means: Floats, whitening: Floats) -> Floats:

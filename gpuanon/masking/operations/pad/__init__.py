@@ -190,10 +190,10 @@ class Pad(Operation):
         return Samples(self.sample, _CALIBRATED_ROWS if self.calibrate is not None else 0)
 
     def fit(self, sampled: Sampled) -> FillModel | None:
-        if self.fill in ("joint", "joint-mean"):
+        if self.fill == "joint" or self.fill == "joint-mean":
             return None
         records, known = sampled.records, sampled.known
-        settings = Settings(self.fill, self.leaf, self.depth, self.trees, sampled.backend)  # type: ignore[arg-type]
+        settings = Settings(self.fill, self.leaf, self.depth, self.trees, sampled.backend)
         if self.calibrate is None:
             return fit_sequence(records.values, records.levels, known, settings, sampled.draws)
         named, whole = self.calibrate.by_number(records, known), None

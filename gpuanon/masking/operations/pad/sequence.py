@@ -14,7 +14,7 @@ from gpuanon.masking.operations.pad.calibration import ColumnTilt, KeptStatistic
 from gpuanon.masking.operations.pad.leaves import forest, matched, tree
 from gpuanon.masking.operations.pad.parametric import parts_model
 from gpuanon.masking.operations.pad.responses import Response
-from gpuanon.masking.operations.pad.scores import boosting, device_forests, hierarchical, network
+from gpuanon.masking.operations.pad.score_models import boosting, device_forests, hierarchical, network
 
 Floats = np.ndarray[Any, Any]
 

@@ -146,7 +146,7 @@ def hierarchical(X: Floats, levels: Sequence[int], Y: Floats) -> Hierarchical:
         known = X[~np.isnan(X[:, at]), at]
         quantiles = np.unique(np.quantile(known, np.arange(1, _BINS) / _BINS)) if len(known) else known
         edges.append(None if count else quantiles)
-    sizes = [count + 2 if count else len(edge) + 2 for count, edge in zip(levels, edges, strict=True)]  # type: ignore[arg-type]
+    sizes = [(count if edge is None else len(edge)) + 2 for count, edge in zip(levels, edges, strict=True)]
     index = [_binned(X[:, at], count, edges[at]) for at, count in enumerate(levels)]
     effects = [np.zeros((size, Y.shape[1])) for size in sizes]
     rest = Y.copy()

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays import progress
-from gpuanon.arrays.backend import HOST, Backend, namespace, to_host
+from gpuanon.arrays.backend import HOST, Backend, Host, namespace, to_host
 from gpuanon.arrays.device_memory import explain_out_of_memory
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
@@ -52,8 +52,6 @@ from gpuanon.tables.schema import Nulls, Schema
 from gpuanon.tables.summaries import LevelSummary, SensitiveColumn
 from gpuanon.tables.summaries import Summary as TableSummary
 from gpuanon.tables.values import floats, lookup
-
-Host = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
-from gpuanon.arrays.backend import to_host
+from gpuanon.arrays.backend import Host, to_host
 from gpuanon.arrays.rng import Draws, Key
 from gpuanon.errors import RecipeError
 from gpuanon.masking.methods.combination import Combination
@@ -124,7 +124,6 @@ def with_copy_column(schema: Schema) -> Schema:
     return schema.model_copy(update={"columns": (*schema.columns, column)})
 
 
-Host = np.ndarray[Any, Any]
 NewColumns = dict[str, dict[str, nw.Series[Any]]]
 """For each masked column, the released columns that take its place."""
 Series = dict[str, nw.Series[Any]]

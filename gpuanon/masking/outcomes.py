@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, Backend, namespace, on_device, to_host
+from gpuanon.arrays.backend import Array, Backend, Host, namespace, on_device, to_host
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.given import Facts
 
@@ -148,9 +147,6 @@ class Recoded(Outcome):
     """New columns in place of those of the view: one or two (low, high) for each, as `Operation.reading` declares."""
 
     columns: Sequence[NewColumn]
-
-
-Host = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, repr=False)

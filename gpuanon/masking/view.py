@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, Backend, namespace, to_host
+from gpuanon.arrays.backend import Array, Backend, Host, namespace, to_host
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.constraints import Sensitive
@@ -54,9 +54,6 @@ def form_inside(strata: Partition, form: Callable[[Array], Partition]) -> Partit
         labels[rows] = formed.labels() + groups
         groups += formed.parts
     return Partition.from_labels(labels)
-
-
-Host = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeAlias
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from gpuanon.arrays.backend import Host
 from gpuanon.errors import RecipeError
 from gpuanon.tables.arrow import numpy_array
 from gpuanon.tables.values import family, floats
@@ -23,7 +24,6 @@ from gpuanon.tables.values import family, floats
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Host = np.ndarray[Any, Any]
 Labels: TypeAlias = list[list[str]]
 """For each level from 1 on the label of each value."""
 

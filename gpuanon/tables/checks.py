@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.tables.arrow import arrow_array
 from gpuanon.tables.values import family, floats, null_mask, value_type
 
@@ -68,7 +69,7 @@ def value_faults(
     return faults
 
 
-def number_faults(name: str, transform: str, values: np.ndarray[Any, Any]) -> list[str]:
+def number_faults(name: str, transform: str, values: Host) -> list[str]:
     """Infinite values, and values outside of the transform's domain."""
     faults = []
     infinite = int(np.isinf(values).sum())

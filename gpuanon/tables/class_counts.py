@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from gpuanon.arrays.backend import HOST, Array, Backend, namespace, to_host
+from gpuanon.arrays.backend import HOST, Array, Backend, Host, namespace, to_host
 from gpuanon.arrays.sorting import argsort_words, lexicographic_order
 from gpuanon.numerics.compatible import compatible_counts, covering_counts
 from gpuanon.tables.arrow import arrow_array, numpy_array
@@ -27,7 +27,6 @@ from gpuanon.tables.values import plain
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Host = np.ndarray[Any, Any]
 
 HELD = 40_000_000
 """Classes that are counted at once; a table that may have more is read several times."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.threads import each
 from gpuanon.errors import InputError
 from gpuanon.tables.arrow import arrow_array, arrow_scalar, numpy_array
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from gpuanon.tables.table import Table
 
 
-def level_codes(tables: Sequence[Table], columns: Sequence[str]) -> list[np.ndarray[Any, Any]]:
+def level_codes(tables: Sequence[Table], columns: Sequence[str]) -> list[Host]:
     """(n, columns) int64 codes of each table, common to all of them.
 
     The code of a value is its rank among the distinct values of its column in all tables together; a null (or NaN)
@@ -47,7 +48,7 @@ def level_codes(tables: Sequence[Table], columns: Sequence[str]) -> list[np.ndar
     return codes
 
 
-def _float_codes(columns: Sequence[pa.ChunkedArray]) -> list[np.ndarray[Any, Any]]:
+def _float_codes(columns: Sequence[pa.ChunkedArray]) -> list[Host]:
     """Codes of columns of float64, by one sort: nearly every value is a distinct one, for which hashes are slower."""
     import pyarrow.compute as pc
 
@@ -70,9 +71,9 @@ class ColumnCodes:
     hierarchy : of the column, or None
     """
 
-    codes: np.ndarray[Any, Any]
+    codes: Host
     values: pa.Array
-    ancestors: np.ndarray[Any, Any]
+    ancestors: Host
     names: tuple[pa.Array, ...] = ()
     hierarchy: Hierarchy | None = None
 
@@ -84,7 +85,7 @@ class ColumnCodes:
             return pa.concat_arrays([self.labels(at).cast(pa.string()) for at in range(len(self.names) + 1)])
         return self.names[depth - 1] if depth else arrow_array(value_texts(self.values), pa.string())
 
-    def shares(self) -> np.ndarray[Any, Any]:
+    def shares(self) -> Host:
         """(values, depth + 1) share of the hierarchy's leaves below each value's ancestor at each depth.
 
         Without a hierarchy each value is a leaf.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import HOST, Array, Backend, on_device
+from gpuanon.arrays.backend import HOST, Array, Backend, Host, on_device
 from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each
@@ -31,7 +31,6 @@ from gpuanon.tables.values import distinct, family, lookup, plain, ticks
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Host = np.ndarray[Any, Any]
 
 _SHORT = 64
 _SEEDS = (np.uint64(0x243F6A8885A308D3), np.uint64(0x13198A2E03707344))

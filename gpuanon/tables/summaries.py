@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from gpuanon.arrays.backend import HOST, Backend
+from gpuanon.arrays.backend import HOST, Backend, Host
 from gpuanon.arrays.threads import each
 from gpuanon.errors import InputError
 from gpuanon.numerics.exact_sum import ExactMoments
@@ -99,7 +99,7 @@ class LevelSummary:
 
     nulls: int
     levels: pa.Array
-    counts: np.ndarray[Any, Any]
+    counts: Host
 
     @classmethod
     def of(cls, column: Column, data: pa.ChunkedArray) -> LevelSummary:
@@ -188,14 +188,14 @@ class Summary:
         return reduce(Summary.merge, parts)
 
 
-def transformed(values: np.ndarray[Any, Any], transform: Transform) -> np.ndarray[Any, Any]:
+def transformed(values: Host, transform: Transform) -> Host:
     """Logarithms where asked for; normal scores come later, they need the counts of all values."""
     if transform == "log":
         return np.asarray(np.log(values))
     return np.asarray(np.log1p(values)) if transform == "log1p" else values
 
 
-def _extremes(data: pa.ChunkedArray, values: np.ndarray[Any, Any]) -> tuple[float | int | None, float | int | None]:
+def _extremes(data: pa.ChunkedArray, values: Host) -> tuple[float | int | None, float | int | None]:
     """The smallest and the largest value, whole numbers exactly."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -209,7 +209,7 @@ def _extremes(data: pa.ChunkedArray, values: np.ndarray[Any, Any]) -> tuple[floa
     return (float(values.min()), float(values.max())) if len(values) else (None, None)
 
 
-def _decimals(values: np.ndarray[Any, Any]) -> int | None:
+def _decimals(values: Host) -> int | None:
     """Decimals that write every one of the values, or None when more than nine are needed."""
     if len(values) > 1000 and _decimals(values[:1000]) is None:  # most columns that need more show it at once
         return None
@@ -235,9 +235,6 @@ def _unit(data: pa.ChunkedArray) -> int:
     second = _TICKS["ms" if pa.types.is_date64(type_) else type_.unit]
     units = [86_400 * second, 3_600 * second, 60 * second] + [second // 10**p for p in (0, 3, 6, 9) if second >= 10**p]
     return 0 if common == 0 else next(unit for unit in units if common % unit == 0)
-
-
-Host = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

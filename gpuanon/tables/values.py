@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.tables.arrow import arrow_scalar, numpy_array
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(value_type(column.type)) if value_type(column.type) != column.type else column
 
 
-def floats(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
+def floats(column: pa.ChunkedArray) -> Host:
     """(n,) float64, NaN where null: numbers as they are, booleans 0 and 1, times as `ticks`."""
     import pyarrow as pa
 
@@ -69,7 +70,7 @@ def ticks(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.int32()).cast(pa.int64()) if narrow else column.cast(pa.int64())
 
 
-def null_mask(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
+def null_mask(column: pa.ChunkedArray) -> Host:
     """(n,) True where null; NaN counts as null."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -98,7 +99,7 @@ def distinct(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
     return values if pa.types.is_null(values.type) else values.take(pc.sort_indices(values))
 
 
-def lookup(column: pa.ChunkedArray, levels: pa.Array) -> np.ndarray[Any, Any]:
+def lookup(column: pa.ChunkedArray, levels: pa.Array) -> Host:
     """(n,) int64 position of each value in `levels`, -1 where it is null or not among them."""
     import pyarrow as pa
     import pyarrow.compute as pc

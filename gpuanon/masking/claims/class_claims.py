@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.partition import Partition
 from gpuanon.masking.claims import Claim, ColumnSet, Counted, Guarantee, require
 from gpuanon.masking.claims.evidence import Evidence, Trace
@@ -124,8 +125,6 @@ class FewDropped(Claim):
         require(share <= self.most, f"{share:.2%} of the records would be left out, more than limit = {self.most:g}")
         return Guarantee(self.statement, self.k, True, {"share_left_out": share})
 
-
-Host = np.ndarray[Any, Any]
 
 _NO_ROWS = 1 << 62
 

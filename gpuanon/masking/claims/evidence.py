@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import HOST, Array, Backend, namespace
-
-Host = np.ndarray[Any, Any]
+from gpuanon.arrays.backend import HOST, Array, Backend, Host, namespace
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.backend import Array, Host, namespace, on_device
 from gpuanon.arrays.kernels import launch, require
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.ranges import ranges
@@ -20,7 +20,7 @@ from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.sorting import lexicographic_order
 from gpuanon.arrays.threads import each
 from gpuanon.masking.contract import Groups
-from gpuanon.masking.groups.batched import Host, require_k_rows
+from gpuanon.masking.groups.batched import require_k_rows
 from gpuanon.masking.groups.whole_numbers import grid_of
 from gpuanon.numerics.metric import EUCLIDEAN, Metric
 

@@ -14,12 +14,12 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from gpuanon.arrays.backend import Array, like, namespace
+from gpuanon.arrays.backend import Array, Host, like, namespace
 from gpuanon.arrays.partition import Partition, segment_covariances, segment_means
 from gpuanon.arrays.rng import Draws
 from gpuanon.errors import ParameterError
@@ -35,8 +35,6 @@ from gpuanon.masking.operations.random_ranks import (
 from gpuanon.masking.outcomes import NewColumn, Recoded
 from gpuanon.numerics.copula import ScoreSums
 from gpuanon.numerics.svd import principal_axes
-
-Host = np.ndarray[Any, Any]
 
 _SWEEPS = 2
 

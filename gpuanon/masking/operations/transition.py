@@ -15,14 +15,12 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import ParameterError
 from gpuanon.masking.contract import Operation, Sight
 from gpuanon.masking.given import Records
 from gpuanon.masking.outcomes import NewColumn, Recoded
-
-Host = np.ndarray[Any, Any]
 
 
 def spread(counts: Host, stay: float) -> Host:

@@ -10,13 +10,11 @@ nearest rows: `gpuanon.numerics.distance.distance_tiles`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.numerics.distance.distance_host import Columns
-
-Host = np.ndarray[Any, Any]
 
 QUERIES = 256
 """Queries per batch: together with a tile they fit a core's cache."""

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each, thread_count
@@ -27,7 +28,6 @@ from gpuanon.numerics.distance.distance_tiles import Tiles
 from gpuanon.numerics.equal_rows import equal_rows_adjacent
 from gpuanon.numerics.metric import Metric, tie_limit
 
-Host = np.ndarray[Any, Any]
 Proposal: TypeAlias = Callable[[Host, int], tuple[Host, Host]]
 """(queries (q, d), count) → (q, count) rows of the table, and (q,) a lower bound of the distances of all other rows."""
 

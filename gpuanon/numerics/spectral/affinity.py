@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.backend import Array, Host, namespace, on_device
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.kernels import launch
 from gpuanon.arrays.partition import Partition
@@ -23,8 +23,6 @@ from gpuanon.arrays.ranges import ranges, same_size_batches
 from gpuanon.arrays.segments import runs
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
-
-Host = np.ndarray[Any, Any]
 
 _ROWS = 128
 """Rows per thread block, as in products.cuh."""

@@ -18,7 +18,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, namespace, to_host
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.progress import stage
 from gpuanon.arrays.rng import Draws
@@ -41,7 +41,6 @@ from gpuanon.masking.groups.in_blocks import Constrained
 from gpuanon.numerics.metric import EUCLIDEAN, Metric
 from gpuanon.tables.statistics import Statistic
 
-Host = np.ndarray[Any, Any]
 Features = tuple[tuple[str, bool], ...]
 
 _SAMPLE = 1 << 16

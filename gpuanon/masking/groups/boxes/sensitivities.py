@@ -17,14 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.backend import Array, Host, namespace, on_device
 from gpuanon.arrays.batches import even_batches, gather, scatter
 from gpuanon.arrays.partition import Batch, Partition, segment_maxima, segment_minima
 from gpuanon.arrays.sorting import argsort_rows, sort_rows
 from gpuanon.arrays.threads import each
 from gpuanon.numerics.cuts.median_blocks import blocks
-
-Host = np.ndarray[Any, Any]
 
 FLOOR = 1e-3
 """Smallest sensitivity, as a share of the mean: a sensitivity of zero would make a box infinitely wide."""

@@ -8,18 +8,11 @@ from typing import Literal
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, on_device
+from gpuanon.arrays.backend import Array, Host, on_device
 from gpuanon.arrays.compiled import use_compiled
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.rng import Draws
-from gpuanon.masking.groups.batched import (
-    BATCH_ELEMENTS,
-    Host,
-    group_batches,
-    group_compiled,
-    require_k_rows,
-    warm_groups,
-)
+from gpuanon.masking.groups.batched import BATCH_ELEMENTS, group_batches, group_compiled, require_k_rows, warm_groups
 from gpuanon.masking.groups.greedy.greedy_device import kmember_cuda
 from gpuanon.masking.groups.greedy.spaces import free_rows, gower
 from gpuanon.masking.groups.in_blocks import RefinedInBlocks

@@ -7,17 +7,10 @@ from functools import partial
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.backend import Array, Host, namespace, on_device
 from gpuanon.arrays.compiled import use_compiled
 from gpuanon.arrays.partition import Batch, Partition
-from gpuanon.masking.groups.batched import (
-    BATCH_ELEMENTS,
-    Host,
-    group_batches,
-    group_compiled,
-    require_k_rows,
-    warm_groups,
-)
+from gpuanon.masking.groups.batched import BATCH_ELEMENTS, group_batches, group_compiled, require_k_rows, warm_groups
 from gpuanon.masking.groups.greedy.greedy_device import mdav_cuda
 from gpuanon.masking.groups.greedy.spaces import free_rows
 from gpuanon.masking.groups.whole_numbers import grid_of

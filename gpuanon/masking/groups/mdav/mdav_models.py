@@ -7,10 +7,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from gpuanon.arrays.backend import Array
+from gpuanon.arrays.backend import Array, Host
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.rng import Draws
-from gpuanon.masking.groups.batched import Host, group_batches, require_k_rows
+from gpuanon.masking.groups.batched import group_batches, require_k_rows
 from gpuanon.masking.groups.in_blocks import InBlocks, Refined, RefinedInBlocks
 from gpuanon.masking.groups.mdav import mdav
 from gpuanon.numerics.metric import EUCLIDEAN, Metric

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuanon.arrays.backend import Array
 from gpuanon.arrays.compiled import compiled, inner, inner_exact
-from gpuanon.masking.groups.batched import Host
 from gpuanon.masking.groups.refine.compiled_distances import best_swap, fill_between, load_within, put_in, take_out
 
 
 @inner_exact
-def _load_euclidean(x: Host, n: int, k: int, a: int, total: Host, y: Host, u: Host) -> float:
+def _load_euclidean(x: Array, n: int, k: int, a: int, total: Array, y: Array, u: Array) -> float:
     """Sums of the n rows of the group a, for a group of k rows also y and u; the distortion.  See `EuclideanTable`.
 
     Whole arrays are passed, and the number of the group: a view of each group would cost as much as the arithmetic.
@@ -39,7 +39,7 @@ def _load_euclidean(x: Host, n: int, k: int, a: int, total: Host, y: Host, u: Ho
 
 
 @inner_exact
-def _best_tight(y: Host, u: Host, total: Host, a: int, b: int, k: int, width: int) -> tuple[float, int]:
+def _best_tight(y: Array, u: Array, total: Array, a: int, b: int, k: int, width: int) -> tuple[float, int]:
     """The best swap between two groups of k rows: its change, and its code."""
     d = y.shape[2]
     least, best_i, best_r = np.inf, 0, 0
@@ -57,7 +57,7 @@ def _best_tight(y: Host, u: Host, total: Host, a: int, b: int, k: int, width: in
 
 
 @inner
-def _best_move(own: Host, other: Host, n: int, m: int, f: float, g: float) -> tuple[float, int]:
+def _best_move(own: Array, other: Array, n: int, m: int, f: float, g: float) -> tuple[float, int]:
     """The best move of a row from a group of n rows with distortion f to one of m with g: its change and slot."""
     least, slot = np.inf, 0
     for i in range(n):
@@ -69,8 +69,8 @@ def _best_move(own: Host, other: Host, n: int, m: int, f: float, g: float) -> tu
 
 @inner
 def _best_exchange(
-    x: Host, counts: Host, a: int, b: int, k: int, mismatch: Host, within: Host, distortion: Host, sums: Host,
-    apart: Host,
+    x: Array, counts: Array, a: int, b: int, k: int, mismatch: Array, within: Array, distortion: Array, sums: Array,
+    apart: Array,
 ) -> tuple[float, int]:  # fmt: skip
     """The best swap or move between two groups of any size: its change, and its code (see `exchange`).
 
@@ -100,7 +100,7 @@ def _best_exchange(
 
 
 @inner
-def _swap_slots(x: Host, members: Host, within: Host, a: int, i: int, b: int, r: int) -> None:
+def _swap_slots(x: Array, members: Array, within: Array, a: int, i: int, b: int, r: int) -> None:
     """Swap two slots, with the coordinates of their rows and the sums of their distances."""
     members[a, i], members[b, r] = members[b, r], members[a, i]
     within[a, i], within[b, r] = within[b, r], within[a, i]
@@ -110,16 +110,16 @@ def _swap_slots(x: Host, members: Host, within: Host, a: int, i: int, b: int, r:
 
 @inner
 def _carry_out(
-    x: Host,
-    members: Host,
-    sizes: Host,
+    x: Array,
+    members: Array,
+    sizes: Array,
     a: int,
     b: int,
     code: int,
     width: int,
-    mismatch: Host,
-    within: Host,
-    apart: Host,
+    mismatch: Array,
+    within: Array,
+    apart: Array,
 ) -> None:
     """Carry out an exchange; the last row of a group fills the gap that a move leaves.
 
@@ -150,7 +150,7 @@ def _carry_out(
 
 
 @inner
-def _propose(mates: Host, begin: int, word: Host, bit: Host, proposers: Host, holder: Host) -> int:
+def _propose(mates: Array, begin: int, word: Array, bit: Array, proposers: Array, holder: Array) -> int:
     """Find the groups that propose to their mate, and what each mate accepts; return the number of proposals.
 
     No branch depends on the random bits: half of them would be predicted wrongly.
@@ -158,7 +158,7 @@ def _propose(mates: Host, begin: int, word: Host, bit: Host, proposers: Host, ho
     proposers : filled with the proposing groups, in ascending order
     holder    : filled with the last group that proposed to each mate
     """
-    found: Host = 0
+    found: Array = 0
     for a in range(len(word)):
         b = mates[begin + a] - begin
         proposers[found] = a
@@ -171,19 +171,19 @@ def _propose(mates: Host, begin: int, word: Host, bit: Host, proposers: Host, ho
 
 @compiled
 def anneal_cells(
-    rows: Host,
-    mismatch: Host,
-    members: Host,
-    sizes: Host,
-    near: Host,
-    words: Host,
-    order: Host,
-    starts: Host,
+    rows: Array,
+    mismatch: Array,
+    members: Array,
+    sizes: Array,
+    near: Array,
+    words: Array,
+    order: Array,
+    starts: Array,
     first_cell: int,
     last_cell: int,
     k: int,
     schedule: tuple[int, int, int, float],
-    noise: Host,
+    noise: Array,
 ) -> float:
     """Anneal the cells from `first_cell` to before `last_cell`, in place; return the change of the distortion.
 
@@ -245,7 +245,7 @@ def anneal_cells(
 
 
 @inner
-def _load_group(rows: Host, members: Host, line: int, a: int, held: Host, x: Host) -> None:
+def _load_group(rows: Array, members: Array, line: int, a: int, held: Array, x: Array) -> None:
     """The members of a group as the group a of its cell, and the coordinates of their rows."""
     for i in range(members.shape[1]):
         held[a, i] = members[line, i]
@@ -254,7 +254,9 @@ def _load_group(rows: Host, members: Host, line: int, a: int, held: Host, x: Hos
 
 
 @inner
-def _distortion(x: Host, n: int, k: int, a: int, total: Host, y: Host, u: Host, mismatch: Host, within: Host) -> float:
+def _distortion(
+    x: Array, n: int, k: int, a: int, total: Array, y: Array, u: Array, mismatch: Array, within: Array
+) -> float:
     """The distortion of the group a; under the Euclidean metric also what is stored for it."""
     if len(mismatch) == 0:
         return _load_euclidean(x, n, k, a, total, y, u)

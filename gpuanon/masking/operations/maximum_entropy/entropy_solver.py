@@ -18,16 +18,13 @@ from dataclasses import dataclass
 from functools import reduce
 from math import ceil
 from operator import mul
-from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.arrays.partition import Partition, segment_maxima, segment_means, segment_minima
 from gpuanon.arrays.rng import Draws
 from gpuanon.errors import ParameterError
-
-Host = np.ndarray[Any, Any]
 
 _CANDIDATES = 1 << 14
 _NEWTON = 60

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, namespace, to_host
 from gpuanon.arrays.normal_quantile import normal_quantile
 from gpuanon.arrays.partition import Partition
 from gpuanon.masking.claims import Claim
@@ -34,19 +34,17 @@ from gpuanon.masking.person_blocks import persons_per_part
 from gpuanon.numerics.compatible import covering_counts
 from gpuanon.numerics.equal_rows import equal_rows
 
-Floats = np.ndarray[Any, Any]
-
 NOISE = 0.025
 """Deviation of the noise that hides a mean, as a share of the column's range (0.025 for a grade from 0 to 1)."""
 
 
-def class_draws(classes: Partition, parents: Floats, u: Floats) -> Floats:
+def class_draws(classes: Partition, parents: Host, u: Host) -> Host:
     """(m,) a random row of the class of each of `parents` (m,), by `u` (m,)."""
     part = classes.labels()[parents]
     return np.asarray(classes.order[classes.starts[part] + (u * classes.sizes[part]).astype(np.int64)])
 
 
-def class_means(values: Floats, classes: Partition, parents: Floats, u: Floats) -> Floats:
+def class_means(values: Host, classes: Partition, parents: Host, u: Host) -> Host:
     """(m,) the mean of `values` (n,) in the class of each of `parents` (m,), and normal noise; NaN without a value."""
     known = ~np.isnan(values)
     if not known.any():

@@ -14,7 +14,7 @@ import narwhals as nw
 import numpy as np
 
 from gpuanon.arrays import progress
-from gpuanon.arrays.backend import Backend
+from gpuanon.arrays.backend import Backend, Host
 from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each
 from gpuanon.masking.contract import Operation
@@ -30,7 +30,6 @@ from gpuanon.tables.values import distinct, family, floats, lookup
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Host = np.ndarray[Any, Any]
 
 _EXACT = 2.0**53
 _LARGEST = 1e100  # whose squares models can add up

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from gpuanon.arrays import rapids
-from gpuanon.arrays.backend import Backend, to_host
+from gpuanon.arrays.backend import Backend, Host, to_host
 from gpuanon.arrays.blas import one_blas_thread, one_openmp_thread
 from gpuanon.masking.operations.pad.predictors import Predictors, level_index, shrunk_means
-
-Floats = np.ndarray[Any, Any]
 
 _BOOSTED_ROWS = 200_000  # rows that trees are boosted on, at most
 _NETWORK_ROWS = 100_000  # rows that a network is trained on, at most
@@ -26,16 +23,16 @@ class Score:
     """From known columns (m, c) to predictions (m, o)."""
 
     predictors: Predictors
-    models: tuple[Callable[[Floats], Floats], ...]
+    models: tuple[Callable[[Host], Host], ...]
 
-    def __call__(self, X: Floats) -> Floats:
+    def __call__(self, X: Host) -> Host:
         M = self.predictors.matrix(X)
         with one_blas_thread(), one_openmp_thread():
             found = [model(M) for model in self.models]
         return np.column_stack([f.reshape(len(X), -1) for f in found]).astype(np.float32)
 
 
-def boosting(X: Floats, levels: Sequence[int], Y: Floats, seed: int, steps: int = 100) -> Score:
+def boosting(X: Host, levels: Sequence[int], Y: Host, seed: int, steps: int = 100) -> Score:
     """Gradient boosting of histogram trees, for each output of the response by itself."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
@@ -57,14 +54,14 @@ class _DeviceForests:
     forests: rapids.RegressionForests
     backend: Backend
 
-    def __call__(self, M: Floats) -> Floats:
+    def __call__(self, M: Host) -> Host:
         return np.asarray(to_host(self.forests.predict(self.backend.upload(M))))
 
 
 def device_forests(
-    X: Floats,
+    X: Host,
     levels: Sequence[int],
-    Y: Floats,
+    Y: Host,
     backend: Backend,
     *,
     leaf: int,
@@ -91,7 +88,7 @@ def device_forests(
     return Score(predictors, (_DeviceForests(forests, backend),))
 
 
-def network(X: Floats, levels: Sequence[int], Y: Floats, seed: int) -> Score:
+def network(X: Host, levels: Sequence[int], Y: Host, seed: int) -> Score:
     """A small feed-forward network with all outputs of the response."""
     import warnings
 
@@ -124,24 +121,24 @@ class Hierarchical:
     """
 
     levels: tuple[int, ...]
-    edges: tuple[Floats | None, ...]
-    effects: tuple[Floats, ...]
+    edges: tuple[Host | None, ...]
+    effects: tuple[Host, ...]
 
-    def __call__(self, X: Floats) -> Floats:
+    def __call__(self, X: Host) -> Host:
         total = np.zeros((len(X), self.effects[0].shape[1] if self.effects else 1))
         for at, effect in enumerate(self.effects):
             total += effect[_binned(X[:, at], self.levels[at], self.edges[at])]
         return total.astype(np.float32)
 
 
-def hierarchical(X: Floats, levels: Sequence[int], Y: Floats) -> Hierarchical:
+def hierarchical(X: Host, levels: Sequence[int], Y: Host) -> Hierarchical:
     """An additive model with a random effect for every level of every column, shrunk by empirical Bayes.
 
     Effects are fitted in turn to what the others leave, a few sweeps over the columns; how much those of a column are
     shrunk follows from their own variance beyond chance (`shrunk_means`), so that courses with few students borrow
     from all others.
     """
-    edges: list[Floats | None] = []
+    edges: list[Host | None] = []
     for at, count in enumerate(levels):
         known = X[~np.isnan(X[:, at]), at]
         quantiles = np.unique(np.quantile(known, np.arange(1, _BINS) / _BINS)) if len(known) else known
@@ -158,7 +155,7 @@ def hierarchical(X: Floats, levels: Sequence[int], Y: Floats) -> Hierarchical:
     return Hierarchical(tuple(levels), tuple(edges), tuple(effects))
 
 
-def _binned(values: Floats, levels: int, edges: Floats | None) -> Floats:
+def _binned(values: Host, levels: int, edges: Host | None) -> Host:
     """(n,) the level of each value; nulls have one of their own."""
     if edges is None:
         return level_index(values, levels)

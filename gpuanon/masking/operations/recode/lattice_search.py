@@ -18,13 +18,11 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.masking.operations.recode.recoding_loss import Loss, Node, NodeClasses
-
-Host = np.ndarray[Any, Any]
 
 MOST_NODES = 4_000_000
 """Nodes of a lattice that is searched exactly; a larger one is climbed from many starts."""

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import GuaranteeError, ParameterError
 from gpuanon.masking.claims import Claim
@@ -33,8 +33,6 @@ from gpuanon.masking.outcomes import NewColumn, Recoded
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.patterns import Patterns
 from gpuanon.tables.schema import Kind, Reading
-
-Host = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.partition import Partition
 from gpuanon.masking.constraints import Constraint, Sensitive, failing
 from gpuanon.masking.operations.recode.lattice_search import Found, search_lattice
 from gpuanon.masking.operations.recode.recoding_loss import Loss, Metric, Node, NodeClasses, loss_of
 from gpuanon.numerics.patterns import Patterns, classes_at, null_last
-
-Host = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,16 +13,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
 from gpuanon.masking.operations.random_ranks import mid_scores
 from gpuanon.masking.operations.sequential.conditional_trees import Coded, draw_from_tree
-
-Host = np.ndarray[Any, Any]
 
 _FITTED = 50_000
 """Records on which a multinomial regression is fitted, at most: the first of a random order."""

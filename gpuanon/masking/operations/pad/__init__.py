@@ -146,7 +146,7 @@ class Pad(Operation):
     With wildcards rows are added to maximal classes only: at least k released rows then have all values of each.  The
     other columns of an added row are drawn one after the other, each from a model of the whole table given the columns
     of the mask and those drawn before.  Models are fitted and drawn from on the CPU; on a device, forests of the fills
-    forest and bagging are cuML's (see `numerics.fills.scores.device_forests`), or the run is refused.
+    forest and bagging are cuML's (see `score_models.device_forests`), or the run is refused.
     """
 
     sees: ClassVar[Sight] = "classes"

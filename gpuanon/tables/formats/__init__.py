@@ -25,6 +25,7 @@ FORMATS: Mapping[str, str] = {
     "csv": "csv.CSV",
     "csv.gz": "csv.CSV_GZ",
     "arrow": "arrow_ipc.ARROW",
+    "orc": "orc.ORC",
     "parts": "parquet.PARTS",
     "dta": "statistical.STATA",
     "sav": "statistical.SPSS",

@@ -289,7 +289,8 @@ def translate_os_errors(path: Path) -> Iterator[None]:
         raise OutputError(f"{path}: {error}") from None
     except pa.ArrowException:
         raise OutputError(
-            f"{path}: a column's type cannot be stored in this format", hint=".arrow stores every type"
+            f"{path}: a column's type, or a value of it, cannot be stored in this format",
+            hint=".arrow stores every type",
         ) from None
     except OSError as error:
         number = error.errno or 0

@@ -9,10 +9,12 @@ import csv
 import datetime as dt
 import gzip
 import io as streams
+import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -20,7 +22,9 @@ import pyarrow.orc
 import pyarrow.parquet
 import pyreadstat
 import pytest
+from typer.testing import CliRunner
 
+from gpuanon.cli.app import app
 from gpuanon.errors import InputError, OutputError
 from gpuanon.tables.formats import FORMATS, TYPES, Format, TypeName, formats, io, type_name
 from gpuanon.tables.table import Table
@@ -49,6 +53,15 @@ SAMPLES: dict[TypeName, pa.Array] = {
     "nulls only": pa.nulls(3),
     "other": pa.array([(1, 2, 3), None, (0, 0, 1)], pa.month_day_nano_interval()),
 }
+RECIPE = """
+[columns]
+age  = { role = "quasi", kind = "numeric" }
+cost = { role = "quasi" }
+name = { role = "identifier" }
+[[mask]]
+method = "microaggregation"
+k = 5
+"""
 WRITTEN = [form for form in formats().values() if form.writes]
 READ_ONLY = [form for form in formats().values() if not form.writes]
 STORED = [(form, type_) for form in WRITTEN for type_ in TYPES if type_ not in form.refuses]
@@ -268,3 +281,36 @@ def test_values_that_a_statistical_file_would_change_are_refused(tmp_path: Path,
     with pytest.raises(OutputError, match="cannot be stored"):
         io.write(Table.of(pa.table({"a name with blanks": [1.0]})), tmp_path / name)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_numbers_and_times_that_orc_has_otherwise_keep_their_values_or_are_refused(tmp_path: Path) -> None:
+    kept = [pa.array([255], pa.uint8()), pa.array([1.5], pa.float16()), pa.array([0], pa.date64())]
+    for at, column in enumerate(kept):
+        io.write(Table.of(pa.table({"x": column})), tmp_path / f"{at}.orc")
+        assert pa.orc.read_table(tmp_path / f"{at}.orc")["x"].to_pylist() == column.to_pylist()
+    far = pa.array([dt.datetime(9000, 1, 1)], pa.timestamp("us"))
+    for column in (pa.array([2**63], pa.uint64()), far):
+        with pytest.raises(OutputError, match="cannot be stored"):
+            io.write(Table.of(pa.table({"x": column})), tmp_path / "refused.orc")
+    assert len(list(tmp_path.iterdir())) == len(kept)
+
+
+@pytest.mark.parametrize("how", [(), ("--workers", "0")], ids=["memory", "parts"])
+@pytest.mark.parametrize("form", [form for form in WRITTEN if not form.is_text], ids=named)
+def test_a_release_of_each_format_is_verified_as_written(tmp_path: Path, form: Format, how: tuple[str, ...]) -> None:
+    """From one format to the same one, in memory and in parts; the smallest class is counted by pandas."""
+    rng = np.random.default_rng(1)
+    data = pa.table(
+        {"age": rng.integers(20, 80, 200), "cost": rng.normal(size=200), "name": list(map(str, range(200)))}
+    )
+    (tmp_path / "in").mkdir()
+    source, output = place(tmp_path / "in", form), place(tmp_path, form)
+    io.write(Table.of(data), source)
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(RECIPE)
+    command = ["protect", str(source), str(recipe), "-o", str(output), "--json", *how]
+    manifest = json.loads(CliRunner().invoke(app, command, catch_exceptions=False).stdout)
+    frame = io.read(output).to_arrow().to_pandas()
+    assert sorted(frame.columns) == ["age", "cost"]
+    assert frame.groupby(["age", "cost"]).size().min() == manifest["quasi"]["smallest_class"] >= 5
+    assert len(frame) == 200

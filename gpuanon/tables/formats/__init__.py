@@ -42,23 +42,31 @@ TypeName: TypeAlias = Literal[
     "map", "nulls only", "other",
 ]  # fmt: skip
 TYPES: tuple[TypeName, ...] = get_args(TypeName)
+_TESTS: Mapping[TypeName, tuple[str, ...]] = {
+    "whole number": ("integer",), "float": ("floating",), "decimal": ("decimal",), "truth value": ("boolean",),
+    "text": ("string", "large_string", "string_view"), "date": ("date",), "time of day": ("time",),
+    "binary": ("binary", "large_binary", "binary_view", "fixed_size_binary"), "duration": ("duration",),
+    "structure": ("struct",), "map": ("map",), "list": ("list", "large_list", "fixed_size_list"),
+    "nulls only": ("null",),
+}  # fmt: skip
+"""How pyarrow tests for them."""
 
 Append: TypeAlias = Callable[["pa.Table"], None]
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A table that is read in pieces.
+    """A table whose columns are known, and whose rows are not read yet.
 
-    rows    : number of rows; None if it is known only after reading
-    batches : the rows in order, at most so many at a time
-    notes   : what the steward should know of how the file is read
+    rows   : number of rows; None if it is known only after reading
+    pieces : the rows in order, at most so many at a time
+    notes  : what the steward should know of how the file is read
     """
 
     schema: pa.Schema
     rows: int | None
-    batches: Callable[[int], Iterator[pa.RecordBatch]]
-    notes: tuple[str, ...] = ()
+    pieces: Callable[[int], Iterator[pa.RecordBatch]] = field(repr=False)
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,7 @@ class Format:
     open     : path, dialect → the table in pieces; None: it is only read whole
     append   : open file (or folder), schema → context with a function that appends rows; None: it does not append
     write    : open file, table: writes it whole, for a format that does not append; None for both: it is only read
-    reread   : path, columns → pieces of what was written, as another program reads it; None: by `read`
+    reread   : path, columns → pieces of what was written, as another program reads it; None: by `open`
     becomes  : types that are written, and come back as another one with equal values
     refuses  : types that are not written, and why.  All others come back as they were
     needs    : libraries of the extra ``[formats]``
@@ -123,24 +131,37 @@ class Format:
 
     def written(self, path: Path, columns: Sequence[str]) -> Iterator[pa.Table]:
         """These columns of a table that was written, piece by piece, for verification."""
+        import pyarrow as pa
+
         if self.reread is not None:
             return self.reread(path, columns)
-        return iter([self.read(path, None)[0].select(list(columns))])
+        found = self.opened(path, None).pieces(1 << 18)
+        return (pa.Table.from_batches([batch]).select(list(columns)) for batch in found)
 
     @contextmanager
     def appending(self, target: Any, schema: pa.Schema) -> Iterator[Append]:
-        """A function that appends rows; a format that does not append is written at the end of the block."""
+        """A function that appends rows, none for a table without rows; what does not append is written at the end."""
         import pyarrow as pa
 
         from gpuanon.tables.arrow import empty_table
 
-        if self.append is not None:
-            with self.append(target, schema) as append:
-                yield append
-        elif self.write is not None:
-            pieces: list[pa.Table] = [empty_table(schema)]
+        pieces: list[pa.Table] = []
+        if self.append is None:
+            assert self.write is not None
             yield pieces.append
-            self.write(target, pa.concat_tables(pieces))
+            self.write(target, pa.concat_tables([empty_table(schema), *pieces]))
+            return
+        with self.append(target, schema) as append:
+            appended = False
+
+            def put(rows: pa.Table) -> None:
+                nonlocal appended
+                appended = True
+                append(rows)
+
+            yield put
+            if not appended:
+                append(empty_table(schema))
 
     def check_installed(self, path: Path, error: type[GpuanonError]) -> None:
         """Raise if a library is missing."""
@@ -171,25 +192,11 @@ def type_name(type_: pa.DataType) -> TypeName:
         return "ordered levels" if type_.ordered else "levels"
     if types.is_timestamp(type_):
         return "timestamp" if type_.tz is None else "timestamp with zone"
-    found: dict[TypeName, bool] = {
-        "whole number": types.is_integer(type_),
-        "float": types.is_floating(type_),
-        "decimal": types.is_decimal(type_),
-        "truth value": types.is_boolean(type_),
-        "text": types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_),
-        "binary": types.is_binary(type_) or types.is_large_binary(type_) or types.is_binary_view(type_)
-        or types.is_fixed_size_binary(type_),
-        "date": types.is_date(type_),
-        "time of day": types.is_time(type_),
-        "duration": types.is_duration(type_),
-        "structure": types.is_struct(type_),
-        "map": types.is_map(type_),
-        "list": types.is_list(type_) or types.is_large_list(type_) or types.is_fixed_size_list(type_),
-        "nulls only": types.is_null(type_),
-    }  # fmt: skip
     if types.is_run_end_encoded(type_):
         return type_name(type_.value_type)
-    return next((name for name, is_it in found.items() if is_it), "other")
+    return next(
+        (name for name, tests in _TESTS.items() if any(getattr(types, f"is_{t}")(type_) for t in tests)), "other"
+    )
 
 
 @cache

@@ -45,7 +45,7 @@ def _open(path: Path, dialect: Any) -> Opened:
             batch.validate(full=True)
             yield from without_pandas_index(pa.Table.from_batches([batch])).to_batches(max_chunksize=rows)
 
-    return Opened(without_pandas_index(empty_table(_reader(path).schema)).schema, None, batches)
+    return Opened(without_pandas_index(empty_table(_reader(path).schema)).schema, None, batches, ())
 
 
 @contextmanager

@@ -6,7 +6,7 @@ Errors never quote the content of a file; pyarrow's own messages contain values.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -36,37 +36,18 @@ BATCH_ROWS = 1 << 18
 
 
 @dataclass(frozen=True)
-class Source:
-    """An opened file or folder: its schema is known, its rows are not read yet.
-
-    form : its format
-    """
+class Source(Opened):
+    """An opened file or folder."""
 
     path: Path
-    form: Format = field(repr=False)
-    _opened: Opened = field(repr=False)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Names and types of the columns."""
-        return self._opened.schema
-
-    @property
-    def rows(self) -> int | None:
-        """Number of rows; None if it is known only after reading."""
-        return self._opened.rows
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the steward should know of how the file is read."""
-        return self._opened.notes
+    form: Format
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[Table]:
         """The rows in order, at most `rows` at a time; no batch for an empty table."""
         import pyarrow as pa
 
         with translate_read_errors(self.path, self.form.name):
-            for batch in self._opened.batches(rows):
+            for batch in self.pieces(rows):
                 if batch.num_rows:
                     yield Table.of(pa.Table.from_batches([batch]))
 
@@ -77,7 +58,7 @@ def open(
     """Open a table that may be larger than memory; the parameters are those of `read`."""
     path, form = _path_and_format(Path(path))
     with translate_read_errors(path, form.name):
-        return Source(path, form, form.opened(path, _dialect(text, csv, columns)))
+        return Source(**vars(form.opened(path, _dialect(text, csv, columns))), path=path, form=form)
 
 
 def read(

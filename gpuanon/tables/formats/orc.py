@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ def _open(path: Path, dialect: Any) -> Opened:
         for stripe in range(file.nstripes):
             yield from pa.Table.from_batches([file.read_stripe(stripe)]).to_batches(max_chunksize=rows)
 
-    return Opened(file.schema, file.nrows, batches)
+    return Opened(file.schema, file.nrows, batches, ())
 
 
 @contextmanager
@@ -38,19 +38,8 @@ def _append(file: IO[bytes], schema: pa.Schema) -> Iterator[Append]:
     import pyarrow as pa
     from pyarrow import orc
 
-    from gpuanon.tables.arrow import empty_table
-
-    written = False
     with orc.ORCWriter(file, compression="zstd") as writer:
-
-        def append(rows: pa.Table) -> None:
-            nonlocal written
-            writer.write(pa.table([_stored(column) for column in rows.columns], names=rows.column_names))
-            written = True
-
-        yield append
-        if not written:
-            append(empty_table(schema))
+        yield lambda rows: writer.write(pa.table([*map(_stored, rows.columns)], names=rows.column_names))
 
 
 def _stored(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -69,22 +58,12 @@ def _stored(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.timestamp("ns", column.type.tz)) if types.is_timestamp(column.type) else column
 
 
-def _reread(path: Path, columns: Sequence[str]) -> Iterator[pa.Table]:
-    import pyarrow as pa
-    from pyarrow import orc
-
-    file = orc.ORCFile(path)
-    for stripe in range(file.nstripes):
-        yield pa.Table.from_batches([file.read_stripe(stripe, columns=list(columns))])
-
-
 ORC = Format(
     "orc",
     (".orc",),
     _read,
     _open,
     append=_append,
-    reread=_reread,
     becomes={"levels": "text", "ordered levels": "text", "levels of numbers": "whole number"},
     refuses={
         "time of day": "ORC has no times of day; convert the column to text",

@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -77,7 +78,7 @@ def _open(path: Path, dialect: Any) -> Opened:
                     yield from without_pandas_index(pa.Table.from_batches([batch])).to_batches()
 
     schema = without_pandas_index(empty_table(files[0].schema_arrow)).schema
-    return Opened(schema, sum(file.metadata.num_rows for file in files), batches)
+    return Opened(schema, sum(file.metadata.num_rows for file in files), batches, ())
 
 
 def read_row_range(
@@ -211,8 +212,6 @@ def unify_parts(folder: Path, declared: Mapping[str, Sequence[Any] | None]) -> N
 def _append(file: IO[bytes], schema: pa.Schema) -> Iterator[Append]:
     import pyarrow.parquet as pq
 
-    from gpuanon.tables.arrow import empty_table
-
     with ExitStack() as closing:
         writers: list[pq.ParquetWriter] = []
 
@@ -223,25 +222,13 @@ def _append(file: IO[bytes], schema: pa.Schema) -> Iterator[Append]:
             writers[0].write_table(rows, row_group_size=ROW_GROUP)
 
         yield append
-        if not writers:
-            append(empty_table(schema))
 
 
 @contextmanager
 def _append_parts(folder: Path, schema: pa.Schema) -> Iterator[Append]:
-    """Each piece becomes the next part; a table without rows becomes one part without rows."""
-    from gpuanon.tables.arrow import empty_table
-
-    written = 0
-
-    def append(rows: pa.Table) -> None:
-        nonlocal written
-        write_parquet(rows, folder / f"part-{written:05d}.parquet")
-        written += 1
-
-    yield append
-    if not written:
-        append(empty_table(schema))
+    """Each piece becomes the next part."""
+    numbers = count()
+    yield lambda rows: write_parquet(rows, folder / f"part-{next(numbers):05d}.parquet")
 
 
 def _reread(path: Path, columns: Sequence[str]) -> Iterator[pa.Table]:

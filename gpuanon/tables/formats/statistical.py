@@ -139,24 +139,17 @@ STATA = Format(
     partial(_read, reader="read_dta"),
     write=partial(_write, writer="write_dta"),
     becomes={
-        "whole number": "float",
-        "decimal": "float",
-        "truth value": "float",
-        "levels of numbers": "float",
-        "ordered levels": "levels",
-        "nulls only": "text",
+        **dict.fromkeys(("whole number", "decimal", "truth value", "levels of numbers"), "float"),
+        "ordered levels": "levels", "nulls only": "text",
     },
     refuses={
         "timestamp with zone": "there are no time zones; convert the column to one without",
         "duration": "there are no durations; convert the column to a number",
-        "binary": "there are no bytes",
-        "list": "a cell holds one value, not a list",
-        "structure": "a cell holds one value, not a structure",
-        "map": "a cell holds one value, not a map",
-        "other": "there is no such type",
+        **dict.fromkeys(("binary", "other"), "there is no such type"),
+        **dict.fromkeys(("list", "structure", "map"), "a cell holds one value"),
     },
     needs=("pyreadstat", "polars"),
-)
+)  # fmt: skip
 SPSS = replace(
     STATA,
     name="sav",

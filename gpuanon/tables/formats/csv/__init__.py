@@ -81,21 +81,15 @@ CSV = Format(
     append=partial(_append, compressed=False),
     reread=partial(_reread, compressed=False),
     becomes={
-        "decimal": "float",
-        "duration": "whole number",
-        "levels": "text",
-        "ordered levels": "text",
+        "decimal": "float", "duration": "whole number", "levels": "text", "ordered levels": "text",
         "levels of numbers": "whole number",
     },
     refuses={
-        "binary": "bytes are not text",
-        "list": "a cell of a CSV holds one value, not a list",
-        "structure": "a cell of a CSV holds one value, not a structure",
-        "map": "a cell of a CSV holds one value, not a map",
-        "other": "there is no text for its values",
+        "binary": "bytes are not text", "other": "there is no text for its values",
+        **dict.fromkeys(("list", "structure", "map"), "a cell of a CSV holds one value"),
     },
     is_text=True,
-)
+)  # fmt: skip
 CSV_GZ = replace(
     CSV,
     name="csv.gz",

@@ -184,7 +184,7 @@ class Format:
 
 def type_name(type_: pa.DataType) -> TypeName:
     """The type as formats distinguish them."""
-    from pyarrow import types
+    from pyarrow import BaseExtensionType, types
 
     if types.is_dictionary(type_):
         if type_name(type_.value_type) != "text":
@@ -194,6 +194,8 @@ def type_name(type_: pa.DataType) -> TypeName:
         return "timestamp" if type_.tz is None else "timestamp with zone"
     if types.is_run_end_encoded(type_):
         return type_name(type_.value_type)
+    if isinstance(type_, BaseExtensionType):
+        return type_name(type_.storage_type)
     return next(
         (name for name, tests in _TESTS.items() if any(getattr(types, f"is_{t}")(type_) for t in tests)), "other"
     )

@@ -15,7 +15,7 @@ from gpuanon.cli.printing import (
     print_json,
     print_release,
 )
-from gpuanon.tables.formats.formats import ALLOWED
+from gpuanon.tables.formats import known_formats
 
 
 def _purposes() -> list[tuple[str, str]]:
@@ -26,7 +26,7 @@ def _purposes() -> list[tuple[str, str]]:
 
 
 def init(
-    table: Annotated[Path, typer.Argument(help=literal(f"table: {ALLOWED}"))],
+    table: Annotated[Path, typer.Argument(help=literal(f"table: {known_formats()}"))],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="recipe to write (.toml); default: print it")
     ] = None,
@@ -88,7 +88,7 @@ def check(
 
 
 def protect(
-    input: Annotated[Path, typer.Argument(help=literal(f"table: {ALLOWED}"))],
+    input: Annotated[Path, typer.Argument(help=literal(f"table: {known_formats()}"))],
     recipe: RecipePath,
     output: Annotated[Path, typer.Option("-o", "--output", help="release to write")],
     backend: BackendChoice = "auto",

@@ -18,8 +18,7 @@ from gpuanon.engine.digest import digest_of, mark_path, release_in
 from gpuanon.engine.store.workspace import remove
 from gpuanon.errors import InputError, OutputError
 from gpuanon.recipe import Recipe
-from gpuanon.tables.formats import io
-from gpuanon.tables.formats.formats import format_of
+from gpuanon.tables.formats import format_of, formats, io
 from gpuanon.tables.formats.places import remove_stale
 
 MANIFEST = ".manifest.json"
@@ -97,9 +96,10 @@ def check_outputs(
 def check_intervals(output: Path, recipe: Recipe) -> None:
     """Refuse interval columns in a format that cannot hold them."""
     columns = any(mask.combination().operation.reading("numeric") == "interval-column" for mask in recipe.mask)
-    if columns and format_of(output) not in ("parquet", "parts", "arrow"):
+    if columns and not format_of(output, OutputError).holds_intervals:
+        able = [suffix for form in formats().values() if form.holds_intervals for suffix in form.suffixes]
         raise OutputError(
-            f"{output}: this format holds no columns of intervals; .parquet, .arrow and folders of parts do",
+            f"{output}: this format holds no columns of intervals; {', '.join(able)} and folders of parts do",
             hint="or release the ends as two columns: release = 'interval'",
         )
 

@@ -34,8 +34,8 @@ from gpuanon.engine.texts import Texts
 from gpuanon.errors import GuaranteeError, InputError, OutputError, ParameterError, RecipeError, Remark
 from gpuanon.masking.mask import check_backend
 from gpuanon.recipe import Recipe
-from gpuanon.tables.formats import io
-from gpuanon.tables.formats.reading import parquet_files
+from gpuanon.tables.formats import format_of, io
+from gpuanon.tables.formats.parquet import parquet_files
 from gpuanon.tables.table import Table
 
 Give: TypeAlias = Callable[[], Iterable[Table]]
@@ -241,7 +241,7 @@ def protect_in_parts(
         manifest |= {**seen.facts, "cell_rows": cell_rows, "seconds": round(time.perf_counter() - began, 3)}
         manifest = write_release(
             output, released, manifest, done, link, origins, force=force,
-            fill=None if output.suffix else lambda folder: _link_parts(store.release_folder, folder),
+            fill=(lambda folder: _link_parts(store.release_folder, folder)) if format_of(output).is_folder else None,
             report=None if report is None else (report, _reporter(original, released, done, rows, sample)),
             texts=Texts.of(source, output, recipe, workspace.folder),
         )  # fmt: skip

@@ -246,7 +246,7 @@ def count(
     """Classes of rows of a release part, counted in rows or in persons.
 
     What is hashed and counted are the bits of the part as it lies in the store, which is what a file is compared with
-    (`written_classes.holds`): on a device they are uploaded column by column, and of a single part only the size
+    (`io.holds`): on a device they are uploaded column by column, and of a single part only the size
     of the smallest class comes back.
 
     share : number of the round, and how many there are: each counts a share of all classes, so that memory holds them

@@ -1,19 +1,15 @@
-"""From a file to a proposal: how a CSV is to be read is found out first."""
+"""How a CSV has to be read, found out from the file: encoding, decimal point, signs for missing values."""
 
 from __future__ import annotations
 
 import codecs
 from pathlib import Path
 
-from gpuanon.arrays import progress
 from gpuanon.errors import InputError
-from gpuanon.proposing.proposal import Findings, examine
-from gpuanon.proposing.purposes import Purpose
 from gpuanon.tables.arrow import arrow_array
-from gpuanon.tables.formats import io
-from gpuanon.tables.formats.csv.csv_files import CsvOptions
+from gpuanon.tables.formats import find_format, io
+from gpuanon.tables.formats.csv.csv_files import CsvOptions, byte_stream
 from gpuanon.tables.formats.csv.csv_types import NULL_WORDS, NUMBER
-from gpuanon.tables.formats.formats import format_of
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import family
 
@@ -24,15 +20,6 @@ _SIGNS = ("-", "--", "–", "—", ".", "..", "?", "*")
 """Signs for a missing value by convention."""
 
 
-def examine_file(path: Path, purpose: Purpose, given: CsvOptions | None = None) -> tuple[Table, Findings]:
-    """The table in a file, and what is found in it; `given` is known of how a CSV is to be read."""
-    with progress.stage("read"):
-        table, csv = read_any(path, given)
-    if not table.n_rows:
-        raise InputError(f"{path}: the table has no rows", hint="a recipe is proposed by what the columns hold")
-    return table, examine(table, purpose, source=path.name, csv=csv)
-
-
 def read_any(path: Path, given: CsvOptions | None = None) -> tuple[Table, CsvOptions | None]:
     """The table in a file; of a CSV also how it had to be read: encoding, decimal point, signs for missing values.
 
@@ -40,7 +27,8 @@ def read_any(path: Path, given: CsvOptions | None = None) -> tuple[Table, CsvOpt
     letter; columns of numbers with a decimal comma, and with signs for missing values, are read as numbers.  What is
     given is taken as it is.
     """
-    if format_of(path) not in ("csv", "csv.gz"):
+    form = find_format(path)
+    if form is None or not form.is_text:
         return io.read(path), None
     csv = given or CsvOptions()
     known = csv.model_fields_set
@@ -66,11 +54,9 @@ def read_any(path: Path, given: CsvOptions | None = None) -> tuple[Table, CsvOpt
 
 def is_utf8(path: Path) -> bool:
     """Whether all of a file, decompressed, is UTF-8."""
-    import pyarrow as pa
-
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        with pa.input_stream(str(path), compression="gzip" if path.suffix.lower() == ".gz" else None) as stream:
+        with byte_stream(path) as stream:
             while piece := stream.read(1 << 20):
                 decoder.decode(piece)
             decoder.decode(b"", final=True)

@@ -162,7 +162,17 @@ class Recipe(MaskPart):
 
     @classmethod
     def load(cls, source: Recipe | Mapping[str, Any] | str | Path) -> Recipe:
-        """Read a recipe from a file (.toml, .yaml, .yml, .json) or a mapping, naming every fault at once."""
+        """Read a recipe from a file (.toml, .yaml, .yml, .json) or a mapping, naming every fault at once.
+
+        Examples
+        --------
+        >>> import gpuanon
+        >>> recipe = gpuanon.Recipe.load(
+        ...     {"columns": {"age": {"role": "quasi"}}, "mask": [{"method": "microaggregation", "k": 3}]}
+        ... )
+        >>> recipe.columns["age"].role, recipe.mask[0].k
+        ('quasi', 3)
+        """
         if isinstance(source, Recipe):
             return source
         if isinstance(source, Mapping):

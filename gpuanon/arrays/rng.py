@@ -74,7 +74,14 @@ def _rounds(counter: list[Host], key: tuple[int, int], out: list[Host]) -> None:
 
 
 class Key:
-    """The secret of one run."""
+    """The secret of one run.
+
+    Examples
+    --------
+    >>> import gpuanon
+    >>> gpuanon.Key(b"sixteen bytes or more")  # is not shown
+    Key(<secret>)
+    """
 
     __slots__ = ("_secret",)
 

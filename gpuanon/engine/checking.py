@@ -19,8 +19,9 @@ import numpy as np
 from gpuanon.arrays import progress
 from gpuanon.arrays.compiled import spent_compiling
 from gpuanon.engine.combinations import Risk, risk_lines, risk_of
+from gpuanon.engine.inputs import read_table
 from gpuanon.engine.pipeline import check_columns
-from gpuanon.engine.protect import protect, read_table
+from gpuanon.engine.protect import protect
 from gpuanon.engine.series_runs import prepared
 from gpuanon.engine.warnings import SAMPLE_ROWS, identifying_columns, unused_hierarchies
 from gpuanon.errors import GpuanonError, InputError

@@ -14,7 +14,6 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
-from gpuanon import __version__
 from gpuanon.engine import tasks
 from gpuanon.engine.run import Done, Run, Step
 from gpuanon.engine.store import Part, StoredPart
@@ -40,6 +39,7 @@ from gpuanon.tables.rows import Rows
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary as TableSummary
 from gpuanon.tables.table import Table
+from gpuanon.version import __version__
 
 SAMPLED_PER_CELL = 256
 """Rows sampled for each cell, on which the tree of cuts is grown."""

@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuanon.engine.run import Workers
 from gpuanon.engine.store import PERSON, RECORD, FilePart, Store
+from gpuanon.engine.workers import Workers
 from gpuanon.errors import InputError
 from gpuanon.tables.arrow import empty_table
 from gpuanon.tables.formats import io

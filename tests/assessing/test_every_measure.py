@@ -12,8 +12,8 @@ import pytest
 import gpuanon
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.measures import MEASURES, by_name
+from gpuanon.assessing.run import compute
 from gpuanon.assessing.value_ranges import declared
-from gpuanon.engine.assessing import compute
 from gpuanon.errors import GpuanonError
 from gpuanon.recipe import Recipe
 from gpuanon.tables.schema import Schema

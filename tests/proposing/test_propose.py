@@ -15,7 +15,7 @@ import pyarrow.csv
 import pytest
 
 import gpuanon
-from gpuanon.engine.protect import read_table
+from gpuanon.engine.inputs import read_table
 from gpuanon.errors import GpuanonError
 from gpuanon.proposing.dialogue import examine_file
 from gpuanon.proposing.findings import constant_columns, determinations

@@ -45,15 +45,19 @@ class Part(Protocol):
         """The rows; only these columns, if they are named."""
 
 
-class Store(Protocol):
+class Remembers(Protocol):
+    """Remembers what was done, so that an interrupted run goes on where it ended."""
+
+    def once(self, name: str, task: Callable[[], Result]) -> Result:
+        """The result of `task`, which is done only if it was not done before."""
+
+
+class Store(Remembers, Protocol):
     """Rows on their way through a run."""
 
     @property
     def one_part(self) -> bool:
         """Whether the release lies in one part, whatever its size."""
-
-    def once(self, name: str, task: Callable[[], Result]) -> Result:
-        """The result of `task`, which is done only if it was not done before."""
 
     def put(self, name: str, rows: Rows, destinations: Host, regions: Host | None = None) -> dict[int, int]:
         """Keep rows under `name`, by destination; the number of rows for each.

@@ -1,4 +1,4 @@
-"""Assess a release: every measure that applies, each failing alone, in memory or piece by piece.
+"""Measure a release: every measure that applies, each failing alone, in memory or piece by piece.
 
 A measure declares what it can be computed on (`gpuanon.assessing.measures.Scaling`).  Tables that fit are loaded, and
 every measure sees all rows.  Of larger ones evidence that merges is collected over all rows, what a sample can answer
@@ -7,32 +7,27 @@ is computed on one and says so, and what needs everything in one place is report
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gpuanon.arrays import progress
-from gpuanon.arrays.backend import Backend, BackendName, choose
+from gpuanon.arrays.backend import Backend
 from gpuanon.arrays.blas import one_blas_thread, one_openmp_thread
 from gpuanon.arrays.threads import each
-from gpuanon.assessing.bins import LEAST
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import Measured, join
 from gpuanon.assessing.measures import MEASURES, Measure, Scaling, by_name
 from gpuanon.assessing.options import Options
-from gpuanon.assessing.released import as_link
 from gpuanon.assessing.shared_arrays import by_kind, give_up, take_up
+from gpuanon.assessing.side_by_side import side_by_side
 from gpuanon.assessing.streams import Pieces, Streamed
 from gpuanon.assessing.weighting import unweighted_note
-from gpuanon.engine.series_runs import prepared
-from gpuanon.engine.side_by_side import side_by_side
 from gpuanon.errors import GpuanonError, InputError, ParameterError, nearest
-from gpuanon.recipe import Recipe
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 
@@ -52,46 +47,31 @@ DEPENDENT = (
 NOT_MEASURED = "needs all rows at once, and a sample would mislead: not measured on a table larger than memory"
 
 
-@dataclass(frozen=True)
-class Assessment:
+@dataclass(frozen=True, repr=False)
+class Measurements(Mapping[str, Measured]):
     """Measured figures by name; a measure that could not be computed has its reason in `failed`.
 
-    For the report, and in no copy or pickle: `seen`, the tables that were measured.  `least`: the fewest original
-    records or persons that anything shown may hold.  `manifest`: of the release, where it is known.
+    seen : the tables that were measured, for a report; in no copy or pickle
     """
 
     measured: Mapping[str, Measured]
     failed: Mapping[str, str]
     notes: tuple[str, ...] = field(default=(DEPENDENT,))
-    seen: Comparison | Streamed | None = field(default=None, compare=False, repr=False)
-    least: int = field(default=LEAST, compare=False, repr=False)
-    manifest: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    seen: Comparison | Streamed | None = field(default=None, compare=False)
+
+    def __getitem__(self, name: str) -> Measured:
+        if name in self.failed:
+            raise KeyError(f"{name}: not measured: {self.failed[name]}")
+        return self.measured[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.measured)
+
+    def __len__(self) -> int:
+        return len(self.measured)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "seen": None}
-
-    def __repr__(self) -> str:
-        """The figures, one per line; `to_json` has their details."""
-        lines = ["Assessment of a release"]
-        for family in ("risk", "utility"):
-            figures = [measure.name for measure in MEASURES if measure.family == family]
-            lines += [f"  {family}"] * any(name in self.measured for name in figures)
-            lines += [f"    {name:<26}{self.measured[name].value:.4g}" for name in figures if name in self.measured]
-        if self.failed:
-            lines.append(f"  not measured: {', '.join(self.failed)}")
-        return "\n".join(lines)
-
-    def report(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the figures as one HTML page, with pictures of the columns in which nobody can be told apart."""
-        from gpuanon.report.contents import assessed, write_report
-
-        write_report(assessed(self), Path(path), force=force)
-
-    def _repr_html_(self) -> str | None:
-        """What a notebook shows: the page of the figures, without pictures, which `report` draws."""
-        from gpuanon.report.contents import Contents, shown_in_notebook
-
-        return shown_in_notebook(Contents("Assessment of a release", self.manifest, self))
 
     def to_json(self) -> dict[str, Any]:
         """The object of ``assess --json``."""
@@ -102,50 +82,6 @@ class Assessment:
             elif measure.name in self.failed:
                 families[measure.family][measure.name] = {"error": self.failed[measure.name]}
         return {**families, "notes": list(self.notes)}
-
-
-def assess(
-    original: Any,
-    release: Any,
-    recipe: Recipe | Mapping[str, Any] | str | Path,
-    *,
-    reference: Any = None,
-    control: Any = None,
-    link: Any = None,
-    measures: Sequence[str] | None = None,
-    backend: BackendName = "auto",
-    sample_rows: int | None = None,
-) -> Assessment:
-    """Measure the risk and the utility of a release.
-
-    Parameters
-    ----------
-    original, release : dataframes, or `Table`; of a series, the original as it was given and the release as it is
-    recipe : says what each column is
-    reference : a second, non-overlapping sample of the same population
-    control : records of the same population that are not in the table, for attacks; None: the reference serves
-    link : for each released row the row number of its original, −1 for an added row
-    measures : names; None for all of them
-    backend : ``"auto"``, ``"numpy"`` or ``"cupy"``; an explicit one runs there or fails
-    sample_rows : see `measure`
-    """
-    if measures is not None:
-        check_names(measures)
-    before, seen = prepared(Table.of(original), Recipe.load(recipe))
-    after, loaded = Table.of(release), seen.recipe
-    found = measure(
-        Pieces.of(before),
-        Pieces.of(after),
-        Schema.resolve(before, loaded.columns, loaded.others),
-        tuple(by_name()) if measures is None else tuple(measures),
-        link=None if link is None else as_link(link, before.n_rows, after.n_rows),
-        reference=seen.same_columns(None if reference is None else Table.of(reference)),
-        control=seen.same_columns(None if control is None else Table.of(control)),
-        backend=choose(backend),
-        sample_rows=sample_rows,
-        options=loaded.options,
-    )
-    return replace(found, least=loaded.least)
 
 
 def measure(
@@ -160,7 +96,7 @@ def measure(
     backend: Backend | None = None,
     sample_rows: int | None = None,
     options: Options | None = None,
-) -> Assessment:
+) -> Measurements:
     """Compute the named measures of a release that lies in memory or in pieces.
 
     Parameters
@@ -187,16 +123,16 @@ def measure(
     return _piece_by_piece(streamed, names, options)
 
 
-def compute(comparison: Comparison, names: Sequence[str], options: Options | None = None) -> Assessment:
+def compute(comparison: Comparison, names: Sequence[str], options: Options | None = None) -> Measurements:
     """Compute the named measures on tables in memory; one that fails does not sink the others."""
     check_names(names)
     if min(comparison.original.n_rows, comparison.release.n_rows) == 0:
-        return Assessment({}, dict.fromkeys(names, "original and release need at least one row each"))
+        return Measurements({}, dict.fromkeys(names, "original and release need at least one row each"))
     found = _computed([by_name()[name] for name in names], lambda measure: comparison, options or {}, comparison)
     return replace(found, seen=comparison)
 
 
-def _piece_by_piece(streamed: Streamed, names: Sequence[str], options: Options | None) -> Assessment:
+def _piece_by_piece(streamed: Streamed, names: Sequence[str], options: Options | None) -> Measurements:
     """Every measure on what it declares that it can be computed on."""
     sources: dict[Scaling, Callable[[], Comparison | Streamed]] = {
         "merged": lambda: streamed,
@@ -226,7 +162,7 @@ def _computed(
     options: Options,
     whole: Comparison | None = None,
     pieces: Streamed | None = None,
-) -> Assessment:
+) -> Measurements:
     """Each measure on its source, with its options; the reason of one that fails.
 
     whole : the source of all of them, where both tables are in memory.  Measures that work on the same arrays then
@@ -246,7 +182,7 @@ def _computed(
 
     if parallel and not many and whole is not None:
         with progress.stage("assess"), one_blas_thread():
-            return _assessment(measures, side_by_side(measures, one, whole))
+            return _in_order(measures, side_by_side(measures, one, whole))
     kinds = list(by_kind(measures))
     following = [kind for kind, _ in kinds[1:]] + [None]
     with progress.stage("assess"), one_blas_thread():
@@ -267,13 +203,13 @@ def _computed(
                 give_up(whole, kind, after)
             if pieces is not None:
                 pieces.give_up(kind, after, {measure.scaling for measure in measures if measure.name not in found})
-    return _assessment(measures, found)
+    return _in_order(measures, found)
 
 
-def _assessment(measures: Sequence[Measure], found: Mapping[str, Measured | str]) -> Assessment:
+def _in_order(measures: Sequence[Measure], found: Mapping[str, Measured | str]) -> Measurements:
     """The figures, and the reasons of measures that have none, in the order of the measures."""
     results = {measure.name: found[measure.name] for measure in measures}
-    return Assessment(
+    return Measurements(
         {name: one for name, one in results.items() if isinstance(one, Measured)},
         {name: one for name, one in results.items() if isinstance(one, str)},
     )

@@ -24,7 +24,7 @@ from gpuanon.assessing.risk.prediction import CANDIDATES, Prediction, predict, s
 from gpuanon.assessing.risk.reidentification import Hits, attacked
 from gpuanon.assessing.shared_arrays import lock_of, made_once
 from gpuanon.assessing.source import MissingEvidence, Side, Source
-from gpuanon.assessing.utility.contingency import Counted, binned, tables
+from gpuanon.assessing.utility.cell_counts import Counted, binned, tables
 from gpuanon.assessing.utility.propensity.scores import Fitted, fitted
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.tables.codes import level_codes
@@ -85,6 +85,12 @@ class Comparison(ComparedTables):
     def link_or_none(self) -> Array | None:
         """The link where it is known."""
         return None if self.known_link is None else self.link
+
+    @property
+    def link_of_pairs(self) -> Array | None:
+        """The link where it is known and a released row has an original; None: there are no pairs to exchange."""
+        link = self.link_or_none
+        return link if link is not None and bool((link >= 0).any()) else None
 
     @placed
     def quasi(self) -> tuple[Array, Array]:

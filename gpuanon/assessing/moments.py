@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.backend import Array, to_host
+from gpuanon.assessing.source import Source
 from gpuanon.errors import ParameterError
 
 Floats = np.ndarray[Any, Any]
@@ -78,3 +79,11 @@ class Moments:
         """(d, d); NaN for a constant feature."""
         deviation = np.where(self.varies, np.sqrt(np.diag(self.products)), np.nan)
         return np.asarray(self.products / deviation[:, None] / deviation[None, :])
+
+
+def moment_evidence(source: Source) -> tuple[Moments, Moments, tuple[str, ...]]:
+    """Moments of original and release, and the table column of each feature; merges over pieces."""
+    before, after = (
+        Moments.over(source.encoded_pieces(side), source.weight_pieces(side)) for side in ("original", "release")
+    )
+    return before, after, source.features

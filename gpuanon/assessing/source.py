@@ -52,3 +52,11 @@ class Source(Protocol):
 
     def collect(self, evidence: Callable[[Source], T]) -> T:
         """`evidence` of this source, collected once however many measures ask for it."""
+
+
+def sampling_fraction(source: Source) -> float | None:
+    """Share of the population that the released records are, by the sample weights; None without any."""
+    try:
+        return min(1.0, int(source.class_sizes.sum()) / source.population)
+    except MissingEvidence:
+        return None

@@ -13,10 +13,10 @@ import numpy as np
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.arrays.rng import Key
-from gpuanon.assessing.measures import by_name
+from gpuanon.assessing.measures import MEASURES
 from gpuanon.assessing.released import as_link
 from gpuanon.assessing.streams import Pieces
-from gpuanon.comparing.compare import MEASURES, Trials, compare
+from gpuanon.comparing.compare import USUAL_MEASURES, Trials, compare
 from gpuanon.comparing.grid import grid
 from gpuanon.comparing.journal import Journal
 from gpuanon.engine.assessing import IN_MEMORY_ROWS, Assessment, measure
@@ -67,7 +67,7 @@ def assess_files(
         check_release_of(link, release)
     notes = release_notes(release, after.rows)
     schema = (Schema.resolve if in_memory else Schema.infer)(before.first, loaded.columns, loaded.others)
-    chosen_names = tuple(by_name()) if names is None else names
+    chosen_names = tuple(MEASURES) if names is None else names
     found = measure(
         before, after, schema, chosen_names, link=rows, reference=sample, control=others, backend=chosen,
         sample_rows=sample_rows, options=loaded.options,
@@ -133,7 +133,7 @@ def compare_files(
     known = key_file is not None or "GPUANON_KEY" in os.environ
     journal = None if how.journal is None else Journal(how.journal, resume=how.resume, force=how.force)
     return compare(
-        table, recipes, measures=names or MEASURES, rng=Key.find(key_file) if known else None, backend=backend,
+        table, recipes, measures=names or USUAL_MEASURES, rng=Key.find(key_file) if known else None, backend=backend,
         reference=sample, choose_by=how.choose_by, limits=how.limits, suggest=how.suggest, workers=how.workers,
         journal=journal,
     )  # fmt: skip

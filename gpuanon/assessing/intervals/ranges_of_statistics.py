@@ -11,6 +11,7 @@ import numpy as np
 from gpuanon.assessing.figures import By, ByPair, Measured, strict
 from gpuanon.assessing.intervals.boxes_without_width import PlainValues
 from gpuanon.assessing.intervals.interval_statistics import Boxes, Range, regression
+from gpuanon.assessing.measure import FROM_0, Measure, Weights
 from gpuanon.assessing.moments import Moments
 from gpuanon.assessing.source import MissingEvidence, Source
 from gpuanon.errors import InputError
@@ -262,3 +263,28 @@ def _is_end(name: str, names: Sequence[str]) -> bool:
 
 
 __all__ = ["DEFAULT", "Bounded", "Range", "ReleasedBoxes", "bounded", "box_columns", "evidence", "interval_statistics"]
+
+
+def _interval_statistics(source: Source) -> Measured:
+    return interval_statistics(source.collect(evidence))
+
+
+INTERVAL_STATISTICS = Measure(
+    name="interval_statistics",
+    label="how exactly statistics can be known from intervals",
+    sentence="From released intervals a typical covariance is known up to a range this wide, in standard deviations.",
+    summary="mean width of the guaranteed range of a covariance, in standard deviations",
+    family="utility",
+    range=FROM_0,
+    usual="0 for a release without intervals",
+    unit="pair of columns",
+    function=interval_statistics,
+    compute=_interval_statistics,
+    arrays=None,
+    weights=Weights("ignored", "its ranges hold for the statistics of the records in the boxes"),
+    nulls="records without a value in the columns of a statistic are left out of it",
+    scaling="merged",
+    host="exact sums over ends of intervals, which only releases of intervals have",
+    source="Xiang and Kreinovich 2013",
+    long=0.4,
+)

@@ -15,13 +15,19 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from gpuanon.assessing.figures import By, Compared, Figure, Measured, join
 from gpuanon.assessing.formulas import Analysis
+from gpuanon.assessing.measure import SHARE, Measure, Weights
+from gpuanon.assessing.source import MissingEvidence
 from gpuanon.errors import InputError, ParameterError
+
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 Floats = np.ndarray[Any, Any]
 
@@ -249,3 +255,58 @@ def _independent(matrix: Floats) -> list[int]:
             basis = np.column_stack([basis, column / left])
             kept.append(at)
     return kept
+
+
+def _analysis(c: Comparison, models: Sequence[Mapping[str, Any]] = ()) -> Measured:
+    """Of the columns that the formulas name."""
+    parsed = TypeAdapter(list[Analysis]).validate_python(list(models))
+    if not parsed:
+        raise MissingEvidence("needs models of analysts in the recipe ([[analysis]])")
+    named = list(dict.fromkeys(name for model in parsed for name in model.columns))
+    unknown = [name for name in named if name not in c.columns]
+    if unknown:
+        raise MissingEvidence(f"analysis: {', '.join(map(repr, unknown))}: there is no such column that is compared")
+    frames = frames_of(c, named)
+    return analysis(frames[0], frames[1], parsed, weights=c.weights_or_none)
+
+
+def frames_of(c: Comparison, named: Sequence[str]) -> tuple[Any, Any]:
+    """Data frames of original and release for formulas; numbers and dates as numbers, everything else as text."""
+    import pandas as pd
+
+    def frame(side: Any, table: Any) -> Any:
+        columns = {}
+        for name in named:
+            number = c.schema[name].kind in ("numeric", "date")
+            text = table.arrow(name).to_pandas().astype("object")
+            columns[name] = side[:, c.columns.index(name)] if number else text.to_numpy()
+        return pd.DataFrame(columns)
+
+    return frame(c.values[0], c.original), frame(c.values[1], c.points)
+
+
+ANALYSIS = Measure(
+    name="analysis",
+    label="do the analysts' models give the same answers?",
+    sentence="Estimates of the recipe's models from original and release, with their margins of error, differ this"
+    " much: 0 same, 1 apart.",
+    summary="one less the overlap of the intervals of coefficients of the recipe's models",
+    family="utility",
+    range=SHARE,
+    unit="table",
+    function=analysis,
+    compute=_analysis,
+    options={"models": list[Analysis]},
+    arrays="values",
+    weights=Weights(
+        "estimates",
+        "weights have their mean scaled to 1: coefficients are those of the population, intervals those of as many"
+        " people as there are records",
+    ),
+    nulls="records without a value that a model needs are left out of it",
+    scaling="whole",
+    host="generalised linear models of statsmodels, as an analyst would fit them",
+    source="Karr et al. 2006; Duan et al. 1983",
+    sees="together",
+    alone=True,
+)

@@ -24,19 +24,25 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array, to_host
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, Figure, Measured, join
+from gpuanon.assessing.measure import PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
+from gpuanon.assessing.named_columns import only
+from gpuanon.assessing.options import FROM_0, NAMES, WHOLE
 from gpuanon.assessing.risk.linkage.agreement import EQUAL, TOLERANCES, Agreement
-from gpuanon.assessing.risk.linkage.candidate_pairs import Blocks, Pairs, Side
+from gpuanon.assessing.risk.linkage.candidate_pairs import Blocks, Pairs, Side, blocking_weights
 from gpuanon.assessing.risk.linkage.models import ByLevels, Chance, Judges, Learned, Model, chances, likeliest
 from gpuanon.assessing.shares import share_interval
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.sampling import sample_rows
+
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 Floats = np.ndarray[Any, Any]
 Ints = np.ndarray[Any, Any]
@@ -246,3 +252,60 @@ def _information(levels: ByLevels, names: Sequence[str]) -> By:
     pairs = ((np.maximum(m, levels.floor), np.maximum(u, levels.floor)) for m, u in sides)
     values = [float((m * np.log(m / u)).sum()) for m, u in pairs]
     return By("column", dict(zip(names, values, strict=True)))
+
+
+def _quasi_values(c: Comparison, codes: list[bool], rows: Floats | None = None) -> tuple[Floats, Floats]:
+    """The quasi-identifiers of original and release, or of these released rows: numbers as they are, codes else."""
+    chosen = c if rows is None else c.with_released(rows)
+    # Of a comparison that nobody else has: its arrays may be written to.
+    before, after = (np.asarray(to_host(side), dtype=np.float64) for side in only(chosen, c.schema.quasi).values)
+    for side in (before, after):
+        side[:, codes] = np.where(side[:, codes] < 0, np.nan, side[:, codes])
+    return before, after
+
+
+def _linkage_probabilistic(c: Comparison, block: list[str] | None = None, **options: Any) -> Measured:
+    """Of the quasi-identifiers; columns of blocking by name."""
+    link, named = c.link, block or []
+    codes = [c.schema[name].kind not in ("numeric", "date") for name in c.schema.quasi]
+    unknown = [name for name in named if name not in c.schema.quasi]
+    if unknown:
+        raise ParameterError(f"block: {', '.join(map(repr, unknown))}: there is no such quasi-identifier")
+    points = [to_host(side) for side in c.standardised]
+    values = _quasi_values(c, codes) if named else (None, None)
+    return linkage_probabilistic(
+        Side(points[0], values[0]),
+        Side(points[1], values[1]),
+        link,
+        read=None if named else lambda rows: _quasi_values(c, codes, rows),
+        categorical=codes,
+        names=c.schema.quasi,
+        block=[name in named for name in c.schema.quasi],
+        metric_weights=blocking_weights(c.quasi_features, named),
+        **options,
+    )
+
+
+LINKAGE_PROBABILISTIC = Measure(
+    name="linkage_probabilistic",
+    label="people linked by a statistical record linkage",
+    sentence="The record linkage that statistical offices use to join files links this share of people with their own"
+    " released record.",
+    summary="share of originals linked with their own release by likelihood",
+    family="risk",
+    range=SHARE,
+    unit="record",
+    applies=PAIRED_QUASI,
+    function=linkage_probabilistic,
+    compute=_linkage_probabilistic,
+    options={"tolerances": list[FROM_0], "candidates": WHOLE, "block": NAMES},
+    arrays="points",
+    weights=RISK_OF_RECORDS,
+    nulls="two nulls agree, a null and a value do not",
+    scaling="queries",
+    host="EM runs over agreement patterns of candidate pairs, which a k-d tree proposes: it leaves out nearly all"
+    " pairs, which a device would all measure",
+    source="Fellegi and Sunter 1969; Jaro 1989",
+    long=1.6,
+    large=True,
+)

@@ -11,7 +11,7 @@ from spectral_data import CATEGORIES, Samples, decode
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
-from gpuanon.assessing.risk.auto_target import Choice, auto_target
+from gpuanon.assessing.risk.auto_target import TargetChoice, auto_target
 from gpuanon.masking.bases.ica_basis import Ica
 from gpuanon.masking.bases.identity import Identity
 from gpuanon.masking.bases.svd_basis import Svd
@@ -61,7 +61,7 @@ class Releases:
 
     raw: dict[str, Floats]
     groups: dict[str, Partition]
-    choice: Choice
+    choice: TargetChoice
     rhs: tuple[float, float, float]
     decoded: dict[str, Floats] = field(init=False)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from gpuanon.assessing.figures import Measured
 from gpuanon.assessing.sampled_figures import with_sampling_error
 from gpuanon.assessing.shared_arrays import Kind
-from gpuanon.assessing.source import Source
+from gpuanon.assessing.source import EvidenceSource
 
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
@@ -34,7 +34,7 @@ Role: TypeAlias = Literal["quasi", "sensitive", "weight", "household"]
 Scaling: TypeAlias = Literal["merged", "sample", "pairs", "queries", "whole"]
 """What a measure can be computed on when the tables are larger than memory:
 
-merged  : evidence of all rows that merges exactly over pieces (`Source`)
+merged  : evidence of all rows that merges exactly over pieces (`EvidenceSource`)
 sample  : a random sample of each table; the value does not depend on the number of rows, but for sampling error
 pairs   : a random sample of released rows, each with its own original
 queries : a random sample of originals, against all released rows
@@ -151,7 +151,7 @@ class Measure:
     unit      : of what it speaks
     applies   : to which releases
     function  : the function of arrays, whose docstring has the formula
-    compute   : from a `Comparison`, and options by keyword, to the figure; with `scaling` merged from any `Source`
+    compute   : from a `Comparison`, and options by keyword, to the figure; one that merges, from any `EvidenceSource`
     options   : type of each option that a recipe may set
     arrays    : the kind of arrays that it works on (`gpuanon.assessing.shared_arrays.ARRAYS`): they are made once for
                 all measures of the kind, and given up after the last of them; None: the tables themselves
@@ -205,7 +205,7 @@ class Measure:
         """Whether `value` is worse than `limit`."""
         return value > limit if self.better == "lower" else value < limit
 
-    def unweighted_note(self, source: Source) -> str | None:
+    def unweighted_note(self, source: EvidenceSource) -> str | None:
         """What is said beside a figure of utility of a table with weights that were not used."""
         if self.family == "risk":
             return None

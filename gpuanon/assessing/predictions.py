@@ -237,23 +237,13 @@ def _require_many(count: int, what: str) -> None:
 
 
 WORKLOAD = Measure(
-    name="workload",
-    label="do the analysts' predictions stay as good?",
+    name="workload", label="do the analysts' predictions stay as good?",
     sentence="Predictions of the recipe made from the release are off by this many more points of per cent than"
     " those made from the original.",
     summary="largest change of the relative bias of the recipe's predictions, in points of per cent",
-    family="utility",
-    range=FROM_0,
-    unit="table",
-    function=workload,
-    compute=workload,
-    options={"workloads": list[Workload]},
-    arrays="values",
-    weights=USED,
-    nulls="a missing predictor is a level of its own; records without a response are left out",
-    scaling="whole",
+    family="utility", range=FROM_0, unit="table", function=workload, compute=workload,
+    options={"workloads": list[Workload]}, arrays="values", weights=USED,
+    nulls="a missing predictor is a level of its own; records without a response are left out", scaling="whole",
     host="generalised linear models of scikit-learn, as an analyst would fit them",
-    source="Wei, Ramamurthy and Varshney 2018",
-    sees="together",
-    alone=True,
-)
+    source="Wei, Ramamurthy and Varshney 2018", sees="together", alone=True,
+)  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpuanon.assessing.figures import Measured, join
 from gpuanon.assessing.refits import Rows, pieces_of, with_error
-from gpuanon.assessing.source import Source
+from gpuanon.assessing.source import EvidenceSource
 from gpuanon.errors import GpuanonError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def pieces(c: Comparison) -> list[Comparison]:
     return c.collect(_cut)
 
 
-def _cut(source: Source) -> list[Comparison]:
+def _cut(source: EvidenceSource) -> list[Comparison]:
     """A released row is with its original where that is known.  Pieces are encoded by the whole original, as `c` is."""
     c = cast("Comparison", source)
     owns, link = pieces_of(c.original.n_rows), c.known_link

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from gpuanon.assessing.measures import MEASURES
-from gpuanon.assessing.moments import Moments
+from gpuanon.assessing.moments import TableMoments
 from gpuanon.assessing.streams import Pieces
 from gpuanon.assessing.utility.cdf_points import cdf_points
 from gpuanon.assessing.weighted_quantile import inverse_shares, quantiles
@@ -229,10 +229,10 @@ def test_quantiles_are_those_of_repeated_values() -> None:
 def test_moments_are_those_of_numpy() -> None:
     rng = np.random.default_rng(7)
     X, w = rng.normal(size=(50, 3)), rng.uniform(0.2, 5, 50)
-    found = Moments.of(X, w)
+    found = TableMoments.of(X, w)
     np.testing.assert_allclose(found.mean, np.average(X, axis=0, weights=w))
     np.testing.assert_allclose(found.products / found.rows, np.cov(X.T, aweights=w, ddof=0))
-    pieces = Moments.over([X[:20], X[20:]], [w[:20], w[20:]])
+    pieces = TableMoments.over([X[:20], X[20:]], [w[:20], w[20:]])
     np.testing.assert_allclose(pieces.products, found.products)
 
 

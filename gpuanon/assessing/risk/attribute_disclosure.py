@@ -22,7 +22,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, to_host
 from gpuanon.assessing.columns import Names, column_names
-from gpuanon.assessing.figures import Beside, By, Figure, Interval, Measured
+from gpuanon.assessing.figures import Beside, By, ConfidenceInterval, Figure, Measured
 from gpuanon.assessing.measure import QUASI_SENSITIVE, RISK_OF_RECORDS, Measure
 from gpuanon.assessing.released import require_values, types_of
 from gpuanon.errors import ParameterError
@@ -112,7 +112,7 @@ def _figure(hits: Floats, beside: Floats, S: Ints, columns: Sequence[str], contr
         details,
         "right for a number means the same decile of the original",
         parts=(By("column", {name: float(value) for name, value in zip(columns, excess, strict=True)}),),
-        interval=Interval(float(excess[worst] - error[worst]), float(excess[worst] + error[worst])),
+        interval=ConfidenceInterval(float(excess[worst] - error[worst]), float(excess[worst] + error[worst])),
         beside=(
             Beside("success", "from the release", float(success[worst])),
             Beside("control", "from other people", float(base[worst])),
@@ -202,23 +202,15 @@ def _attribute_disclosure(c: Comparison) -> Measured:
 
 
 ATTRIBUTE_DISCLOSURE = Measure(
-    name="attribute_disclosure",
-    label="sensitive values that the release gives away",
+    name="attribute_disclosure", label="sensitive values that the release gives away",
     sentence="For this share of people the release tells a sensitive value that the records of other people would not"
     " have told.",
     summary="share of sensitive values predicted beyond what other people's tell",
-    family="risk",
-    range=(-1.0, 1.0),
-    usual="0 or less: nothing beyond what is known of people in general",
-    unit="person",
-    applies=QUASI_SENSITIVE,
-    function=attribute_disclosure,
-    compute=_attribute_disclosure,
-    arrays="points",
-    weights=RISK_OF_RECORDS,
+    family="risk", range=(-1.0, 1.0), usual="0 or less: nothing beyond what is known of people in general",
+    unit="person", applies=QUASI_SENSITIVE, function=attribute_disclosure, compute=_attribute_disclosure,
+    arrays="points", weights=RISK_OF_RECORDS,
     nulls="a missing sensitive value is a value of its own; missing quasi-identifiers count as means, and are marked",
     scaling="whole",
     host="2 000 people are attacked, whose neighbours vote in lists",
-    source="Giomi et al. 2023; ours",
-    long=0.4,
-)
+    source="Giomi et al. 2023; ours", long=0.4,
+)  # fmt: skip

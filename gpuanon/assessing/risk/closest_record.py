@@ -79,22 +79,12 @@ def _closest_record(c: Comparison) -> Measured:
 
 
 CLOSEST_RECORD = Measure(
-    name="closest_record",
-    label="released records closer to the people in the table than to others",
+    name="closest_record", label="released records closer to the people in the table than to others",
     sentence="This share of the released records is closer to somebody in the table than to anybody in a sample of"
     " other people: half is what chance gives.",
     summary="share of released records closer to originals than to a reference",
-    family="risk",
-    range=SHARE,
-    usual="0.5 is chance, with a reference as large as the table",
-    unit="record",
-    applies=Applies(others="reference", roles=("quasi",)),
-    function=closest_record,
-    compute=_closest_record,
-    arrays="points",
-    weights=RISK_OF_RECORDS,
-    nulls=NULL_IS_MARKED,
-    scaling="whole",
-    source="Platzer and Reutterer 2021",
-    long=0.3,
-)
+    family="risk", range=SHARE, usual="0.5 is chance, with a reference as large as the table",
+    unit="record", applies=Applies(others="reference", roles=("quasi",)), function=closest_record,
+    compute=_closest_record, arrays="points", weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="whole",
+    source="Platzer and Reutterer 2021", long=0.3,
+)  # fmt: skip

@@ -97,40 +97,20 @@ def _t_closeness(c: Comparison) -> Measured:
 
 
 L_DIVERSITY = Measure(
-    name="l_diversity",
-    label="fewest sensitive values in a group",
+    name="l_diversity", label="fewest sensitive values in a group",
     sentence="Somebody who finds a person's group of look-alikes still has at least this many sensitive values to"
     " choose from.",
     summary="fewest different sensitive values in a class",
-    family="risk",
-    better="higher",
-    range=FROM_1,
-    usual="1: everybody in some class has the same sensitive value",
-    unit="class",
-    applies=QUASI_SENSITIVE,
-    function=l_diversity,
-    compute=_l_diversity,
-    arrays="classes",
-    weights=RISK_OF_RECORDS,
-    nulls=NULL_IS_A_VALUE,
-    scaling="whole",
-    source="Machanavajjhala et al. 2007",
-)
+    family="risk", better="higher", range=FROM_1, usual="1: everybody in some class has the same sensitive value",
+    unit="class", applies=QUASI_SENSITIVE, function=l_diversity, compute=_l_diversity, arrays="classes",
+    weights=RISK_OF_RECORDS, nulls=NULL_IS_A_VALUE, scaling="whole", source="Machanavajjhala et al. 2007",
+)  # fmt: skip
 T_CLOSENESS = Measure(
-    name="t_closeness",
-    label="how unusual a group's sensitive values are",
+    name="t_closeness", label="how unusual a group's sensitive values are",
     sentence="In the group that differs most, the sensitive values are this far from those of the whole release: 0"
     " alike, 1 as different as can be.",
     summary="largest distance of a class's sensitive values from the table's",
-    family="risk",
-    range=SHARE,
-    unit="class",
-    applies=QUASI_SENSITIVE,
-    function=t_closeness,
-    compute=_t_closeness,
-    arrays="classes",
-    weights=RISK_OF_RECORDS,
-    nulls=NULL_IS_A_VALUE,
-    scaling="whole",
+    family="risk", range=SHARE, unit="class", applies=QUASI_SENSITIVE, function=t_closeness,
+    compute=_t_closeness, arrays="classes", weights=RISK_OF_RECORDS, nulls=NULL_IS_A_VALUE, scaling="whole",
     source="Li, Li and Venkatasubramanian 2007",
-)
+)  # fmt: skip

@@ -54,19 +54,10 @@ def _exact_copies(c: Comparison) -> Measured:
 
 
 EXACT_COPIES = Measure(
-    name="exact_copies",
-    label="unique people released unchanged",
+    name="exact_copies", label="unique people released unchanged",
     sentence="This share of the released records repeats, in every compared column, the record of a person who was"
     " unique in the original.",
     summary="share of released records that equal a unique original record",
-    family="risk",
-    range=SHARE,
-    unit="record",
-    function=exact_copies,
-    compute=_exact_copies,
-    arrays="values",
-    weights=RISK_OF_RECORDS,
-    nulls=NULL_IS_A_VALUE,
-    scaling="whole",
-    source="ours",
-)
+    family="risk", range=SHARE, unit="record", function=exact_copies, compute=_exact_copies, arrays="values",
+    weights=RISK_OF_RECORDS, nulls=NULL_IS_A_VALUE, scaling="whole", source="ours",
+)  # fmt: skip

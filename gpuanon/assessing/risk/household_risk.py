@@ -79,20 +79,12 @@ def _household_risk(c: Comparison) -> Measured:
 
 
 HOUSEHOLD_RISK = Measure(
-    name="household_risk",
-    label="households of which somebody is found",
+    name="household_risk", label="households of which somebody is found",
     sentence="In this share of households at least one member would be found by the attack of `reidentification`, and"
     " with that member the whole household.",
     summary="expected share of households of which a member is reidentified",
-    family="risk",
-    range=SHARE,
-    unit="household",
+    family="risk", range=SHARE, unit="household",
     applies=Applies(("kept", "dropped", "added"), link=True, roles=("household", "quasi")),
-    function=household_risk,
-    compute=_household_risk,
-    arrays="quasi",
-    weights=RISK_OF_RECORDS,
-    nulls=NULL_IS_MARKED,
-    scaling="whole",
-    source="Hundepool et al. 2012; sdcMicro",
-)
+    function=household_risk, compute=_household_risk, arrays="quasi", weights=RISK_OF_RECORDS,
+    nulls=NULL_IS_MARKED, scaling="whole", source="Hundepool et al. 2012; sdcMicro",
+)  # fmt: skip

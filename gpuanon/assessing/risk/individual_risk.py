@@ -77,20 +77,12 @@ def _individual_risk(c: Comparison) -> Measured:
 
 
 INDIVIDUAL_RISK = Measure(
-    name="individual_risk",
-    label="chance of being found in the population",
+    name="individual_risk", label="chance of being found in the population",
     sentence="This share of the released records would be matched with the right person by somebody who knows the whole"
     " population, on average.",
     summary="expected share of records reidentified in the population (weights)",
-    family="risk",
-    range=SHARE,
-    unit="record",
-    applies=Applies(roles=("quasi", "weight")),
-    function=individual_risk,
-    compute=_individual_risk,
-    arrays="classes",
+    family="risk", range=SHARE, unit="record", applies=Applies(roles=("quasi", "weight")),
+    function=individual_risk, compute=_individual_risk, arrays="classes",
     weights=Weights("used", "a class stands for as many people as its sample weights add up to"),
-    nulls=NULL_IS_A_VALUE,
-    scaling="whole",
-    source="Benedetti and Franconi 1998; sdcMicro",
-)
+    nulls=NULL_IS_A_VALUE, scaling="whole", source="Benedetti and Franconi 1998; sdcMicro",
+)  # fmt: skip

@@ -20,7 +20,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, to_host
 from gpuanon.assessing.columns import Names, column_names
-from gpuanon.assessing.figures import Beside, By, Figure, Interval, Measured
+from gpuanon.assessing.figures import Beside, By, ConfidenceInterval, Figure, Measured
 from gpuanon.assessing.measure import NULL_IS_LEFT_OUT, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.assessing.named_columns import only
 from gpuanon.assessing.options import ABOVE_0
@@ -81,7 +81,7 @@ def interval_disclosure(
         "by_rank": float(np.mean([_by_rank(x[:, j], y[:, j]) for j in used])),
     }
     beside = (Beside("chance", "paired at random", float(np.mean(list(chance.values())))),)
-    interval = Interval(max(0.0, value - 1.96 * error), min(1.0, value + 1.96 * error))
+    interval = ConfidenceInterval(max(0.0, value - 1.96 * error), min(1.0, value + 1.96 * error))
     return Measured(value, details, parts=(By("column", by_column),), interval=interval, beside=beside)
 
 
@@ -116,22 +116,12 @@ def _interval_disclosure(c: Comparison, **options: Any) -> Measured:
 
 
 INTERVAL_DISCLOSURE = Measure(
-    name="interval_disclosure",
-    label="values that stayed close to the truth",
+    name="interval_disclosure", label="values that stayed close to the truth",
     sentence="In this share of cells the true number lies within a narrow interval around the released one.",
     summary="mean share of originals in a narrow interval around their release",
-    family="risk",
-    range=SHARE,
-    unit="cell",
-    applies=PAIRED_QUASI,
-    function=interval_disclosure,
-    compute=_interval_disclosure,
-    options={"width": ABOVE_0},
-    arrays=None,
-    weights=RISK_OF_RECORDS,
-    nulls=NULL_IS_LEFT_OUT,
-    scaling="pairs",
+    family="risk", range=SHARE, unit="cell", applies=PAIRED_QUASI, function=interval_disclosure,
+    compute=_interval_disclosure, options={"width": ABOVE_0}, arrays=None, weights=RISK_OF_RECORDS,
+    nulls=NULL_IS_LEFT_OUT, scaling="pairs",
     host="not written for a device: sums and sorts of pairs with missing values",
-    source="Mateo-Sanz, Sebé and Domingo-Ferrer 2004; sdcMicro",
-    long=0.4,
-)
+    source="Mateo-Sanz, Sebé and Domingo-Ferrer 2004; sdcMicro", long=0.4,
+)  # fmt: skip

@@ -203,21 +203,11 @@ def _match_auc(c: Comparison) -> Measured:
 
 
 MATCH_AUC = Measure(
-    name="match_auc",
-    label="does an attacker know which matches are right?",
+    name="match_auc", label="does an attacker know which matches are right?",
     sentence="Shown a right and a wrong match, an attacker says which is right this often: half of the time is"
     " guessing.",
     summary="how well an attacker tells right matches from wrong ones (0.5: not at all)",
-    family="risk",
-    range=SHARE,
-    usual="0.5 is guessing; 1 is certain",
-    unit="record",
-    applies=PAIRED_QUASI,
-    function=match_auc,
-    compute=_match_auc,
-    arrays="points",
-    weights=RISK_OF_RECORDS,
-    nulls=NULL_IS_MARKED,
-    scaling="queries",
-    source="Lasko 2007",
-)
+    family="risk", range=SHARE, usual="0.5 is guessing; 1 is certain",
+    unit="record", applies=PAIRED_QUASI, function=match_auc, compute=_match_auc, arrays="points",
+    weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="queries", source="Lasko 2007",
+)  # fmt: skip

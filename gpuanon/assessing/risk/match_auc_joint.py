@@ -138,22 +138,11 @@ def _match_auc_joint(c: Comparison) -> Measured:
 
 
 MATCH_AUC_JOINT = Measure(
-    name="match_auc_joint",
-    label="does a trained attacker know which matches are right?",
+    name="match_auc_joint", label="does a trained attacker know which matches are right?",
     sentence="As `match_auc`, for an attacker who has learned from other people how distance, ambiguity and uncertainty"
     " go together.",
     summary="the same, by the three prediction measures together, held-out records",
-    family="risk",
-    range=SHARE,
-    usual="0.5 is guessing; 1 is certain",
-    unit="record",
-    applies=PAIRED_QUASI,
-    function=match_auc_joint,
-    compute=_match_auc_joint,
-    arrays="points",
-    weights=RISK_OF_RECORDS,
-    nulls=NULL_IS_MARKED,
-    scaling="queries",
-    source="Lasko 2007",
-    long=1,
-)
+    family="risk", range=SHARE, usual="0.5 is guessing; 1 is certain",
+    unit="record", applies=PAIRED_QUASI, function=match_auc_joint, compute=_match_auc_joint, arrays="points",
+    weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="queries", source="Lasko 2007", long=1,
+)  # fmt: skip

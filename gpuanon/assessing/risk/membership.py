@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuanon.arrays.backend import Array, like, namespace, to_host
-from gpuanon.assessing.figures import Beside, By, Figure, Interval, Measured
+from gpuanon.assessing.figures import Beside, By, ConfidenceInterval, Figure, Measured
 from gpuanon.assessing.measure import CONTROLLED, NULL_IS_MARKED, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.assessing.options import NAMES
 from gpuanon.assessing.risk.control_tables import attacked_tables, chosen_columns, features_of, targets_of
@@ -94,7 +94,7 @@ def membership(
         areas[best],
         details,
         parts=(*parts, By("attack", dict(areas))),
-        interval=Interval(found.low, found.high),
+        interval=ConfidenceInterval(found.low, found.high),
         beside=(Beside("cannot_tell", "cannot tell at all", 0.5),),
     )
 
@@ -144,23 +144,12 @@ def _membership(c: Comparison, columns: list[str] | None = None) -> Measured:
 
 
 MEMBERSHIP = Measure(
-    name="membership",
-    label="can it be told who is in the table?",
+    name="membership", label="can it be told who is in the table?",
     sentence="Shown somebody who is in the table and somebody who is not, an attacker says who is who this often: half"
     " of the time is guessing.",
     summary="how well people in the table are told from people who are not (0.5: not)",
-    family="risk",
-    range=SHARE,
-    usual="0.5 is guessing; 1 is certain",
-    unit="person",
-    applies=CONTROLLED,
-    function=membership,
-    compute=_membership,
-    options={"columns": NAMES},
-    arrays=None,
-    weights=RISK_OF_RECORDS,
-    nulls=NULL_IS_MARKED,
-    scaling="whole",
-    source="Chen et al. 2020; van Breugel et al. 2023",
-    long=0.6,
-)
+    family="risk", range=SHARE, usual="0.5 is guessing; 1 is certain",
+    unit="person", applies=CONTROLLED, function=membership, compute=_membership, options={"columns": NAMES},
+    arrays=None, weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="whole",
+    source="Chen et al. 2020; van Breugel et al. 2023", long=0.6,
+)  # fmt: skip

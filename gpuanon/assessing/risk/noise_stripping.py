@@ -170,21 +170,11 @@ def _noise_stripping(c: Comparison) -> Measured:
 
 
 NOISE_STRIPPING = Measure(
-    name="noise_stripping",
-    label="people found after noise is removed",
+    name="noise_stripping", label="people found after noise is removed",
     sentence="An attacker who first removes what looks like noise from the release matches this share of people with"
     " their own record.",
     summary="share of records matched after noise is stripped by principal components",
-    family="risk",
-    range=SHARE,
-    unit="record",
-    applies=PAIRED_QUASI,
-    function=noise_stripping,
-    compute=_noise_stripping,
-    arrays="points",
-    weights=RISK_OF_RECORDS,
-    nulls=NULL_IS_MARKED,
-    scaling="queries",
-    source="Lasko 2007",
-    long=0.5,
-)
+    family="risk", range=SHARE, unit="record", applies=PAIRED_QUASI, function=noise_stripping,
+    compute=_noise_stripping, arrays="points", weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="queries",
+    source="Lasko 2007", long=0.5,
+)  # fmt: skip

@@ -24,7 +24,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.assessing.columns import Names, column_names, places
-from gpuanon.assessing.figures import By, Distribution, Figure, Interval, Measured
+from gpuanon.assessing.figures import By, ConfidenceInterval, Distribution, Figure, Measured
 from gpuanon.assessing.measure import FROM_0, NULL_IS_MARKED, QUASI, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.assessing.options import FROM_0 as NOT_NEGATIVE
 from gpuanon.errors import ParameterError
@@ -240,13 +240,13 @@ def _measured(
     return Measured(part.quantiles["median"], details, note, parts=(part,), interval=_interval(values, prediction))
 
 
-def _interval(values: np.ndarray[Any, Any], prediction: Prediction) -> Interval | None:
+def _interval(values: np.ndarray[Any, Any], prediction: Prediction) -> ConfidenceInterval | None:
     """Of the median of all records, where a sample was taken: quantiles as far from 1/2 as shares may be wrong."""
     error = prediction.share_error
     if not error:
         return None
     low, high = np.quantile(values, [max(0.0, 0.5 - error), min(1.0, 0.5 + error)])
-    return Interval(float(low), float(high))
+    return ConfidenceInterval(float(low), float(high))
 
 
 def _note(name: str, prediction: Prediction, details: dict[str, Figure]) -> str | None:
@@ -300,36 +300,24 @@ _PREDICTION: Mapping[str, Any] = {
     "source": "Lasko 2007",
 }
 PREDICTION_DISTANCE = Measure(
-    name="prediction_distance",
-    label="distance to the nearest released record",
+    name="prediction_distance", label="distance to the nearest released record",
     sentence="Half of the people are at least this far, in standard deviations, from the released record most like"
     " them.",
     summary="median distance from an original to the nearest released record",
-    range=FROM_0,
-    function=prediction_distance,
-    compute=_prediction_distance,
-    **_PREDICTION,
-)
+    range=FROM_0, function=prediction_distance, compute=_prediction_distance, **_PREDICTION,
+)  # fmt: skip
 PREDICTION_AMBIGUITY = Measure(
-    name="prediction_ambiguity",
-    label="how hard the nearest record is to tell from the next",
+    name="prediction_ambiguity", label="how hard the nearest record is to tell from the next",
     sentence="For a typical person the nearest released record is hardly nearer than others (1), or clearly the nearest"
     " (0).",
     summary="median of nearest over k-th nearest distance",
-    range=SHARE,
-    function=prediction_ambiguity,
-    compute=_prediction_ambiguity,
-    **_PREDICTION,
-)
+    range=SHARE, function=prediction_ambiguity, compute=_prediction_ambiguity, **_PREDICTION,
+)  # fmt: skip
 PREDICTION_UNCERTAINTY = Measure(
-    name="prediction_uncertainty",
-    label="spread of the records near a person",
+    name="prediction_uncertainty", label="spread of the records near a person",
     sentence="The released records most like a typical person differ this much among themselves: the more, the less"
     " they tell of that person.",
     summary="median variance among the k nearest released records",
-    range=FROM_0,
-    function=prediction_uncertainty,
-    compute=_prediction_uncertainty,
-    options={"weights": dict[str, NOT_NEGATIVE]},
-    **_PREDICTION,
-)
+    range=FROM_0, function=prediction_uncertainty, compute=_prediction_uncertainty,
+    options={"weights": dict[str, NOT_NEGATIVE]}, **_PREDICTION,
+)  # fmt: skip

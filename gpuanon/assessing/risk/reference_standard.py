@@ -50,7 +50,7 @@ LEVEL = 0.05
 
 
 @dataclass(frozen=True)
-class Verdict:
+class StandardVerdict:
     """One-sided distances of the three measures under the release from those under the reference, and their p.
 
     excess : D⁺ = sup_v F_release(v) − F_reference(v), by measure: the share of records that moved towards risk
@@ -76,11 +76,11 @@ class Verdict:
         return f"fails on {', '.join(self.failed)}: predicts its subjects better than a sample they are not in"
 
 
-def verdict(release: Prediction, reference: Prediction) -> Verdict:
+def verdict(release: Prediction, reference: Prediction) -> StandardVerdict:
     """Hold the three distributions under a release to those under a reference sample of the same size."""
     excess = {name: ks_excess(getattr(release, name), getattr(reference, name)) for name in EFFECTIVE}
     excess[COPIES] = copy_excess(release, reference)
-    return Verdict(excess, {name: p_value(name, excess[name]) for name in excess})
+    return StandardVerdict(excess, {name: p_value(name, excess[name]) for name in excess})
 
 
 def copy_excess(release: Prediction, reference: Prediction) -> float:
@@ -209,23 +209,12 @@ def _reference_standard(c: Comparison) -> Measured:
 
 
 REFERENCE_STANDARD = Measure(
-    name="reference_standard",
-    label="does it tell no more of its people than a sample of others?",
+    name="reference_standard", label="does it tell no more of its people than a sample of others?",
     sentence="The release passes if it predicts the people in it no better than a sample of other people does; small"
     " figures say that it predicts them better.",
     summary="p: does it predict its subjects no better than a sample does?",
-    family="risk",
-    better="higher",
-    range=SHARE,
-    usual="passes above 0.05",
-    unit="table",
-    applies=Applies(others="reference", roles=("quasi",)),
-    function=reference_standard,
-    compute=_reference_standard,
-    arrays="points",
-    weights=RISK_OF_RECORDS,
-    nulls=NULL_IS_MARKED,
-    scaling="queries",
-    source="Lasko 2007",
-    long=0.8,
-)
+    family="risk", better="higher", range=SHARE, usual="passes above 0.05",
+    unit="table", applies=Applies(others="reference", roles=("quasi",)), function=reference_standard,
+    compute=_reference_standard, arrays="points", weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="queries",
+    source="Lasko 2007", long=0.8,
+)  # fmt: skip

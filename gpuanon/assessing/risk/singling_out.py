@@ -321,23 +321,13 @@ def _singling_out(c: Comparison, columns: list[str] | None = None, **options: An
 
 
 SINGLING_OUT = Measure(
-    name="singling_out",
-    label="people singled out by a description read off the release",
+    name="singling_out", label="people singled out by a description read off the release",
     sentence="This share of the descriptions that an attacker reads off the release fits exactly one person in the"
     " table, beyond what fits people who are not in it.",
     summary="share of predicates that single out people, beyond people not in the table",
-    family="risk",
-    range=SHARE,
-    unit="person",
-    applies=CONTROLLED,
-    function=singling_out,
-    compute=_singling_out,
-    options={"columns": NAMES, "size": WHOLE, "attacks": WHOLE},
-    arrays=None,
-    weights=RISK_OF_RECORDS,
-    nulls="a description may say that a value is missing",
-    scaling="whole",
+    family="risk", range=SHARE, unit="person", applies=CONTROLLED, function=singling_out, compute=_singling_out,
+    options={"columns": NAMES, "size": WHOLE, "attacks": WHOLE}, arrays=None, weights=RISK_OF_RECORDS,
+    nulls="a description may say that a value is missing", scaling="whole",
     host="a few thousand predicates over ranges and levels of the table itself; most are given up on 4 096 records",
-    source="Giomi et al. 2023; ours",
-    long=0.8,
-)
+    source="Giomi et al. 2023; ours", long=0.8,
+)  # fmt: skip

@@ -134,21 +134,13 @@ def _suppression_reconstruction(c: Comparison) -> Measured:
 
 
 SUPPRESSION_RECONSTRUCTION = Measure(
-    name="suppression_reconstruction",
-    label="blanked values that can be told",
+    name="suppression_reconstruction", label="blanked values that can be told",
     sentence="Of the values that were blanked, this share can be worked out from what was left.",
     summary="share of blanked cells whose value a minimal pattern tells",
-    family="risk",
-    range=SHARE,
-    unit="cell",
-    applies=PAIRED_QUASI,
-    function=suppression_reconstruction,
-    compute=_suppression_reconstruction,
-    arrays="values",
-    weights=RISK_OF_RECORDS,
+    family="risk", range=SHARE, unit="cell", applies=PAIRED_QUASI, function=suppression_reconstruction,
+    compute=_suppression_reconstruction, arrays="values", weights=RISK_OF_RECORDS,
     nulls="a value that became null is what is attacked; nulls of the original are values of their own",
     scaling="whole",
     host="counts by set of columns that blanked records are left with, few records each",
-    source="Lasko 2007",
-    large=True,
-)
+    source="Lasko 2007", large=True,
+)  # fmt: skip

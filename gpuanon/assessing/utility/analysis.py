@@ -39,7 +39,7 @@ FEWEST = 10
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Coefficient:
     """A coefficient, its 95 % interval and the p-value that it is 0."""
 
     value: float
@@ -76,8 +76,8 @@ def analysis(
     require()
     if not models:
         raise InputError("needs models of analysts in the recipe ([[analysis]])")
-    before: dict[str, Estimate] = {}
-    after: dict[str, Estimate | None] = {}
+    before: dict[str, Coefficient] = {}
+    after: dict[str, Coefficient | None] = {}
     notes = []
     for number, model in enumerate(models, 1):
         tables = [complete(table, model, original) for table in (original, release)]
@@ -96,7 +96,7 @@ def analysis(
 
 
 def _measured(
-    before: Mapping[str, Estimate], after: Mapping[str, Estimate | None], models: int, notes: Sequence[str]
+    before: Mapping[str, Coefficient], after: Mapping[str, Coefficient | None], models: int, notes: Sequence[str]
 ) -> Measured:
     """The figure of all coefficients together."""
     if not before:
@@ -134,7 +134,7 @@ def require() -> None:
         raise InputError(f"analysis needs {' and '.join(missing)}: pip install 'gpuanon[analysis]'")
 
 
-def interval_overlap(one: Estimate, other: Estimate | None) -> float:
+def interval_overlap(one: Coefficient, other: Coefficient | None) -> float:
     """Mean share of both intervals that they have in common, 0 to 1; 0 where there is no other ([1])."""
     if other is None:
         return 0.0
@@ -155,7 +155,7 @@ def complete(table: Any, model: Analysis, original: Any) -> Any:
     return rows.dropna()
 
 
-def _fitted(model: Analysis, design: Any, rows: Any, weights: Floats | None) -> dict[str, Estimate]:
+def _fitted(model: Analysis, design: Any, rows: Any, weights: Floats | None) -> dict[str, Coefficient]:
     """Coefficients by name; of a two-part model those of both parts."""
     X, y = design_matrix(model, design, rows), _response(model, design, rows)
     if model.family == "two-part":
@@ -197,7 +197,7 @@ def _response(model: Analysis, design: Any, rows: Any) -> Floats:
         raise InputError(f"analysis: {model.response}: a {model.family} model wants numbers") from None
 
 
-def _fit(X: Any, y: Floats, family: str, weights: Floats | None, model: Analysis) -> dict[str, Estimate]:
+def _fit(X: Any, y: Floats, family: str, weights: Floats | None, model: Analysis) -> dict[str, Coefficient]:
     """Coefficients that the records determine, with intervals and p-values."""
     import statsmodels.api as sm
 
@@ -223,7 +223,7 @@ def _fit(X: Any, y: Floats, family: str, weights: Floats | None, model: Analysis
             raise InputError(f"analysis: {model.formula}: the model cannot be fitted") from None
     intervals, p = found.conf_int(), found.pvalues
     return {
-        names[at]: Estimate(
+        names[at]: Coefficient(
             float(found.params[place]), float(intervals[place][0]), float(intervals[place][1]), float(p[place])
         )
         for place, at in enumerate(kept)
@@ -286,27 +286,18 @@ def frames_of(c: Comparison, named: Sequence[str]) -> tuple[Any, Any]:
 
 
 ANALYSIS = Measure(
-    name="analysis",
-    label="do the analysts' models give the same answers?",
+    name="analysis", label="do the analysts' models give the same answers?",
     sentence="Estimates of the recipe's models from original and release, with their margins of error, differ this"
     " much: 0 same, 1 apart.",
     summary="one less the overlap of the intervals of coefficients of the recipe's models",
-    family="utility",
-    range=SHARE,
-    unit="table",
-    function=analysis,
-    compute=_analysis,
-    options={"models": list[Analysis]},
-    arrays="values",
+    family="utility", range=SHARE, unit="table", function=analysis, compute=_analysis,
+    options={"models": list[Analysis]}, arrays="values",
     weights=Weights(
         "estimates",
         "weights have their mean scaled to 1: coefficients are those of the population, intervals those of as many"
         " people as there are records",
     ),
-    nulls="records without a value that a model needs are left out of it",
-    scaling="whole",
+    nulls="records without a value that a model needs are left out of it", scaling="whole",
     host="generalised linear models of statsmodels, as an analyst would fit them",
-    source="Karr et al. 2006; Duan et al. 1983",
-    sees="together",
-    alone=True,
-)
+    source="Karr et al. 2006; Duan et al. 1983", sees="together", alone=True,
+)  # fmt: skip

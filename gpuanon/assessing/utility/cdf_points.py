@@ -129,21 +129,12 @@ def _cdf_points(c: Comparison, **options: Any) -> Measured:
 
 
 CDF_POINTS = Measure(
-    name="cdf_points",
-    label="change of the share up to a point",
+    name="cdf_points", label="change of the share up to a point",
     sentence="At the point that changed most, the share of people with at most that value differs by this much.",
     summary="largest change of the share of values up to a point",
-    family="utility",
-    range=SHARE,
-    unit="column",
-    function=cdf_points,
-    compute=_cdf_points,
-    options={**LEVEL, "at": dict[str, list[float]]},
-    arrays="values",
-    weights=USED,
-    nulls=NULL_IS_LEFT_OUT,
+    family="utility", range=SHARE, unit="column", function=cdf_points, compute=_cdf_points,
+    options={**LEVEL, "at": dict[str, list[float]]}, arrays="values", weights=USED, nulls=NULL_IS_LEFT_OUT,
     scaling="sample",
     host="not written for a device: sorts of columns with missing values, for five points of each",
-    source="Kulik, lecture on utility and information loss",
-    sees="columns",
-)
+    source="Kulik, lecture on utility and information loss", sees="columns",
+)  # fmt: skip

@@ -92,23 +92,12 @@ def _cluster_balance(c: Comparison) -> Measured:
 
 
 CLUSTER_BALANCE = Measure(
-    name="cluster_balance",
-    label="are both tables found in the same places?",
+    name="cluster_balance", label="are both tables found in the same places?",
     sentence="When similar records are put into groups, the share of originals in a group is off by this much,"
     " squared, on average.",
     summary="mean squared deviation of a cluster's share of original records",
-    family="utility",
-    range=SHARE,
-    usual="at most 0.25 for tables of one size",
-    unit="table",
-    function=cluster_balance,
-    compute=_cluster_balance,
-    arrays="encoded",
-    weights=Weights("ignored", "it counts records of both tables in clusters"),
-    nulls=NULL_IS_MARKED,
-    scaling="sample",
-    source="Woo, Reiter, Oganian and Karr 2009",
-    sees="together",
-    long=1,
-    openmp=True,
-)
+    family="utility", range=SHARE, usual="at most 0.25 for tables of one size",
+    unit="table", function=cluster_balance, compute=_cluster_balance, arrays="encoded",
+    weights=Weights("ignored", "it counts records of both tables in clusters"), nulls=NULL_IS_MARKED, scaling="sample",
+    source="Woo, Reiter, Oganian and Karr 2009", sees="together", long=1, openmp=True,
+)  # fmt: skip

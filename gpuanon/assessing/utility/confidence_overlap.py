@@ -224,44 +224,24 @@ def _estimator_mse(c: Comparison) -> Measured:
 
 
 CONFIDENCE_OVERLAP = Measure(
-    name="confidence_overlap",
-    label="do averages stay within their margins of error?",
+    name="confidence_overlap", label="do averages stay within their margins of error?",
     sentence="The margins of error of an average from original and release overlap by this share: 1 same, 0 or"
     " less apart.",
     summary="mean overlap of the confidence intervals of a mean",
-    family="utility",
-    better="higher",
-    range=(-inf, 1.0),
-    usual="1: the same interval; 0 or less: none in common",
-    unit="column",
-    function=confidence_overlap,
-    compute=_confidence_overlap,
-    options=LEVEL,
-    arrays="encoded",
-    weights=AGAINST_CHANCE,
-    nulls=NULL_IS_MARKED,
-    scaling="whole",
+    family="utility", better="higher", range=(-inf, 1.0), usual="1: the same interval; 0 or less: none in common",
+    unit="column", function=confidence_overlap, compute=_confidence_overlap, options=LEVEL, arrays="encoded",
+    weights=AGAINST_CHANCE, nulls=NULL_IS_MARKED, scaling="whole",
     host="not written for a device: means, deviations and medians of each column",
-    source="Kulik, lecture on utility and information loss",
-    sees="columns",
-)
+    source="Kulik, lecture on utility and information loss", sees="columns",
+)  # fmt: skip
 ESTIMATOR_MSE = Measure(
-    name="estimator_mse",
-    label="error of estimates from the release",
+    name="estimator_mse", label="error of estimates from the release",
     sentence="Means, medians and spreads estimated from the release are off by this many times the error that they"
     " have from the original.",
     summary="median ratio of an estimator's error from the release to that from the original",
-    family="utility",
-    range=FROM_0,
-    usual="1: as good as from the original",
-    unit="column",
-    function=estimator_mse,
-    compute=_estimator_mse,
-    arrays="encoded",
-    weights=AGAINST_CHANCE,
-    nulls=NULL_IS_MARKED,
-    scaling="whole",
+    family="utility", range=FROM_0, usual="1: as good as from the original",
+    unit="column", function=estimator_mse, compute=_estimator_mse, arrays="encoded", weights=AGAINST_CHANCE,
+    nulls=NULL_IS_MARKED, scaling="whole",
     host="a bootstrap of 20 000 rows at most",
-    source="Kulik, lecture on utility and information loss",
-    long=0.7,
-)
+    source="Kulik, lecture on utility and information loss", long=0.7,
+)  # fmt: skip

@@ -1,7 +1,7 @@
 """Differences of means, variances and correlations between an original and its release (table 4.1 of [1]).
 
 Each value is a median over features, or over pairs of features; the worst column or pair of columns stands beside it.
-All but the rank correlations are computed from `Moments`, which merge over pieces of a table.
+All but the rank correlations are computed from `TableMoments`, which merge over pieces of a table.
 
 References
 ----------
@@ -22,8 +22,8 @@ from gpuanon.arrays.threads import each
 from gpuanon.assessing.columns import Names, column_names, constant_note, fold, fold_pairs
 from gpuanon.assessing.figures import Beside, By, ByPair, Figure, Measured
 from gpuanon.assessing.measure import FROM_0, NULL_IS_MARKED, USED, Measure
-from gpuanon.assessing.moments import Moments, moment_evidence
-from gpuanon.assessing.source import Source
+from gpuanon.assessing.moments import TableMoments, moment_evidence
+from gpuanon.assessing.source import EvidenceSource
 from gpuanon.assessing.utility.pairs import require_comparable
 from gpuanon.errors import InputError
 from gpuanon.tables.schema import Schema
@@ -72,33 +72,33 @@ def rank_correlations(
     """
     require_comparable(original, release)
     own = (None, None) if weights is None else weights
-    before, after = (Moments.of(ranks(X, w), w) for X, w in zip((original, release), own, strict=True))
+    before, after = (TableMoments.of(ranks(X, w), w) for X, w in zip((original, release), own, strict=True))
     return by_pair(before, after, column_names(names, original.shape[1]), "rank_correlations", np.median)
 
 
-def both_moments(original: Array, release: Array) -> tuple[Moments, Moments]:
+def both_moments(original: Array, release: Array) -> tuple[TableMoments, TableMoments]:
     """The moments of two comparable tables."""
     require_comparable(original, release)
-    return Moments.of(original), Moments.of(release)
+    return TableMoments.of(original), TableMoments.of(release)
 
 
-def means_of(before: Moments, after: Moments, names: Sequence[str]) -> Measured:
+def means_of(before: TableMoments, after: TableMoments, names: Sequence[str]) -> Measured:
     """`means` from moments."""
     return _relative(np.abs(after.mean - before.mean), np.sqrt(before.variance), before, after, names, "means")
 
 
-def variances_of(before: Moments, after: Moments, names: Sequence[str]) -> Measured:
+def variances_of(before: TableMoments, after: TableMoments, names: Sequence[str]) -> Measured:
     """`variances` from moments."""
     change = np.abs(after.variance - before.variance)
     return _relative(change, before.variance, before, after, names, "variances")
 
 
-def correlations_of(before: Moments, after: Moments, names: Sequence[str]) -> Measured:
+def correlations_of(before: TableMoments, after: TableMoments, names: Sequence[str]) -> Measured:
     """`correlations` from moments."""
     return by_pair(before, after, names, "correlations", np.median)
 
 
-def covariances_of(before: Moments, after: Moments, names: Sequence[str]) -> Measured:
+def covariances_of(before: TableMoments, after: TableMoments, names: Sequence[str]) -> Measured:
     """Difference of the covariances of all pairs of features, in units of the original's standard deviations.
 
     The value is the median; by pair of columns the largest of their features.  Unlike a correlation, a covariance also
@@ -149,7 +149,7 @@ def ranks(X: Array, weights: Array | None = None) -> Array:
 
 
 def by_pair(
-    before: Moments, after: Moments, names: Sequence[str], name: str, centre: Callable[[Floats], Any]
+    before: TableMoments, after: TableMoments, names: Sequence[str], name: str, centre: Callable[[Floats], Any]
 ) -> Measured:
     """`centre` of the differences of correlations over pairs of features, and the largest by pair of columns."""
     then, now = before.correlation, after.correlation
@@ -164,7 +164,7 @@ def by_pair(
 
 
 def _relative(
-    difference: Floats, scale: Floats, before: Moments, after: Moments, names: Sequence[str], name: str
+    difference: Floats, scale: Floats, before: TableMoments, after: TableMoments, names: Sequence[str], name: str
 ) -> Measured:
     """Median and maximum of `difference` / `scale`; constant features have no scale and are left out."""
     varies = scale > 0
@@ -177,19 +177,19 @@ def _relative(
     return Measured(float(np.nanmedian(relative)), details, note, parts=(By("column", fold(relative, names)),))
 
 
-def _means(source: Source) -> Measured:
+def _means(source: EvidenceSource) -> Measured:
     return _beside_quasi(means_of(*source.collect(moment_evidence)), source.schema)
 
 
-def _variances(source: Source) -> Measured:
+def _variances(source: EvidenceSource) -> Measured:
     return _beside_quasi(variances_of(*source.collect(moment_evidence)), source.schema)
 
 
-def _correlations(source: Source) -> Measured:
+def _correlations(source: EvidenceSource) -> Measured:
     return _beside_quasi(correlations_of(*source.collect(moment_evidence)), source.schema)
 
 
-def _covariances(source: Source) -> Measured:
+def _covariances(source: EvidenceSource) -> Measured:
     return _beside_quasi(covariances_of(*source.collect(moment_evidence)), source.schema)
 
 
@@ -225,75 +225,38 @@ _DIFFERENCES: Mapping[str, Any] = {
     "nulls": NULL_IS_MARKED,
 }
 MEANS = Measure(
-    name="means",
-    label="shift of a typical average",
+    name="means", label="shift of a typical average",
     sentence="The average of a typical column moved by this many standard deviations.",
     summary="median shift of a mean, in standard deviations",
-    range=FROM_0,
-    unit="column",
-    function=means,
-    compute=_means,
-    scaling="merged",
-    source="Lasko 2007",
-    sees="columns",
-    **_DIFFERENCES,
-)
+    range=FROM_0, unit="column", function=means, compute=_means, scaling="merged", source="Lasko 2007",
+    sees="columns", **_DIFFERENCES,
+)  # fmt: skip
 VARIANCES = Measure(
-    name="variances",
-    label="change of a typical spread",
+    name="variances", label="change of a typical spread",
     sentence="The spread of a typical column changed by this share of itself.",
     summary="median relative change of a variance",
-    range=FROM_0,
-    unit="column",
-    function=variances,
-    compute=_variances,
-    scaling="merged",
-    source="Lasko 2007",
-    sees="columns",
-    **_DIFFERENCES,
-)
+    range=FROM_0, unit="column", function=variances, compute=_variances, scaling="merged", source="Lasko 2007",
+    sees="columns", **_DIFFERENCES,
+)  # fmt: skip
 CORRELATIONS = Measure(
-    name="correlations",
-    label="change of a typical correlation",
+    name="correlations", label="change of a typical correlation",
     sentence="How two columns go together, from −1 to 1, changed by this much for a typical pair.",
     summary="median change of a correlation",
-    range=(0.0, 2.0),
-    unit="pair of columns",
-    function=correlations,
-    compute=_correlations,
-    scaling="merged",
-    source="Lasko 2007",
-    sees="together",
-    **_DIFFERENCES,
-)
+    range=(0.0, 2.0), unit="pair of columns", function=correlations, compute=_correlations, scaling="merged",
+    source="Lasko 2007", sees="together", **_DIFFERENCES,
+)  # fmt: skip
 COVARIANCES = Measure(
-    name="covariances",
-    label="change of a typical covariance",
+    name="covariances", label="change of a typical covariance",
     sentence="How two columns vary together, their spread included, changed by this much for a typical pair.",
     summary="median change of a covariance, in the original's standard deviations",
-    range=FROM_0,
-    unit="pair of columns",
-    function=covariances_of,
-    compute=_covariances,
-    scaling="merged",
-    source="Kulik, lecture on utility and information loss",
-    sees="together",
-    **_DIFFERENCES,
-)
+    range=FROM_0, unit="pair of columns", function=covariances_of, compute=_covariances, scaling="merged",
+    source="Kulik, lecture on utility and information loss", sees="together", **_DIFFERENCES,
+)  # fmt: skip
 RANK_CORRELATIONS = Measure(
-    name="rank_correlations",
-    label="change of a typical rank correlation",
+    name="rank_correlations", label="change of a typical rank correlation",
     sentence="Whether people high in one column are high in another, from −1 to 1, changed by this much for a"
     " typical pair.",
     summary="median change of a rank correlation",
-    range=(0.0, 2.0),
-    unit="pair of columns",
-    function=rank_correlations,
-    compute=_rank_correlations,
-    scaling="sample",
-    source="Lasko 2007",
-    sees="together",
-    long=0.4,
-    large=True,
-    **_DIFFERENCES,
-)
+    range=(0.0, 2.0), unit="pair of columns", function=rank_correlations, compute=_rank_correlations, scaling="sample",
+    source="Lasko 2007", sees="together", long=0.4, large=True, **_DIFFERENCES,
+)  # fmt: skip

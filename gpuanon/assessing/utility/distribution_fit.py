@@ -127,22 +127,14 @@ def _distribution_fit(c: Comparison, **options: Any) -> Measured:
 
 
 DISTRIBUTION_FIT = Measure(
-    name="distribution_fit",
-    label="does a column still follow its usual curve?",
+    name="distribution_fit", label="does a column still follow its usual curve?",
     sentence="How well a column follows a named distribution, such as the bell curve, changed by this much for the"
     " column that changed most.",
     summary="largest change of a column's distance from a named distribution",
-    family="utility",
-    range=SHARE,
-    unit="column",
-    function=distribution_fit,
-    compute=_distribution_fit,
-    options={"distribution": Family, "parameters": dict[str, list[float]]},
-    arrays="values",
+    family="utility", range=SHARE, unit="column", function=distribution_fit, compute=_distribution_fit,
+    options={"distribution": Family, "parameters": dict[str, list[float]]}, arrays="values",
     weights=Weights("ignored", "it is the distance of the records' values from a named distribution"),
-    nulls=NULL_IS_LEFT_OUT,
-    scaling="sample",
+    nulls=NULL_IS_LEFT_OUT, scaling="sample",
     host="distribution functions of SciPy",
-    source="Kulik, lecture on utility and information loss",
-    sees="columns",
-)
+    source="Kulik, lecture on utility and information loss", sees="columns",
+)  # fmt: skip

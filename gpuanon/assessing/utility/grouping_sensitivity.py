@@ -39,22 +39,12 @@ def grouping_sensitivity(c: Comparison, *, ways: int = 1, columns: Sequence[str]
 
 
 GROUPING_SENSITIVITY = Measure(
-    name="grouping_sensitivity",
-    label="how far the figures of tables depend on the bins",
+    name="grouping_sensitivity", label="how far the figures of tables depend on the bins",
     sentence="Between coarse and fine bins the difference of tables varies by this much: a large figure says that"
     " `jsd` and its like depend on the grouping.",
     summary="how far a divergence of tables depends on the number of bins",
-    family="utility",
-    range=(0.0, log(2)),
-    unit="column",
-    function=grouping_sensitivity,
-    compute=grouping_sensitivity,
-    options={"ways": WHOLE, "columns": NAMES},
-    arrays="values",
-    weights=USED,
-    nulls=NULL_IS_A_VALUE,
-    scaling="sample",
-    source="Kulik, lecture on utility and information loss",
-    sees="columns",
-    long=0.7,
-)
+    family="utility", range=(0.0, log(2)), unit="column", function=grouping_sensitivity,
+    compute=grouping_sensitivity, options={"ways": WHOLE, "columns": NAMES}, arrays="values", weights=USED,
+    nulls=NULL_IS_A_VALUE, scaling="sample", source="Kulik, lecture on utility and information loss",
+    sees="columns", long=0.7,
+)  # fmt: skip

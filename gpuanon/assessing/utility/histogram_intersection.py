@@ -133,22 +133,12 @@ def _histogram_intersection(c: Comparison) -> Measured:
 
 
 HISTOGRAM_INTERSECTION = Measure(
-    name="histogram_intersection",
-    label="what the two distributions have in common",
+    name="histogram_intersection", label="what the two distributions have in common",
     sentence="Cut into cells of the quasi-identifiers, original and release have this share of people in common.",
     summary="probability that the quasi-identifiers' distributions have in common",
-    family="utility",
-    better="higher",
-    range=SHARE,
-    usual="1 for equal distributions",
-    unit="table",
-    applies=QUASI,
-    function=histogram_intersection,
-    compute=_histogram_intersection,
-    arrays="values",
-    weights=USED,
-    nulls=NULL_IS_A_VALUE,
-    scaling="sample",
+    family="utility", better="higher", range=SHARE, usual="1 for equal distributions",
+    unit="table", applies=QUASI, function=histogram_intersection, compute=_histogram_intersection,
+    arrays="values", weights=USED, nulls=NULL_IS_A_VALUE, scaling="sample",
     host="not written for a device: 500 cells at most, whose cuts are found column by column",
     source="Wei, Ramamurthy and Varshney 2018",
-)
+)  # fmt: skip

@@ -197,23 +197,13 @@ def _information_loss(c: Comparison) -> Measured:
 
 
 RECORDS_CHANGED = Measure(
-    name="records_changed",
-    label="values that were changed",
+    name="records_changed", label="values that were changed",
     sentence="In a typical column this share of the records has another value than before.",
     summary="mean share of records whose value changed, by column",
-    family="utility",
-    range=SHARE,
-    unit="cell",
-    applies=PAIRED,
-    function=records_changed,
-    compute=_records_changed,
-    arrays="values",
-    weights=OF_RECORDS,
-    nulls=NULL_IS_A_VALUE,
-    scaling="pairs",
-    source="Kulik, lecture on utility and information loss",
-    sees="records",
-)
+    family="utility", range=SHARE, unit="cell", applies=PAIRED, function=records_changed,
+    compute=_records_changed, arrays="values", weights=OF_RECORDS, nulls=NULL_IS_A_VALUE, scaling="pairs",
+    source="Kulik, lecture on utility and information loss", sees="records",
+)  # fmt: skip
 _QUASI_PAIRS: Mapping[str, Any] = {
     "family": "utility",
     "applies": PAIRED_QUASI,
@@ -224,60 +214,35 @@ _QUASI_PAIRS: Mapping[str, Any] = {
     "large": True,
 }
 MSE = Measure(
-    name="mse",
-    label="average squared change of a value",
+    name="mse", label="average squared change of a value",
     sentence="Released values of the quasi-identifiers differ from the true ones by this much on average, squared,"
     " in standard deviations.",
     summary="mean squared change of a cell, standardised quasi-identifiers",
-    range=FROM_0,
-    usual="0 for a copy; 1 when every record receives the mean",
-    unit="cell",
-    function=mse,
-    compute=_mse,
-    scaling="pairs",
-    source="Kulik, lecture on utility and information loss",
+    range=FROM_0, usual="0 for a copy; 1 when every record receives the mean",
+    unit="cell", function=mse, compute=_mse, scaling="pairs", source="Kulik, lecture on utility and information loss",
     **_QUASI_PAIRS,
-)
+)  # fmt: skip
 R2 = Measure(
-    name="r2",
-    label="how much of the differences between people is kept",
+    name="r2", label="how much of the differences between people is kept",
     sentence="The released values of a typical quasi-identifier explain this share of the differences between"
     " people in the original.",
     summary="median share of a quasi-identifier's variance that its released values explain",
-    better="higher",
-    range=(-inf, 1.0),
-    usual="1 for a copy; 0 when every record receives the mean",
-    unit="column",
-    function=r2,
-    compute=_r2,
-    scaling="pairs",
-    source="Kulik, lecture on utility and information loss",
+    better="higher", range=(-inf, 1.0), usual="1 for a copy; 0 when every record receives the mean",
+    unit="column", function=r2, compute=_r2, scaling="pairs", source="Kulik, lecture on utility and information loss",
     **_QUASI_PAIRS,
-)
+)  # fmt: skip
 IL1S = Measure(
-    name="il1s",
-    label="total of all changes",
+    name="il1s", label="total of all changes",
     sentence="The changes of all values of the quasi-identifiers add up to this much, in standard deviations.",
     summary="sum of absolute changes over √2 standard deviations, quasi-identifiers",
-    range=FROM_0,
-    unit="table",
-    function=il1s,
-    compute=_il1s,
-    scaling="whole",
-    source="Mateo-Sanz, Sebé and Domingo-Ferrer 2004; sdcMicro",
-    **_QUASI_PAIRS,
-)
+    range=FROM_0, unit="table", function=il1s, compute=_il1s, scaling="whole",
+    source="Mateo-Sanz, Sebé and Domingo-Ferrer 2004; sdcMicro", **_QUASI_PAIRS,
+)  # fmt: skip
 INFORMATION_LOSS = Measure(
-    name="information_loss",
-    label="loss of detail, in per cent",
+    name="information_loss", label="loss of detail, in per cent",
     sentence="Masking moved the quasi-identifiers by this many per cent of all the differences between people.",
     summary="100 · SSE / SST over the quasi-identifiers",
-    range=FROM_0,
-    usual="0 for a copy; 100 when every record receives the mean",
-    unit="table",
-    function=information_loss,
-    compute=_information_loss,
-    scaling="pairs",
-    source="Domingo-Ferrer and Torra 2005",
-    **_QUASI_PAIRS,
-)
+    range=FROM_0, usual="0 for a copy; 100 when every record receives the mean",
+    unit="table", function=information_loss, compute=_information_loss, scaling="pairs",
+    source="Domingo-Ferrer and Torra 2005", **_QUASI_PAIRS,
+)  # fmt: skip

@@ -145,24 +145,15 @@ def _mmd(c: Comparison, **options: Any) -> Measured:
 
 
 MMD = Measure(
-    name="mmd",
-    label="distance of the two tables as a whole",
+    name="mmd", label="distance of the two tables as a whole",
     sentence="All columns together, original and release are this far apart: 0 equal, 1.41 nothing in common.",
     summary="distance of all columns together, Gaussian kernel",
-    family="utility",
-    range=(0.0, sqrt(2) + 1e-9),
-    unit="table",
-    function=mmd,
-    compute=_mmd,
-    options={**PERMUTATIONS, "features": WHOLE},
-    arrays="encoded",
+    family="utility", range=(0.0, sqrt(2) + 1e-9), unit="table", function=mmd, compute=_mmd,
+    options={**PERMUTATIONS, "features": WHOLE}, arrays="encoded",
     weights=Weights(
         "ignored", "it is a distance of all columns of two sets of records, held against exchanges of records"
     ),
-    nulls=NULL_IS_MARKED,
-    scaling="sample",
+    nulls=NULL_IS_MARKED, scaling="sample",
     host="random features of 20 000 rows at most",
-    source="Gretton et al. 2012; Rahimi and Recht 2007",
-    sees="together",
-    long=0.8,
-)
+    source="Gretton et al. 2012; Rahimi and Recht 2007", sees="together", long=0.8,
+)  # fmt: skip

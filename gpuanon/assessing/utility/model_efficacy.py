@@ -141,24 +141,14 @@ def _model_efficacy(c: Comparison, target: str | None = None) -> Measured:
 
 
 MODEL_EFFICACY = Measure(
-    name="model_efficacy",
-    label="how much worse a model learns from the release",
+    name="model_efficacy", label="how much worse a model learns from the release",
     sentence="A model trained on the release predicts real people worse than one trained on the original by this"
     " much of its score.",
     summary="how much worse a model of the release predicts held-out originals",
-    family="utility",
-    range=(-inf, inf),
-    usual="0: as good as from the original",
-    unit="table",
-    function=model_efficacy,
-    compute=_model_efficacy,
-    options={"target": str},
-    arrays="values",
-    weights=OF_SCORES,
-    nulls="the trees see a null as missing; records whose target is missing are left out",
+    family="utility", range=(-inf, inf), usual="0: as good as from the original",
+    unit="table", function=model_efficacy, compute=_model_efficacy, options={"target": str}, arrays="values",
+    weights=OF_SCORES, nulls="the trees see a null as missing; records whose target is missing are left out",
     scaling="whole",
     host="gradient boosting of scikit-learn, on at most 50 000 rows; cuML has none",
-    source="Esteban, Hyland and Rätsch 2017",
-    long=0.7,
-    openmp=True,
-)
+    source="Esteban, Hyland and Rätsch 2017", long=0.7, openmp=True,
+)  # fmt: skip

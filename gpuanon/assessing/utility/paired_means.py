@@ -104,24 +104,12 @@ def _paired_means(c: Comparison, **options: Any) -> Measured:
 
 
 PAIRED_MEANS = Measure(
-    name="paired_means",
-    label="could the shifts of averages be chance?",
+    name="paired_means", label="could the shifts of averages be chance?",
     sentence="If masking moved values up and down at random, a shift of an average as large as this would come"
     " about with this probability.",
     summary="p of the largest change of a mean, by flipping the signs of differences",
-    family="utility",
-    better="higher",
-    range=SHARE,
-    usual="below 0.05: averages moved by more than chance",
-    unit="column",
-    applies=PAIRED,
-    function=paired_means,
-    compute=_paired_means,
-    options={"permutations": WHOLE},
-    arrays="encoded",
-    weights=AGAINST_CHANCE,
-    nulls=NULL_IS_MARKED,
-    scaling="pairs",
-    source="Kulik, lecture on utility and information loss",
-    settles="nothing",
-)
+    family="utility", better="higher", range=SHARE, usual="below 0.05: averages moved by more than chance",
+    unit="column", applies=PAIRED, function=paired_means, compute=_paired_means,
+    options={"permutations": WHOLE}, arrays="encoded", weights=AGAINST_CHANCE, nulls=NULL_IS_MARKED, scaling="pairs",
+    source="Kulik, lecture on utility and information loss", settles="nothing",
+)  # fmt: skip

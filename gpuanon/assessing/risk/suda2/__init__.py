@@ -153,21 +153,12 @@ def _suda2(c: Comparison, **options: Any) -> Measured:
 
 
 SUDA2 = Measure(
-    name="suda2",
-    label="singled out by a few columns",
+    name="suda2", label="singled out by a few columns",
     sentence="This share of the released records can be singled out by somebody who knows only a few of their values.",
     summary="share of records that a few quasi-identifiers are enough to single out",
-    family="risk",
-    range=SHARE,
-    unit="record",
-    applies=QUASI,
-    function=suda2,
-    compute=_suda2,
-    options={**FRACTIONS, "size": SET_SIZE},
-    arrays="classes",
+    family="risk", range=SHARE, unit="record", applies=QUASI, function=suda2, compute=_suda2,
+    options={**FRACTIONS, "size": SET_SIZE}, arrays="classes",
     weights=Weights("estimates", "they give the sampling fraction of the DIS score; records count alike"),
-    nulls="a null is something that nobody knows: it is in no set of columns",
-    scaling="whole",
-    source="Manning, Haglin and Keane 2008; Elliot et al. 2005; sdcMicro",
-    long=0.3,
-)
+    nulls="a null is something that nobody knows: it is in no set of columns", scaling="whole",
+    source="Manning, Haglin and Keane 2008; Elliot et al. 2005; sdcMicro", long=0.3,
+)  # fmt: skip

@@ -141,17 +141,10 @@ def _pmse_forest(c: Comparison, permutations: int = 0) -> Measured:
 
 
 PMSE_FOREST = Measure(
-    name="pmse_forest",
-    label="can a random forest tell the tables apart?",
+    name="pmse_forest", label="can a random forest tell the tables apart?",
     sentence="Many decision trees together guess which table a record comes from, and their certainty exceeds"
     " guessing by this much, squared: 0 not at all, 0.25 always.",
     summary="mean squared propensity score error, random forest, on held-out records",
-    range=(0.0, 0.25),
-    function=pmse_forest,
-    compute=_pmse_forest,
-    options=PERMUTATIONS,
-    source="Snoke et al. 2018; synthpop",
-    sees="together",
-    long=5,
-    **SCORES,
-)
+    range=(0.0, 0.25), function=pmse_forest, compute=_pmse_forest, options=PERMUTATIONS,
+    source="Snoke et al. 2018; synthpop", sees="together", long=5, **SCORES,
+)  # fmt: skip

@@ -259,59 +259,37 @@ SCORES: Mapping[str, Any] = {
     "scaling": "sample",
 }
 PMSE_LOGIT = Measure(
-    name="pmse_logit",
-    label="can a simple model tell the tables apart?",
+    name="pmse_logit", label="can a simple model tell the tables apart?",
     sentence="A simple model guesses which table a record comes from, and its certainty exceeds guessing by this"
     " much, squared: 0 not at all, 0.25 always, for tables of one size.",
     summary="mean squared propensity score error, main-effects logit",
-    range=(0.0, 0.25),
-    function=pmse_logit,
-    compute=_pmse_logit,
-    options=PERMUTATIONS,
+    range=(0.0, 0.25), function=pmse_logit, compute=_pmse_logit, options=PERMUTATIONS,
     host="a logit of 100 000 rows at most, with the rank of its design",
-    source="Snoke et al. 2018; synthpop",
-    sees="columns",
-    **SCORES,
-)
+    source="Snoke et al. 2018; synthpop", sees="columns", **SCORES,
+)  # fmt: skip
 PMSE_CART = Measure(
-    name="pmse_cart",
-    label="can a decision tree tell the tables apart?",
+    name="pmse_cart", label="can a decision tree tell the tables apart?",
     sentence="A decision tree guesses which table a record comes from, and its certainty exceeds guessing by this"
     " much, squared: 0 not at all, 0.25 always.",
     summary="mean squared propensity score error, classification tree",
-    range=(0.0, 0.25),
-    function=pmse_cart,
-    compute=_pmse_cart,
-    options=PERMUTATIONS,
+    range=(0.0, 0.25), function=pmse_cart, compute=_pmse_cart, options=PERMUTATIONS,
     host="one tree of 20 000 rows at most, grown as synthpop's is; cuML has forests only (`pmse_forest`)",
-    source="Snoke et al. 2018; synthpop",
-    long=1,
-    **SCORES,
-)
+    source="Snoke et al. 2018; synthpop", long=1, **SCORES,
+)  # fmt: skip
 PROPENSITY_KS = Measure(
-    name="propensity_ks",
-    label="largest gap of the tables' propensity scores",
+    name="propensity_ks", label="largest gap of the tables' propensity scores",
     sentence="How much a record looks released is scored for both tables, and the shares of records up to some"
     " score differ by at most this.",
     summary="Kolmogorov–Smirnov distance of the propensity scores",
-    range=SHARE,
-    function=propensity_ks,
-    compute=_propensity_ks,
-    options={"model": Model},
+    range=SHARE, function=propensity_ks, compute=_propensity_ks, options={"model": Model},
     host="the scores of `pmse_logit` or `pmse_cart`",
-    source="Kulik, lecture on utility and information loss",
-    **SCORES,
-)
+    source="Kulik, lecture on utility and information loss", **SCORES,
+)  # fmt: skip
 PROPENSITY_WILCOXON = Measure(
-    name="propensity_wilcoxon",
-    label="do released records rank apart by propensity score?",
+    name="propensity_wilcoxon", label="do released records rank apart by propensity score?",
     sentence="Ranked by how much they look released, records of both tables are mixed (0) or stand apart (1).",
     summary="distance of the propensity scores' rank sums",
-    range=SHARE,
-    function=propensity_wilcoxon,
-    compute=_propensity_wilcoxon,
-    options={"model": Model},
+    range=SHARE, function=propensity_wilcoxon, compute=_propensity_wilcoxon, options={"model": Model},
     host="the scores of `pmse_logit` or `pmse_cart`",
-    source="Kulik, lecture on utility and information loss",
-    **SCORES,
-)
+    source="Kulik, lecture on utility and information loss", **SCORES,
+)  # fmt: skip

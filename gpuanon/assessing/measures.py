@@ -55,6 +55,7 @@ _PLACES: Mapping[str, str] = {
     "il1s": "utility.information_loss.IL1S",
     "information_loss": "utility.information_loss.INFORMATION_LOSS",
     "ks": "utility.ks.KS",
+    "wasserstein": "utility.wasserstein.WASSERSTEIN",
     "kl": "utility.contingency.KL",
     "jsd": "utility.contingency.JSD",
     "vw": "utility.contingency.VW",

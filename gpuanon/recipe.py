@@ -75,13 +75,13 @@ class Recipe(MaskPart):
     @field_validator("limits")
     @classmethod
     def _known_measures(cls, limits: dict[str, float]) -> dict[str, float]:
-        from gpuanon.assessing.measures import by_name
+        from gpuanon.assessing.measures import MEASURES
 
-        unknown = sorted(set(limits) - set(by_name()))
+        unknown = sorted(set(limits) - set(MEASURES))
         if unknown:
             listed = "; 'gpuanon measures' lists them"
             raise ValueError(
-                "; ".join(f"unknown measure {name}{nearest(name, by_name()) or listed}" for name in unknown)
+                "; ".join(f"unknown measure {name}{nearest(name, MEASURES) or listed}" for name in unknown)
             )
         return limits
 
@@ -91,7 +91,7 @@ class Recipe(MaskPart):
         from gpuanon.assessing.measures import MEASURES
         from gpuanon.assessing.options import faults_of
 
-        faults = faults_of({measure.name: measure.options for measure in MEASURES}, measures)
+        faults = faults_of({name: MEASURES[name].options for name in measures if name in MEASURES}, measures, MEASURES)
         if faults:
             raise ValueError("; ".join(faults))
         return measures

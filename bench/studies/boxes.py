@@ -31,7 +31,7 @@ import numpy as np
 
 from gpuanon.arrays.partition import Partition, segment_maxima, segment_means, segment_minima
 from gpuanon.arrays.rng import Key
-from gpuanon.assessing.intervals.interval_statistics import Boxes
+from gpuanon.assessing.intervals.interval_statistics import IntervalBoxes
 from gpuanon.masking.groups.boxes import BoxGroups
 from gpuanon.masking.groups.boxes.sensitivities import Term, half_widths, local_density, sensitivities
 from gpuanon.masking.groups.mdav import mdav
@@ -57,7 +57,7 @@ def standardised(X: Host) -> Host:
 
 def width(X: Host, groups: Partition, statistic: str) -> float:
     """Sum over columns, or pairs of columns, of the widths of the guaranteed ranges."""
-    boxes, d = Boxes.of(segment_minima(X, groups), segment_maxima(X, groups), groups.sizes), X.shape[1]
+    boxes, d = IntervalBoxes.of(segment_minima(X, groups), segment_maxima(X, groups), groups.sizes), X.shape[1]
     if statistic in ("mean", "variance"):
         found = [getattr(boxes, statistic)(j) for j in range(d)]
     else:
@@ -239,7 +239,7 @@ def picture(path: Path, sweeps: int | None) -> None:
         for (x0, y0), (x1, y1) in zip(low, high, strict=True):
             axis.add_patch(plt.Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, lw=0.7, color="tab:blue"))
         axis.plot(*X.T, ".", ms=1.5, color="0.4")
-        ends = Boxes.of(low, high, groups.sizes).covariance(0, 1)
+        ends = IntervalBoxes.of(low, high, groups.sizes).covariance(0, 1)
         axis.set_title(f"{title}\ncovariance in [{ends[0]:.3f}, {ends[1]:.3f}]", fontsize=9)
     figure.tight_layout()
     figure.savefig(path, dpi=90)

@@ -11,7 +11,7 @@ from spectral_data import CATEGORIES, Samples, decode
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
-from gpuanon.assessing.risk.auto_target import Choice, auto_target
+from gpuanon.assessing.risk.auto_target import TargetChoice, auto_target
 from gpuanon.masking.bases.identity import Identity
 from gpuanon.masking.bases.linear import Ica, Svd
 from gpuanon.masking.contract import Basis, Groups, Operation
@@ -60,7 +60,7 @@ class Releases:
 
     raw: dict[str, Floats]
     groups: dict[str, Partition]
-    choice: Choice
+    choice: TargetChoice
     rhs: tuple[float, float, float]
     decoded: dict[str, Floats] = field(init=False)
 

@@ -166,5 +166,5 @@ class ComparedTables:
         return tuple(feature.column for feature in self._encoding.features)
 
     def table_pieces(self, side: Side) -> Iterator[Table]:
-        """See `Source`."""
+        """See `EvidenceSource`."""
         yield self.original if side == "original" else self.release

@@ -23,7 +23,7 @@ _LEVELS = (0, 1, *range(5, 100, 5), 99, 100)
 
 
 @dataclass(frozen=True)
-class Interval:
+class ConfidenceInterval:
     """The interval of an estimate, and its confidence level."""
 
     low: float
@@ -228,7 +228,7 @@ class Measured:
     details: Mapping[str, Figure] = field(default_factory=dict)
     note: str | None = None
     parts: tuple[Part, ...] = ()
-    interval: Interval | None = None
+    interval: ConfidenceInterval | None = None
     beside: tuple[Beside, ...] = ()
 
     @property

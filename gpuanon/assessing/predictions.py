@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from gpuanon.assessing.adjustable import Adjustable, frames_of
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.declared_workloads import Conditions, Range, Workload
 from gpuanon.assessing.figures import By, Compared, Figure, Measured, join
+from gpuanon.assessing.measure import FROM_0, USED, Measure
 from gpuanon.assessing.source import MissingEvidence
 from gpuanon.assessing.utility import analysis
-from gpuanon.assessing.utility.analysis import FEWEST
+from gpuanon.assessing.utility.analysis import FEWEST, frames_of
 from gpuanon.assessing.weighted_quantile import quantiles
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.tables.arrow import arrow_array, numpy_array
@@ -44,7 +44,7 @@ class _Side:
         return _Side(self.cells[rows], terms, self.response[rows], self.weights[rows])
 
 
-def _workload(c: Comparison, workloads: Sequence[Mapping[str, Any]] = ()) -> Measured:
+def workload(c: Comparison, workloads: Sequence[Mapping[str, Any]] = ()) -> Measured:
     """The largest change of a relative bias, in points of per cent; both biases, by workload and subgroup.
 
     The existing market's records, of the original and of the release, are weighted to the cells of the new one and
@@ -236,4 +236,14 @@ def _require_many(count: int, what: str) -> None:
         raise InputError(f"workload: {what} there are fewer than {FEWEST} records")
 
 
-WORKLOAD = Adjustable(_workload, {"workloads": list[Workload]})
+WORKLOAD = Measure(
+    name="workload", label="do the analysts' predictions stay as good?",
+    sentence="Predictions of the recipe made from the release are off by this many more points of per cent than"
+    " those made from the original.",
+    summary="largest change of the relative bias of the recipe's predictions, in points of per cent",
+    family="utility", range=FROM_0, unit="table", function=workload, compute=workload,
+    options={"workloads": list[Workload]}, arrays="values", weights=USED,
+    nulls="a missing predictor is a level of its own; records without a response are left out", scaling="whole",
+    host="generalised linear models of scikit-learn, as an analyst would fit them",
+    source="Wei, Ramamurthy and Varshney 2018", sees="together", alone=True,
+)  # fmt: skip

@@ -45,7 +45,7 @@ _MOST_ALPHA_CELLS = 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Boxes:
+class IntervalBoxes:
     """Different boxes, and how many records lie in each.
 
     low, high : (g, d) ends
@@ -57,7 +57,7 @@ class Boxes:
     counts: Host
 
     @classmethod
-    def of(cls, low: Host, high: Host, counts: Host | None = None) -> Boxes:
+    def of(cls, low: Host, high: Host, counts: Host | None = None) -> IntervalBoxes:
         """Equal boxes are counted together."""
         low, high = (np.asarray(ends, dtype=np.float64) + 0.0 for ends in (low, high))  # one zero
         if not len(low):
@@ -73,10 +73,10 @@ class Boxes:
         np.add.at(total, place.reshape(-1), weights)
         return cls(low[first], high[first], total)
 
-    def merge(self, other: Boxes) -> Boxes:
+    def merge(self, other: IntervalBoxes) -> IntervalBoxes:
         """The boxes of both."""
         both = [np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("low", "high", "counts")]
-        return Boxes.of(*both)
+        return IntervalBoxes.of(*both)
 
     @property
     def rows(self) -> int:
@@ -227,7 +227,7 @@ class _Column:
         return max(0.0, least * (1 - slack) - 1e-300), best
 
 
-def regression(boxes: Boxes, target: int, on: list[int]) -> tuple[list[Range], str]:
+def regression(boxes: IntervalBoxes, target: int, on: list[int]) -> tuple[list[Range], str]:
     """Ranges of the coefficients of the regression of a column on others, the constant first; and how they were found.
 
     One regressor: bisection.  Several: ``Σ_xx c = Σ_x0`` with the ranges of the covariances, preconditioned by the
@@ -245,7 +245,7 @@ def regression(boxes: Boxes, target: int, on: list[int]) -> tuple[list[Range], s
     return [(low, high), *slopes], how
 
 
-def _enclosed(boxes: Boxes, target: int, on: list[int]) -> list[Range]:
+def _enclosed(boxes: IntervalBoxes, target: int, on: list[int]) -> list[Range]:
     """The coefficients of several regressors, in units of the columns' deviations until the end."""
     columns = [boxes._columns[j] for j in [*on, target]]
     units = [math.sqrt(column.variance[1]) or 1.0 for column in columns]

@@ -12,17 +12,21 @@ References
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array, to_host
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.figures import Beside, Figure, Measured, join
+from gpuanon.assessing.measure import NULL_IS_MARKED, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.assessing.risk.match_auc import MEASURES, Matches, auc_of, match, rounded, sampled
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, standardised
 from gpuanon.assessing.shares import area_interval
 from gpuanon.errors import InputError
+
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 Floats = np.ndarray[Any, Any]
 
@@ -127,3 +131,18 @@ def _won(values: Floats, right: Floats) -> tuple[float, float]:
     right_at, wrong_at = np.bincount(place, right), np.bincount(place, wrong)
     larger = wrong_at[::-1].cumsum()[::-1] - wrong_at
     return float((right_at * (larger + 0.5 * wrong_at)).sum()), float(right.sum() * wrong.sum())
+
+
+def _match_auc_joint(c: Comparison) -> Measured:
+    return match_auc_joint(*c.standardised, c.link, prediction=c.prediction)
+
+
+MATCH_AUC_JOINT = Measure(
+    name="match_auc_joint", label="does a trained attacker know which matches are right?",
+    sentence="As `match_auc`, for an attacker who has learned from other people how distance, ambiguity and uncertainty"
+    " go together.",
+    summary="the same, by the three prediction measures together, held-out records",
+    family="risk", range=SHARE, usual="0.5 is guessing; 1 is certain",
+    unit="record", applies=PAIRED_QUASI, function=match_auc_joint, compute=_match_auc_joint, arrays="points",
+    weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="queries", source="Lasko 2007", long=1,
+)  # fmt: skip

@@ -20,16 +20,22 @@ References
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array, like, namespace, to_host
-from gpuanon.assessing.figures import Beside, By, Figure, Interval, Measured
+from gpuanon.assessing.figures import Beside, By, ConfidenceInterval, Figure, Measured
+from gpuanon.assessing.measure import CONTROLLED, NULL_IS_MARKED, RISK_OF_RECORDS, SHARE, Measure
+from gpuanon.assessing.options import NAMES
+from gpuanon.assessing.risk.control_tables import attacked_tables, chosen_columns, features_of, targets_of
 from gpuanon.assessing.shares import area_interval
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance.distance import nearest
 from gpuanon.numerics.sampling import sample_rows
+
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 Floats = np.ndarray[Any, Any]
 
@@ -88,7 +94,7 @@ def membership(
         areas[best],
         details,
         parts=(*parts, By("attack", dict(areas))),
-        interval=Interval(found.low, found.high),
+        interval=ConfidenceInterval(found.low, found.high),
         beside=(Beside("cannot_tell", "cannot tell at all", 0.5),),
     )
 
@@ -128,3 +134,22 @@ def _advantage(members: Floats, others: Floats) -> dict[str, Figure]:
         "advantage": max(0.0, float((found - wrong).max())),
         "found_at_1_percent": float(few.max()) if len(few) else 0.0,
     }
+
+
+def _membership(c: Comparison, columns: list[str] | None = None) -> Measured:
+    """By all compared columns, or by named ones."""
+    some = targets_of(attacked_tables(c), TARGETS, "membership")[0]
+    points, features = c.points_alike(chosen_columns(c, columns, "columns"), *some)
+    return membership(*points, columns=features_of(features))
+
+
+MEMBERSHIP = Measure(
+    name="membership", label="can it be told who is in the table?",
+    sentence="Shown somebody who is in the table and somebody who is not, an attacker says who is who this often: half"
+    " of the time is guessing.",
+    summary="how well people in the table are told from people who are not (0.5: not)",
+    family="risk", range=SHARE, usual="0.5 is guessing; 1 is certain",
+    unit="person", applies=CONTROLLED, function=membership, compute=_membership, options={"columns": NAMES},
+    arrays=None, weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="whole",
+    source="Chen et al. 2020; van Breugel et al. 2023", long=0.6,
+)  # fmt: skip

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,9 +32,15 @@ from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
+from gpuanon.assessing.measure import CONTROLLED, RISK_OF_RECORDS, SHARE, Measure
+from gpuanon.assessing.options import NAMES, WHOLE
+from gpuanon.assessing.risk.control_tables import attacked_tables, chosen_columns, values_of
 from gpuanon.assessing.risk.residual import Attack
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.sampling import sample_rows
+
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 Floats = np.ndarray[Any, Any]
 Ints = np.ndarray[Any, Any]
@@ -305,3 +311,23 @@ def _pooled(attacks: Sequence[Attack]) -> Attack | None:
     total = int(counts.sum())
     own, control, naive = (float(value) for value in counts @ shares / total)
     return Attack(own, control, naive, total, total, attacks[0].ceiling)
+
+
+def _singling_out(c: Comparison, columns: list[str] | None = None, **options: Any) -> Measured:
+    """Of all compared columns, or of named ones."""
+    names = chosen_columns(c, columns, "columns")
+    (before, after, control), coded = values_of(c, names, attacked_tables(c))
+    return singling_out(before, after, control, categorical=coded, names=names, **options)
+
+
+SINGLING_OUT = Measure(
+    name="singling_out", label="people singled out by a description read off the release",
+    sentence="This share of the descriptions that an attacker reads off the release fits exactly one person in the"
+    " table, beyond what fits people who are not in it.",
+    summary="share of predicates that single out people, beyond people not in the table",
+    family="risk", range=SHARE, unit="person", applies=CONTROLLED, function=singling_out, compute=_singling_out,
+    options={"columns": NAMES, "size": WHOLE, "attacks": WHOLE}, arrays=None, weights=RISK_OF_RECORDS,
+    nulls="a description may say that a value is missing", scaling="whole",
+    host="a few thousand predicates over ranges and levels of the table itself; most are given up on 4 096 records",
+    source="Giomi et al. 2023; ours", long=0.8,
+)  # fmt: skip

@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpuanon.assessing.figures import By, Compared, Figure, Measured
+from gpuanon.assessing.measure import NULL_IS_LEFT_OUT, SHARE, USED, Measure
+from gpuanon.assessing.options import LEVEL
 from gpuanon.assessing.weighted_quantile import inverse_shares
 from gpuanon.assessing.weighting import effective_size
 from gpuanon.errors import InputError, ParameterError
+
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 Floats = np.ndarray[Any, Any]
 
@@ -113,3 +118,23 @@ def _score(p: float, q: float, n: float, m: float) -> float:
     pooled = (n * p + m * q) / (n + m)
     error = math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m))
     return abs(p - q) / error if error > 0 else 0.0
+
+
+def _cdf_points(c: Comparison, **options: Any) -> Measured:
+    """Of the columns of numbers and dates."""
+    chosen = [at for at, name in enumerate(c.columns) if c.schema[name].kind in ("numeric", "date")]
+    before, after = (side[:, chosen] for side in c.values)
+    names = [c.columns[at] for at in chosen]
+    return cdf_points(before, after, names=names, weights=c.weights_or_none, **options)
+
+
+CDF_POINTS = Measure(
+    name="cdf_points", label="change of the share up to a point",
+    sentence="At the point that changed most, the share of people with at most that value differs by this much.",
+    summary="largest change of the share of values up to a point",
+    family="utility", range=SHARE, unit="column", function=cdf_points, compute=_cdf_points,
+    options={**LEVEL, "at": dict[str, list[float]]}, arrays="values", weights=USED, nulls=NULL_IS_LEFT_OUT,
+    scaling="sample",
+    host="not written for a device: sorts of columns with missing values, for five points of each",
+    source="Kulik, lecture on utility and information loss", sees="columns",
+)  # fmt: skip

@@ -10,7 +10,8 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from math import inf
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,10 +21,15 @@ from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.columns import Names, column_names, constant_note, fold
 from gpuanon.assessing.figures import By, Figure, Measured, join
+from gpuanon.assessing.measure import AGAINST_CHANCE, FROM_0, NULL_IS_MARKED, Measure
+from gpuanon.assessing.options import LEVEL
 from gpuanon.assessing.refits import PIECES, pieces_of, with_error
 from gpuanon.assessing.utility.differences import varying
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.sampling import sample_rows
+
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 Floats = np.ndarray[Any, Any]
 
@@ -205,3 +211,37 @@ def _spread(values: Floats, present: Floats) -> Floats:
     out = np.full(len(present), np.nan)
     out[present] = values
     return out
+
+
+def _confidence_overlap(c: Comparison, **options: Any) -> Measured:
+    """Of every column."""
+    before, after = c.encoded
+    return confidence_overlap(before, after, names=c.features, **options)
+
+
+def _estimator_mse(c: Comparison) -> Measured:
+    return estimator_mse(*c.encoded, names=c.features)
+
+
+CONFIDENCE_OVERLAP = Measure(
+    name="confidence_overlap", label="do averages stay within their margins of error?",
+    sentence="The margins of error of an average from original and release overlap by this share: 1 same, 0 or"
+    " less apart.",
+    summary="mean overlap of the confidence intervals of a mean",
+    family="utility", better="higher", range=(-inf, 1.0), usual="1: the same interval; 0 or less: none in common",
+    unit="column", function=confidence_overlap, compute=_confidence_overlap, options=LEVEL, arrays="encoded",
+    weights=AGAINST_CHANCE, nulls=NULL_IS_MARKED, scaling="whole",
+    host="not written for a device: means, deviations and medians of each column",
+    source="Kulik, lecture on utility and information loss", sees="columns",
+)  # fmt: skip
+ESTIMATOR_MSE = Measure(
+    name="estimator_mse", label="error of estimates from the release",
+    sentence="Means, medians and spreads estimated from the release are off by this many times the error that they"
+    " have from the original.",
+    summary="median ratio of an estimator's error from the release to that from the original",
+    family="utility", range=FROM_0, usual="1: as good as from the original",
+    unit="column", function=estimator_mse, compute=_estimator_mse, arrays="encoded", weights=AGAINST_CHANCE,
+    nulls=NULL_IS_MARKED, scaling="whole",
+    host="a bootstrap of 20 000 rows at most",
+    source="Kulik, lecture on utility and information loss", long=0.7,
+)  # fmt: skip

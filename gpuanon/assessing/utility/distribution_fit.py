@@ -9,12 +9,16 @@ References
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from gpuanon.assessing.figures import By, Compared, Figure, Measured
+from gpuanon.assessing.measure import NULL_IS_LEFT_OUT, SHARE, Measure, Weights
 from gpuanon.errors import InputError, ParameterError
+
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 Floats = np.ndarray[Any, Any]
 Family = Literal["normal", "lognormal", "exponential", "uniform"]
@@ -113,3 +117,24 @@ def _fit(values: Floats, distribution: Any, *, known: bool) -> dict[str, float |
     distance = float(max((above - share).max(), (share - below).max()))
     p = float(kolmogorov(np.sqrt(n) * distance)) if known else None
     return {"distance": distance, "critical": float(kolmogi(0.05) / np.sqrt(n)), "p": p}
+
+
+def _distribution_fit(c: Comparison, **options: Any) -> Measured:
+    """Of the columns of numbers."""
+    chosen = [at for at, name in enumerate(c.columns) if c.schema[name].kind == "numeric"]
+    before, after = (side[:, chosen] for side in c.values)
+    return distribution_fit(before, after, names=[c.columns[at] for at in chosen], **options)
+
+
+DISTRIBUTION_FIT = Measure(
+    name="distribution_fit", label="does a column still follow its usual curve?",
+    sentence="How well a column follows a named distribution, such as the bell curve, changed by this much for the"
+    " column that changed most.",
+    summary="largest change of a column's distance from a named distribution",
+    family="utility", range=SHARE, unit="column", function=distribution_fit, compute=_distribution_fit,
+    options={"distribution": Family, "parameters": dict[str, list[float]]}, arrays="values",
+    weights=Weights("ignored", "it is the distance of the records' values from a named distribution"),
+    nulls=NULL_IS_LEFT_OUT, scaling="sample",
+    host="distribution functions of SciPy",
+    source="Kulik, lecture on utility and information loss", sees="columns",
+)  # fmt: skip

@@ -7,17 +7,21 @@ References
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array, to_host
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
+from gpuanon.assessing.measure import NULL_IS_A_VALUE, QUASI, SHARE, USED, Measure
 from gpuanon.assessing.weighted_quantile import quantiles
 from gpuanon.assessing.weighting import effective_size
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
+
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 Floats = np.ndarray[Any, Any]
 
@@ -121,3 +125,20 @@ def _shares(codes: Floats, weights: Array | None, every: Floats) -> Floats:
     """Share of each cell."""
     counts = np.bincount(codes, None if weights is None else to_host(weights), minlength=int(every.max()) + 1)
     return np.asarray(counts / counts.sum())
+
+
+def _histogram_intersection(c: Comparison) -> Measured:
+    before, after = c.weights_or_none or (None, None)
+    return histogram_intersection(*c.quasi_codes, weights=before, release_weights=after, names=c.schema.quasi)
+
+
+HISTOGRAM_INTERSECTION = Measure(
+    name="histogram_intersection", label="what the two distributions have in common",
+    sentence="Cut into cells of the quasi-identifiers, original and release have this share of people in common.",
+    summary="probability that the quasi-identifiers' distributions have in common",
+    family="utility", better="higher", range=SHARE, usual="1 for equal distributions",
+    unit="table", applies=QUASI, function=histogram_intersection, compute=_histogram_intersection,
+    arrays="values", weights=USED, nulls=NULL_IS_A_VALUE, scaling="sample",
+    host="not written for a device: 500 cells at most, whose cuts are found column by column",
+    source="Wei, Ramamurthy and Varshney 2018",
+)  # fmt: skip

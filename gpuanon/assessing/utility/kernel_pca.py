@@ -12,17 +12,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
 from gpuanon.assessing.ks_distance import distances_from, ks_critical, sorted_columns
+from gpuanon.assessing.measure import NULL_IS_MARKED, SHARE, Measure, Weights
+from gpuanon.assessing.options import LEVEL, WHOLE
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.kernel_components import EXACT_ROWS, LANDMARKS, KernelPCA
 from gpuanon.numerics.kernel_values import Kernel
 from gpuanon.numerics.sampling import sample_rows
+
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 Floats = np.ndarray[Any, Any]
 
@@ -33,7 +39,7 @@ DEPENDENT = (
 
 
 @dataclass(frozen=True, eq=False)
-class Components:
+class LeadingComponents:
     """An original on its own kernel principal components.
 
     model  : the components
@@ -80,7 +86,7 @@ class Projected:
     distances  : (c,) Kolmogorov–Smirnov distance along each component
     """
 
-    components: Components
+    components: LeadingComponents
     release: Array
     distances: Floats
 
@@ -153,17 +159,17 @@ def components_of(
     most: int = 20,
     landmarks: int = LANDMARKS,
     exact: int = EXACT_ROWS,
-) -> Components:
+) -> LeadingComponents:
     """The original's kernel principal components up to a share of the variance; see `kernel_pca`."""
     if most < 1:
         raise ParameterError(f"most: 1 or more are allowed, got {most}")
     width = (_median_distance(original) if kernel == "rbf" else _length(original)) if sigma is None else sigma
     formula = Kernel(kernel, degree, sigma=width)
     model = KernelPCA.fit(original, formula, share=share, components=most, landmarks=landmarks, exact_rows=exact)
-    return Components(model, model.project(original), len(original) <= exact)
+    return LeadingComponents(model, model.project(original), len(original) <= exact)
 
 
-def projected(components: Components, release: Array) -> Projected:
+def projected(components: LeadingComponents, release: Array) -> Projected:
     """Project a release on an original's components and compare the distributions along each."""
     scores = components.model.project(release)
     on_grid = namespace(scores).rint(scores / components.grid)
@@ -182,3 +188,26 @@ def _median_distance(X: Array) -> float:
     rows = to_host(X[like(sample_rows(len(X), 1000, "sigma"), X)])
     width = float(np.median(pdist(rows)))
     return width if width > 0 else 1.0
+
+
+def _kernel_pca(c: Comparison, components: int = 20, **options: Any) -> Measured:
+    """Of all compared columns, beside the reference where there is one."""
+    before, after = c.encoded
+    return kernel_pca(before, after, reference=c.encoded_reference, most=components, **options)
+
+
+KERNEL_PCA = Measure(
+    name="kernel_pca", label="difference of the tables along their main curves",
+    sentence="Along the main directions, bent ones included, in which people differ, the distributions differ by"
+    " this much on average.",
+    summary="mean Kolmogorov–Smirnov distance along kernel principal components",
+    family="utility", range=SHARE, unit="table", function=kernel_pca, compute=_kernel_pca,
+    options={
+        "kernel": Literal["polynomial", "rbf", "exponential"],
+        "degree": Annotated[int, Field(strict=True, ge=1, le=10)],
+        "components": WHOLE,
+        "share": LEVEL["level"],
+    },
+    arrays="encoded", weights=Weights("ignored", "components are those of the records"), nulls=NULL_IS_MARKED,
+    scaling="sample", source="Lasko 2007", sees="together", long=2.5,
+)  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,10 +12,16 @@ from gpuanon.arrays.threads import each
 from gpuanon.assessing.columns import Names, column_names, fold
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
 from gpuanon.assessing.ks_distance import distances_from, ks_critical, ks_distances, sorted_columns
+from gpuanon.assessing.measure import NULL_IS_MARKED, SHARE, USED, Measure
+from gpuanon.assessing.options import PERMUTATIONS
+from gpuanon.assessing.source import MissingEvidence
 from gpuanon.assessing.utility.information_loss import paired
 from gpuanon.assessing.weighting import effective_size
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.sampling import sample_rows
+
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 Floats = np.ndarray[Any, Any]
 
@@ -103,3 +109,34 @@ def exchanged_shares(before: Floats, after: Floats, rounds: int) -> tuple[float,
 
     distances = np.max(each(largest, range(before.shape[1])), axis=0)
     return float((distances >= distances[0]).mean()), float((distances == distances[0]).mean())
+
+
+def _ks(c: Comparison, permutations: int | None = None) -> Measured:
+    """Of every column; the null where the link is known, the reference's distances where there is one."""
+    link = c.link_of_pairs
+    rounds = (0 if link is None else EXCHANGES) if permutations is None else permutations
+    if rounds and link is None:
+        raise MissingEvidence("permutations need the private link (--link), and released rows that have an original")
+    before, after = c.encoded
+    return ks(
+        before,
+        after,
+        reference=c.encoded_reference,
+        link=link,
+        permutations=rounds,
+        names=c.features,
+        weights=c.weights,
+    )
+
+
+EXCHANGES = 99
+
+KS = Measure(
+    name="ks", label="largest difference of a distribution",
+    sentence="In the column that changed most, the share of people up to some value differs by this much between"
+    " original and release.",
+    summary="largest Kolmogorov–Smirnov distance of a column",
+    family="utility", range=SHARE, unit="column", function=ks, compute=_ks, options=PERMUTATIONS,
+    arrays="encoded", weights=USED, nulls=NULL_IS_MARKED, scaling="sample",
+    source="Kulik, lecture on utility and information loss", sees="columns", long=0.5,
+)  # fmt: skip

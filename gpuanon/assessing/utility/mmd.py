@@ -8,7 +8,8 @@ References
 
 from __future__ import annotations
 
-from typing import Any
+from math import sqrt
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,10 +17,15 @@ from gpuanon.arrays.backend import Array, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.figures import Beside, Figure, Measured
+from gpuanon.assessing.measure import NULL_IS_MARKED, Measure, Weights
+from gpuanon.assessing.options import PERMUTATIONS, WHOLE
 from gpuanon.assessing.utility.pairs import require_comparable, sampled_pairs
 from gpuanon.assessing.utility.propensity.pmse import permuted
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.sampling import sample_rows
+
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 Floats = np.ndarray[Any, Any]
 
@@ -130,3 +136,24 @@ def _bandwidth(rows: Floats) -> float:
 def _sampled(rows: Floats) -> Floats:
     """At most `_ROWS` rows."""
     return rows if len(rows) <= _ROWS else rows[sample_rows(len(rows), _ROWS, "mmd")]
+
+
+def _mmd(c: Comparison, **options: Any) -> Measured:
+    """Of all compared columns, encoded."""
+    before, after = c.encoded
+    return mmd(before, after, link=c.link_of_pairs, **options)
+
+
+MMD = Measure(
+    name="mmd", label="distance of the two tables as a whole",
+    sentence="All columns together, original and release are this far apart: 0 equal, 1.41 nothing in common.",
+    summary="distance of all columns together, Gaussian kernel",
+    family="utility", range=(0.0, sqrt(2) + 1e-9), unit="table", function=mmd, compute=_mmd,
+    options={**PERMUTATIONS, "features": WHOLE}, arrays="encoded",
+    weights=Weights(
+        "ignored", "it is a distance of all columns of two sets of records, held against exchanges of records"
+    ),
+    nulls=NULL_IS_MARKED, scaling="sample",
+    host="random features of 20 000 rows at most",
+    source="Gretton et al. 2012; Rahimi and Recht 2007", sees="together", long=0.8,
+)  # fmt: skip

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 import gpuanon
 from gpuanon.arrays.partition import Partition, segment_maxima, segment_minima
 from gpuanon.arrays.rng import Key
-from gpuanon.assessing.intervals.interval_statistics import Boxes as Ranges
+from gpuanon.assessing.intervals.interval_statistics import IntervalBoxes as Ranges
 from gpuanon.errors import GpuanonError, GuaranteeError, ParameterError
 from gpuanon.masking import mask as masking
 from gpuanon.masking.constraints import separated_values

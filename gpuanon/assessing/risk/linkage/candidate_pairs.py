@@ -62,7 +62,7 @@ class Pairs:
         return Pairs(self.rows, index, distance, inside & once, self.choices)
 
 
-class Blocks:
+class BlockedRecords:
     """Which released rows are in the block of each original: those equal to it on the columns of blocking."""
 
     def __init__(self, original: Side, release: Side, block: Sequence[bool] | None, weights: Sequence[float] | None):

@@ -145,7 +145,7 @@ class Chance:
         return np.concatenate([self.near, far]), share
 
 
-class Levels:
+class AgreementLevels:
     """Levels of agreement of pairs, for EM."""
 
     def __init__(self, agree: Agreement, pairs: Pairs, chance: Pairs) -> None:
@@ -188,7 +188,7 @@ class Learned:
     ) -> None:
         self.firsts = firsts[1:]
         self.near = by_distance(pairs, chance, firsts[0])
-        self.levels = Levels(agree, pairs, chance.pairs)
+        self.levels = AgreementLevels(agree, pairs, chance.pairs)
         self.normal = NormalPairs(*points, pairs, self.near.noise)
 
     def models(self) -> list[Model]:

@@ -36,7 +36,7 @@ _NARROWEST = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Regression:
+class NormalRegression:
     """Originals given their releases.
 
     slope    : (f + 1, f) Bᵀ, and c below it
@@ -50,10 +50,10 @@ class Regression:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class NormalFit:
     """What EM found: the regression, the probability (r, c) that each pair belongs together, the mean likelihood."""
 
-    found: Regression
+    found: NormalRegression
     own: Floats
     likelihood: float
 
@@ -64,7 +64,7 @@ class ByNormal:
 
     before: Floats
     after: Floats
-    found: Regression
+    found: NormalRegression
     alone: Floats
     name: str = "normal"
 
@@ -86,7 +86,7 @@ class ByNormal:
         return np.asarray(np.round(weight, 6))  # equal records tie, whatever the order of the sums
 
 
-def _expected(after: Floats, found: Regression) -> Floats:
+def _expected(after: Floats, found: NormalRegression) -> Floats:
     """(m, f) expected originals of released points, in the metric of what is left of them."""
     turn = found.slope @ found.metric
     return np.asarray(after @ turn[:-1] + turn[-1])
@@ -139,11 +139,11 @@ class NormalPairs:
         held *= self.weight / len(after)
         self.prior = held, held @ slope, slope.T @ held @ slope + self.weight * left
 
-    def first(self) -> Regression:
+    def first(self) -> NormalRegression:
         """What the moments of the tables say."""
         return self.regression(np.zeros(self.place.shape))
 
-    def fit(self, found: Regression) -> Fit:
+    def fit(self, found: NormalRegression) -> NormalFit:
         """EM from a first regression.
 
         Every third record is left out: the rounds end when its likelihood no longer rises, so that EM does not fit the
@@ -155,14 +155,14 @@ class NormalPairs:
             level = float(mass[self.left_out].mean())
             if best is not None and level - best.likelihood < _SETTLED:
                 break
-            best = Fit(found, own, level)
+            best = NormalFit(found, own, level)
             learned = np.where(self.left_out[:, None], 0.0, own)
             share = min(max(float(learned.sum()) / max(1, int((~self.left_out).sum())), 1e-9), 1 - 1e-9)
             found = self.regression(learned)
         assert best is not None
         return best
 
-    def regression(self, own: Floats) -> Regression:
+    def regression(self, own: Floats) -> NormalRegression:
         """The M step: weighted least squares of originals on their candidates (r, c)."""
         y = np.column_stack([self.released, np.ones(len(self.released))])
         held = np.bincount(self.place.reshape(-1), own.reshape(-1), minlength=len(y))
@@ -175,9 +175,9 @@ class NormalPairs:
         left = (self.x * total[:, None]).T @ self.x + self.prior[2] - cross.T @ slope
         values, axes = np.linalg.eigh((left + left.T) / 2 / (total.sum() + self.weight))
         values = np.maximum(values, 0.0) + _NARROWEST
-        return Regression(slope, axes / np.sqrt(values), float(-0.5 * np.log(values).sum()))
+        return NormalRegression(slope, axes / np.sqrt(values), float(-0.5 * np.log(values).sum()))
 
-    def _weights(self, found: Regression) -> Floats:
+    def _weights(self, found: NormalRegression) -> Floats:
         """(r, c) log m/u; multiplied out, so that a pair costs one product of vectors."""
         x, y = self.x @ found.metric, _expected(self.released, found)
         turn = found.slope @ found.metric
@@ -185,5 +185,5 @@ class NormalPairs:
         apart = (x**2).sum(axis=1)[:, None] + (y**2).sum(axis=1)[self.place] - 2 * cross
         return np.asarray(found.constant - 0.5 * apart - self.alone[self.pairs.rows][:, None])
 
-    def model(self, found: Regression) -> ByNormal:
+    def model(self, found: NormalRegression) -> ByNormal:
         return ByNormal(self.before, self.after, found, self.alone)

@@ -10,7 +10,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,10 +18,15 @@ from gpuanon.arrays import rapids
 from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.figures import Figure, Measured, join
+from gpuanon.assessing.measure import Measure
+from gpuanon.assessing.options import PERMUTATIONS
 from gpuanon.assessing.refits import with_error
-from gpuanon.assessing.utility.propensity.pmse import DEPENDENT, against_permuted, null_sample, separable
+from gpuanon.assessing.utility.propensity.pmse import DEPENDENT, SCORES, against_permuted, null_sample, separable
 from gpuanon.assessing.utility.propensity.scores import Stacked, stacked
 from gpuanon.numerics.equal_rows import equal_rows
+
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 Floats = np.ndarray[Any, Any]
 
@@ -125,3 +130,21 @@ def _binned(X: Array) -> Array:
             codes = xp.searchsorted(lowest, X[:, j], side="right")
         out[:, j] = codes.reshape(-1)
     return out
+
+
+def _pmse_forest(c: Comparison, permutations: int = 0) -> Measured:
+    link = c.link_of_pairs if permutations else None
+    before, after = c.values
+    return pmse_forest(
+        before, after, categorical=c.categorical, permutations=permutations, link=link, sampled=c.sampled
+    )
+
+
+PMSE_FOREST = Measure(
+    name="pmse_forest", label="can a random forest tell the tables apart?",
+    sentence="Many decision trees together guess which table a record comes from, and their certainty exceeds"
+    " guessing by this much, squared: 0 not at all, 0.25 always.",
+    summary="mean squared propensity score error, random forest, on held-out records",
+    range=(0.0, 0.25), function=pmse_forest, compute=_pmse_forest, options=PERMUTATIONS,
+    source="Snoke et al. 2018; synthpop", sees="together", long=5, **SCORES,
+)  # fmt: skip

@@ -32,10 +32,7 @@ def check_limits(
     assessment = measure(
         original, release, schema, tuple(limits), link=link, reference=reference, backend=backend, options=options
     )
-    unknown = [
-        f"limits.{name}: {'does not apply' if name in assessment.inapplicable else 'could not be measured'}: {reason}"
-        for name, reason in assessment.failed.items()
-    ]
+    unknown = [f"limits.{name}: could not be measured: {reason}" for name, reason in assessment.failed.items()]
     faults = []
     for name, figure in assessment.measured.items():
         if MEASURES[name].exceeds(figure.value, limits[name]):

@@ -17,6 +17,7 @@ from gpuanon.assessing.figures import Beside, By, Distribution, Measured, join
 from gpuanon.assessing.measure import NULL_IS_MARKED, RISK_OF_RECORDS, SHARE, Applies, Measure
 from gpuanon.assessing.risk.reidentification import hit_probabilities, place_in
 from gpuanon.assessing.shares import sample_note, share_error
+from gpuanon.assessing.source import MissingEvidence
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.sampling import sample_rows
 from gpuanon.tables.row_bits import row_bits
@@ -60,7 +61,8 @@ def household_risk(members: Floats, households: Floats) -> Measured:
 def _household_risk(c: Comparison) -> Measured:
     """The member's risk is that of the reidentification attack."""
     name = c.schema.household
-    assert name is not None  # its role is declared
+    if name is None:
+        raise MissingEvidence("needs a column of role household")
     labels = row_bits(c.original, [name])[:, 0]
     hits = c.hits
     if len(hits.rows) == hits.originals:

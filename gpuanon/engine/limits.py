@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-import numpy as np
-
-from gpuanon.arrays.backend import Backend
+from gpuanon.arrays.backend import Backend, Host
 from gpuanon.assessing.measures import MEASURES
 from gpuanon.assessing.options import Options
 from gpuanon.assessing.run import measure
@@ -23,7 +20,7 @@ def check_limits(
     schema: Schema,
     limits: Mapping[str, float],
     *,
-    link: np.ndarray[Any, Any],
+    link: Host,
     reference: Table | None,
     backend: Backend,
     options: Options | None = None,
@@ -32,10 +29,7 @@ def check_limits(
     assessment = measure(
         original, release, schema, tuple(limits), link=link, reference=reference, backend=backend, options=options
     )
-    unknown = [
-        f"limits.{name}: {'does not apply' if name in assessment.inapplicable else 'could not be measured'}: {reason}"
-        for name, reason in assessment.failed.items()
-    ]
+    unknown = [f"limits.{name}: could not be measured: {reason}" for name, reason in assessment.failed.items()]
     faults = []
     for name, figure in assessment.measured.items():
         if MEASURES[name].exceeds(figure.value, limits[name]):

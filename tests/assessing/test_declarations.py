@@ -156,5 +156,7 @@ def test_a_measure_that_does_not_apply_is_a_dash_with_its_reason(capsys, tmp_pat
 
 def test_a_limit_on_a_measure_that_does_not_apply_refuses_the_release():
     rules = recipe("univariate-synthesis", limits={"reidentification": 1.0})
-    with pytest.raises(GuaranteeError, match=r"limits\.reidentification: does not apply: every released row is new"):
+    with pytest.raises(
+        GuaranteeError, match=r"limits\.reidentification: could not be measured: every released row is new"
+    ):
         gpuanon.protect(registry(80), rules, rng=7)

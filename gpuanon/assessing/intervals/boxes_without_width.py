@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.intervals.interval_statistics import Range, rounded_outward
 from gpuanon.errors import InputError
 from gpuanon.numerics import exact_sum
@@ -18,8 +19,6 @@ from gpuanon.tables.table import Table
 
 if TYPE_CHECKING:
     from gpuanon.assessing.intervals.ranges_of_statistics import ReleasedBoxes
-
-Host = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -8,15 +8,16 @@ References
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuanon.arrays.backend import like, to_host
+from gpuanon.arrays.backend import Host, like, to_host
 from gpuanon.assessing.figures import Beside, By, Distribution, Measured, join
 from gpuanon.assessing.measure import NULL_IS_MARKED, RISK_OF_RECORDS, SHARE, Applies, Measure
 from gpuanon.assessing.risk.reidentification import hit_probabilities, place_in
 from gpuanon.assessing.shares import sample_note, share_error
+from gpuanon.assessing.source import MissingEvidence
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.sampling import sample_rows
 from gpuanon.tables.row_bits import row_bits
@@ -24,11 +25,10 @@ from gpuanon.tables.row_bits import row_bits
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
 
-Floats = np.ndarray[Any, Any]
 _LARGEST = 5
 
 
-def household_risk(members: Floats, households: Floats) -> Measured:
+def household_risk(members: Host, households: Host) -> Measured:
     """Expected share of households of which some member is reidentified: the mean of 1 − Π (1 − risk of a member).
 
     members    : (n,) probability that each original record is reidentified
@@ -60,7 +60,8 @@ def household_risk(members: Floats, households: Floats) -> Measured:
 def _household_risk(c: Comparison) -> Measured:
     """The member's risk is that of the reidentification attack."""
     name = c.schema.household
-    assert name is not None  # its role is declared
+    if name is None:
+        raise MissingEvidence("needs a column of role household")
     labels = row_bits(c.original, [name])[:, 0]
     hits = c.hits
     if len(hits.rows) == hits.originals:

@@ -42,27 +42,30 @@ def copies(
         reproduced if one of these is; None: each record is a person
 
     Beside it `chance`: the same share for a second sample.  With a reference, of the unique people of the original in
-    it; else of one random half of the original in the other half, which is a smaller sample and finds fewer.
+    it.  Without one, of one random half of the original in the other half; whether people were copied is then decided
+    on equal terms, by a random half of the release in place of that other half; `excess` is doubled, because the other
+    half of the release holds as many copies.
     """
     tables = [original, release, *(() if reference is None else (reference,))]
     labels = np.split(equal_rows(np.concatenate(tables)), np.cumsum([len(table) for table in tables])[:-1])
     who = np.arange(len(original)) if persons is None else np.unique(persons, return_inverse=True)[1].reshape(-1)
     unique, found = reproduced(labels[0], labels[1], who)
-    rng = np.random.default_rng(0) if rng is None else rng
+    value = found / unique if unique else 0.0
     if reference is None:
-        chance, pooled = _of_halves(labels[0], who, rng)
+        judged, chance, looked = _of_halves(labels[0], labels[1], who, np.random.default_rng(0) if rng is None else rng)
+        excess = 2 * (judged - chance)
         sample = "two random halves of the original"
     else:
-        chance = _share(reproduced(labels[0], labels[2], who))
-        pooled, sample = unique, "the reference"
-    value = found / unique if unique else 0.0
-    error = float(np.sqrt(chance * (1 - chance) * (1 / max(unique, 1) + 1 / max(pooled, 1))))
+        judged, chance, looked = value, _share(reproduced(labels[0], labels[2], who)), unique
+        excess, sample = judged - chance, "the reference"
+    margin = MARGIN + 2 * float(np.sqrt(2 * max(chance * (1 - chance), judged * (1 - judged)) / max(looked, 1)))
     details = {
         "unique_originals": unique,
         "reproduced": found,
         "chance_from": sample,
-        "beyond_chance": bool(value > chance + MARGIN + 2 * error),
-        "margin": MARGIN + 2 * error,
+        "beyond_chance": bool(excess > margin),
+        "excess": excess,
+        "margin": margin,
     }
     return Measured(value, details, beside=(Beside("chance", "of a second sample", chance),))
 
@@ -76,18 +79,19 @@ def reproduced(labels: Host, others: Host, who: Host) -> tuple[int, int]:
     return len(np.unique(who[alone])), len(np.unique(who[alone & there[labels]]))
 
 
-def _of_halves(labels: Host, who: Host, rng: np.random.Generator) -> tuple[float, int]:
-    """Share of the unique people of one half whom the other half shows, and the unique people that were looked at."""
+def _of_halves(labels: Host, released: Host, who: Host, rng: np.random.Generator) -> tuple[float, float, int]:
+    """Shares of the unique people of one half whom half of the release, and the other half, shows; their number."""
     people = int(who.max(initial=-1)) + 1
-    unique = found = 0
+    unique = copied = met = 0
     for _ in range(SPLITS):
         first = np.zeros(people, dtype=bool)
         first[rng.permutation(people)[: people // 2]] = True
-        mine = first[who]
-        for side in (mine, ~mine):
-            some, shown = reproduced(labels[side], labels[~side], who[side])
-            unique, found = unique + some, found + shown
-    return _share((unique, found)), unique
+        for side in (first[who], ~first[who]):
+            some = released[rng.permutation(len(released))[: int((~side).sum())]]
+            mine, shown = reproduced(labels[side], some, who[side])
+            unique, copied = unique + mine, copied + shown
+            met += reproduced(labels[side], labels[~side], who[side])[1]
+    return _share((unique, copied)), _share((unique, met)), unique
 
 
 def _share(counted: tuple[int, int]) -> float:

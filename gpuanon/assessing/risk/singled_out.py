@@ -23,6 +23,8 @@ Host = np.ndarray[Any, Any]
 
 LIMIT = 0.05
 """Share of the people from which on a release is not called safe, where a recipe says nothing else."""
+SPLITS = 2
+"""Random divisions of the original in halves, of which chance is the mean."""
 
 
 def singled_out(
@@ -62,22 +64,30 @@ def found_by_few(original: Host, release: Host, *, columns: int = MOST_COLUMNS) 
     n = len(original)
     before, after = codes[:n], codes[n:]
     rng = np.random.default_rng(n)
-    mine = np.zeros(n, dtype=bool)
-    mine[rng.permutation(n)[: n // 2]] = True
-    some = after[rng.permutation(len(after))[: n - n // 2]]
     sets = _sets(codes.shape[1], columns, len(tables), rng)
-    value, judged, chance = (
-        float(_found(one, other, sets).mean()) if len(one) else 0.0
-        for one, other in ((before, after), (before[mine], some), (before[mine], before[~mine]))
-    )
-    details = {"excess": 2 * (judged - chance), "sets": len(sets)}
-    return Measured(value, details, beside=(Beside("chance", "of a second sample", chance),))
+    looked = judged = chance = 0
+    for _ in range(SPLITS):
+        first = np.zeros(n, dtype=bool)
+        first[rng.permutation(n)[: n // 2]] = True
+        for side in (first, ~first):
+            some = after[rng.permutation(len(after))[: int((~side).sum())]]
+            looked += int(side.sum())
+            judged += int(_found(before[side], some, sets).sum())
+            chance += int(_found(before[side], before[~side], sets).sum())
+    share, by_chance = judged / max(looked, 1), chance / max(looked, 1)
+    details = {
+        "excess": 2 * (share - by_chance),
+        "error": 2 * float(np.sqrt(2 * max(share * (1 - share), by_chance * (1 - by_chance)) / max(n, 1))),
+        "sets": len(sets),
+    }
+    value = float(_found(before, after, sets).mean()) if n else 0.0
+    return Measured(value, details, beside=(Beside("chance", "of a second sample", by_chance),))
 
 
 def _sets(d: int, most: int, rows: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
     """All sets of at most so many columns; of too many a random choice of the largest."""
     found = [some for size in range(1, min(most, d) + 1) for some in combinations(range(d), size) if size < most]
-    room = max(EXACT_WORK // (4 * max(rows, 1)) - len(found), d)
+    room = max(EXACT_WORK // (16 * max(rows, 1)) - len(found), d)
     if comb(d, most) <= room:
         return found + list(combinations(range(d), most))
     chosen = {tuple(sorted(rng.choice(d, most, replace=False).tolist())) for _ in range(room)}

@@ -35,7 +35,9 @@ def test_a_copy_is_found_beyond_chance_and_a_second_sample_is_not():
 
     first = sample(1)
     assert found_by_few(first, first).details["excess"] > 0.3
-    assert abs(found_by_few(first, sample(2)).details["excess"]) < 0.06
+    far = [found_by_few(first, sample(seed)).details for seed in range(2, 12)]
+    assert all(abs(one["excess"]) < 3 * one["error"] for one in far)
+    assert abs(np.mean([one["excess"] for one in far])) < 0.03
 
 
 def test_the_worst_sets_are_named_and_persons_are_counted():

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.backend import Array, Host, namespace, on_device
 from gpuanon.arrays.kernels import launch
 from gpuanon.arrays.normal_quantile import normal_quantile
 from gpuanon.arrays.threads import each
@@ -36,8 +36,6 @@ _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _LANES = 1 << 14  # counters of a batch: they fit a core's cache
 _THREADS = 256
-
-Host = np.ndarray[Any, Any]
 
 
 def philox(counter: Array, key: tuple[int, int]) -> Array:

@@ -1,6 +1,6 @@
 """Measure a release: every measure that applies, each failing alone, in memory or piece by piece.
 
-A measure declares what it can be computed on (`gpuanon.assessing.measures.Scaling`).  Tables that fit are loaded, and
+A measure declares what it can be computed on (`gpuanon.assessing.measure.Scaling`).  Tables that fit are loaded, and
 every measure sees all rows.  Of larger ones evidence that merges is collected over all rows, what a sample can answer
 is computed on one and says so, and what needs everything in one place is reported as not measured.
 """
@@ -13,20 +13,19 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
 
-import numpy as np
-
 from gpuanon.arrays import progress
-from gpuanon.arrays.backend import Backend
+from gpuanon.arrays.backend import Backend, Host
 from gpuanon.arrays.blas import one_blas_thread, one_openmp_thread
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import Measured, join
-from gpuanon.assessing.measures import MEASURES, Measure, Scaling, by_name
+from gpuanon.assessing.measure import Measure, Scaling
+from gpuanon.assessing.measures import MEASURES
 from gpuanon.assessing.options import Options
 from gpuanon.assessing.shared_arrays import by_kind, give_up, take_up
 from gpuanon.assessing.side_by_side import side_by_side
+from gpuanon.assessing.source import MissingEvidence
 from gpuanon.assessing.streams import Pieces, Streamed
-from gpuanon.assessing.weighting import unweighted_note
 from gpuanon.errors import GpuanonError, InputError, ParameterError, nearest
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
@@ -51,11 +50,13 @@ NOT_MEASURED = "needs all rows at once, and a sample would mislead: not measured
 class Measurements(Mapping[str, Measured]):
     """Measured figures by name; a measure that could not be computed has its reason in `failed`.
 
-    seen : the tables that were measured, for a report; in no copy or pickle
+    inapplicable : those of them that do not apply to this release: they need what it does not have
+    seen         : the tables that were measured, for a report; in no copy or pickle
     """
 
     measured: Mapping[str, Measured]
     failed: Mapping[str, str]
+    inapplicable: frozenset[str] = frozenset()
     notes: tuple[str, ...] = field(default=(DEPENDENT,))
     seen: Comparison | Streamed | None = field(default=None, compare=False)
 
@@ -76,12 +77,22 @@ class Measurements(Mapping[str, Measured]):
     def to_json(self) -> dict[str, Any]:
         """The object of ``assess --json``."""
         families: dict[str, dict[str, Any]] = {"risk": {}, "utility": {}}
-        for measure in MEASURES:
+        for measure in MEASURES.values():
             if measure.name in self.measured:
                 families[measure.family][measure.name] = self.measured[measure.name].to_json()
+            elif measure.name in self.inapplicable:
+                reason = self.failed[measure.name]
+                families[measure.family][measure.name] = {"value": None, "not_applicable": reason}
             elif measure.name in self.failed:
                 families[measure.family][measure.name] = {"error": self.failed[measure.name]}
         return {**families, "notes": list(self.notes)}
+
+
+@dataclass(frozen=True)
+class NotApplicable:
+    """Why a measure does not apply to a release."""
+
+    reason: str
 
 
 def measure(
@@ -90,7 +101,7 @@ def measure(
     schema: Schema,
     names: Sequence[str],
     *,
-    link: np.ndarray[Any, Any] | None = None,
+    link: Host | None = None,
     reference: Table | None = None,
     control: Table | None = None,
     backend: Backend | None = None,
@@ -128,7 +139,7 @@ def compute(comparison: Comparison, names: Sequence[str], options: Options | Non
     check_names(names)
     if min(comparison.original.n_rows, comparison.release.n_rows) == 0:
         return Measurements({}, dict.fromkeys(names, "original and release need at least one row each"))
-    found = _computed([by_name()[name] for name in names], lambda measure: comparison, options or {}, comparison)
+    found = _computed([MEASURES[name] for name in names], lambda measure: comparison, options or {}, comparison)
     return replace(found, seen=comparison)
 
 
@@ -146,7 +157,7 @@ def _piece_by_piece(streamed: Streamed, names: Sequence[str], options: Options |
             raise InputError(NOT_MEASURED)
         return sources[measure.scaling]()
 
-    chosen = [by_name()[name] for name in names]
+    chosen = [MEASURES[name] for name in names]
     found = _computed(chosen, source_of, options or {}, pieces=streamed)
     exact = [m.name for m in chosen if m.scaling == "merged" and m.name in found.measured]
     sampled = [m.name for m in chosen if m.scaling != "merged" and m.name in found.measured]
@@ -172,13 +183,20 @@ def _computed(
 
     One BLAS thread: products round alike whatever the number of cores.
     """
-    found: dict[str, Measured | str] = {}
+    found: dict[str, Measured | str | NotApplicable] = {}
+    facts = whole or pieces
     parallel = whole is not None and whole.host is whole
     many = whole is not None and max(whole.original.n_rows, whole.release.n_rows) > SIDE_BY_SIDE_ROWS
 
-    def one(measure: Measure) -> Measured | str:
+    def applied(measure: Measure) -> Measured | str | NotApplicable:
+        reason = None if facts is None else measure.applies.reason_against(facts)
+        if reason is not None:
+            return NotApplicable(reason)
+        return _one(measure, source_of, options.get(measure.name, {}))
+
+    def one(measure: Measure) -> Measured | str | NotApplicable:
         with progress.silent():
-            return _one(measure, source_of, options.get(measure.name, {}))
+            return applied(measure)
 
     if parallel and not many and whole is not None:
         with progress.stage("assess"), one_blas_thread():
@@ -188,7 +206,7 @@ def _computed(
     with progress.stage("assess"), one_blas_thread():
         for (kind, those), after in zip(kinds, following, strict=True):
             if whole is not None:
-                take_up(whole.host if all(measure.host_only for measure in those) else whole, kind)
+                take_up(whole.host if all(measure.host is not None for measure in those) else whole, kind)
             if pieces is not None:
                 pieces.take_up(kind, {measure.scaling for measure in those})
             together = [measure for measure in those if parallel and not (measure.alone or (many and measure.large))]
@@ -196,7 +214,7 @@ def _computed(
             for measure in those:  # first, before the others have made more arrays
                 if measure not in together:
                     with progress.share(*_done(found, 1, measures)):
-                        found[measure.name] = _one(measure, source_of, options.get(measure.name, {}))
+                        found[measure.name] = applied(measure)
             with progress.share(*_done(found, len(together), measures)):
                 found |= zip((measure.name for measure in together), each(one, together), strict=True)
             if whole is not None:
@@ -206,12 +224,13 @@ def _computed(
     return _in_order(measures, found)
 
 
-def _in_order(measures: Sequence[Measure], found: Mapping[str, Measured | str]) -> Measurements:
+def _in_order(measures: Sequence[Measure], found: Mapping[str, Measured | str | NotApplicable]) -> Measurements:
     """The figures, and the reasons of measures that have none, in the order of the measures."""
     results = {measure.name: found[measure.name] for measure in measures}
     return Measurements(
         {name: one for name, one in results.items() if isinstance(one, Measured)},
-        {name: one for name, one in results.items() if isinstance(one, str)},
+        {name: str(getattr(one, "reason", one)) for name, one in results.items() if not isinstance(one, Measured)},
+        frozenset(name for name, one in results.items() if isinstance(one, NotApplicable)),
     )
 
 
@@ -222,12 +241,14 @@ def _done(found: Mapping[str, Any], more: int, measures: Sequence[Measure]) -> t
 
 def _one(
     measure: Measure, source_of: Callable[[Measure], Comparison | Streamed], options: Mapping[str, Any]
-) -> Measured | str:
+) -> Measured | str | NotApplicable:
     """The figure, or why there is none."""
     try:
         source: Any = source_of(measure)  # a measure that merges takes either
         with one_openmp_thread() if measure.openmp else nullcontext():
-            figure = measure.measured(source.host if measure.host_only else source, options)
+            figure = measure.measured(source.host if measure.host is not None else source, options)
+    except MissingEvidence as error:
+        return NotApplicable(str(error))
     except GpuanonError as error:
         return str(error)
     except MemoryError:
@@ -235,7 +256,7 @@ def _one(
     except (ArithmeticError, ValueError) as error:  # its own text may quote a value
         return f"is not defined for these tables ({type(error).__name__})"
     if isfinite(figure.value):
-        unweighted = None if source.schema.weight is None else unweighted_note(measure.name, source.host)
+        unweighted = None if source.schema.weight is None else measure.unweighted_note(source.host)
         return replace(figure, note=join(source.note, figure.note, unweighted))
     return figure.note or "is not defined for this release"
 
@@ -244,9 +265,9 @@ def check_names(names: Sequence[str]) -> None:
     """Refuse names of measures that there are not."""
     if isinstance(names, str):  # a sequence of letters
         raise ParameterError("measures: a list of names is allowed, got one text", hint=f"measures=[{names!r}]")
-    unknown = [name for name in names if name not in by_name()]
+    unknown = [name for name in names if name not in MEASURES]
     if unknown:
         raise ParameterError(
-            "\n".join(f"measures: there is no {name!r}{nearest(name, by_name())}" for name in unknown),
+            "\n".join(f"measures: there is no {name!r}{nearest(name, MEASURES)}" for name in unknown),
             hint="'gpuanon measures' lists them",
         )

@@ -10,7 +10,7 @@ from typing import TypeVar
 from gpuanon.arrays import progress
 from gpuanon.arrays.threads import each_task
 from gpuanon.assessing.comparison import Comparison
-from gpuanon.assessing.measures import Measure
+from gpuanon.assessing.measure import Measure
 from gpuanon.assessing.shared_arrays import by_kind, give_up, given_up_together
 
 Result = TypeVar("Result")
@@ -22,16 +22,16 @@ def side_by_side(measures: Sequence[Measure], one: Callable[[Measure], Result], 
     Measures of the same arrays follow each other, long ones first.  Their arrays are given up when the last of them is
     done: by then measures of the next arrays may be at work.  What must run beside no other one runs before all.
     """
-    left = Counter(measure.on for measure in measures)
+    left = Counter(measure.arrays for measure in measures)
     lock = Lock()
 
     def run(measure: Measure) -> Result:
         result = one(measure)
         with lock:
-            left[measure.on] -= 1
-            done = measure.on is not None and not any(left[kind] for kind in given_up_together(measure.on))
+            left[measure.arrays] -= 1
+            done = measure.arrays is not None and not any(left[kind] for kind in given_up_together(measure.arrays))
         if done:
-            give_up(whole, measure.on)
+            give_up(whole, measure.arrays)
         return result
 
     queue = [measure for _, those in by_kind(measures) for measure in sorted(those, key=lambda one: -one.long)]

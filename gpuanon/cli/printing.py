@@ -71,7 +71,11 @@ def print_assessment(result: Assessment) -> None:
 
     notes: dict[str, list[str]] = {}
     for family in ("risk", "utility"):
-        chosen = [m for m in MEASURES if m.family == family and (m.name in result.measured or m.name in result.failed)]
+        chosen = [
+            m
+            for m in MEASURES.values()
+            if m.family == family and (m.name in result.measured or m.name in result.failed)
+        ]
         if not chosen:
             continue
         table = RichTable(title=family.capitalize(), title_justify="left", show_edge=False)

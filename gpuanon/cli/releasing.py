@@ -16,7 +16,7 @@ from gpuanon.cli.printing import (
     print_release,
     print_result,
 )
-from gpuanon.tables.formats.formats import ALLOWED
+from gpuanon.tables.formats import known_formats
 
 
 def _purposes() -> list[tuple[str, str]]:
@@ -27,7 +27,7 @@ def _purposes() -> list[tuple[str, str]]:
 
 
 def init(
-    table: Annotated[Path, typer.Argument(help=literal(f"table: {ALLOWED}"))],
+    table: Annotated[Path, typer.Argument(help=literal(f"table: {known_formats()}"))],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="recipe to write (.toml); default: print it")
     ] = None,
@@ -97,7 +97,7 @@ def _recipe_and_table(first: Path, second: Path | None) -> tuple[Path, Path | No
 
 
 def protect(
-    input: Annotated[Path, typer.Argument(help=literal(f"table: {ALLOWED}"))],
+    input: Annotated[Path, typer.Argument(help=literal(f"table: {known_formats()}"))],
     recipe: RecipePath,
     output: Annotated[Path, typer.Option("-o", "--output", help="release to write")],
     backend: BackendChoice = "auto",

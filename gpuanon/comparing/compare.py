@@ -16,7 +16,8 @@ import numpy as np
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.arrays.rng import as_key
-from gpuanon.assessing.measures import Measure, by_name
+from gpuanon.assessing.measure import Measure
+from gpuanon.assessing.measures import MEASURES
 from gpuanon.assessing.run import check_names
 from gpuanon.comparing.grid import Point, common_schema, grid, suggested
 from gpuanon.comparing.journal import Journal, job_digest, table_digest
@@ -33,7 +34,9 @@ from gpuanon.tables.formats import io
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 
-MEASURES = ("reidentification", "prediction_distance", "information_loss", "correlations", "histogram_intersection")
+USUAL_MEASURES = (
+    "reidentification", "prediction_distance", "information_loss", "correlations", "histogram_intersection",
+)  # fmt: skip
 """What is measured unless the caller names something else: two of risk, then utility; the first of each decides."""
 
 MEAN_RANK = "mean-rank"
@@ -109,7 +112,7 @@ class Trials:
         """Numbers, from 0, of the trials that no other beats in both risk and utility, from the least risk on."""
         if self.decides is None or self.against is None:
             return ()
-        risk, utility = by_name()[self.against], by_name()[self.decides]
+        risk, utility = MEASURES[self.against], MEASURES[self.decides]
         known = [n for n, t in enumerate(self.trials) if {risk.name, utility.name} <= t.measured.keys()]
         kept = [n for n in known if not any(self._beats(other, n, risk, utility) for other in known)]
         sign = 1 if risk.better == "lower" else -1
@@ -177,7 +180,7 @@ def compare(
     data: Any,
     recipes: Sequence[Recipe | Mapping[str, Any] | str | Path],
     *,
-    measures: Sequence[str] = MEASURES,
+    measures: Sequence[str] = USUAL_MEASURES,
     rng: Any = None,
     backend: BackendName = "auto",
     reference: Any = None,
@@ -250,7 +253,7 @@ def compare(
         Trial(point.name, point.chosen, recipe=point.mapping, **figures)
         for point, figures in zip(points, found, strict=True)
     )
-    against = next((name for name in names if by_name()[name].family == "risk"), None)
+    against = next((name for name in names if MEASURES[name].family == "risk"), None)
     result = Trials(trials, None, schema.quasi, None if decides is None else decides.name, against, rule)
     return replace(result, best=_mean_rank_best(trials, names) if choose_by == MEAN_RANK else _best(trials, decides))
 
@@ -275,7 +278,7 @@ def _limited(point: Point, limits: Mapping[str, float]) -> Point:
 
 def _rule(names: Sequence[str], choose_by: str | None) -> tuple[Measure | None, str]:
     """The measure of utility on the map, and the rule of the choice in words."""
-    known = by_name()
+    known = MEASURES
     useful = [known[name] for name in names if known[name].family == "utility"]
     if choose_by is None or choose_by == MEAN_RANK:
         decides = useful[0] if useful else None
@@ -331,9 +334,9 @@ def _mean_rank_best(trials: Sequence[Trial], names: Sequence[str]) -> Trial | No
 
     kept = [trial for trial in trials if trial.refused is None]
     useful = [
-        by_name()[name]
+        MEASURES[name]
         for name in names
-        if by_name()[name].family == "utility" and all(name in trial.measured for trial in kept)
+        if MEASURES[name].family == "utility" and all(name in trial.measured for trial in kept)
     ]
     if not kept or not useful:
         return None

@@ -10,7 +10,7 @@ from pathlib import Path
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import BackendName
 from gpuanon.arrays.rng import Key
-from gpuanon.comparing.compare import MEASURES, Trials, compare
+from gpuanon.comparing.compare import USUAL_MEASURES, Trials, compare
 from gpuanon.comparing.grid import grid
 from gpuanon.comparing.journal import Journal
 from gpuanon.engine.inputs import read_table
@@ -55,7 +55,7 @@ def compare_files(
     known = key_file is not None or "GPUANON_KEY" in os.environ
     journal = None if how.journal is None else Journal(how.journal, resume=how.resume, force=how.force)
     return compare(
-        table, recipes, measures=names or MEASURES, rng=Key.find(key_file) if known else None, backend=backend,
+        table, recipes, measures=names or USUAL_MEASURES, rng=Key.find(key_file) if known else None, backend=backend,
         reference=sample, choose_by=how.choose_by, limits=how.limits, suggest=how.suggest, workers=how.workers,
         journal=journal,
     )  # fmt: skip

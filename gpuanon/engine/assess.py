@@ -12,7 +12,7 @@ import narwhals as nw
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.assessing.bins import LEAST
-from gpuanon.assessing.measures import MEASURES, by_name
+from gpuanon.assessing.measures import MEASURES
 from gpuanon.assessing.released import as_link
 from gpuanon.assessing.run import IN_MEMORY_ROWS, Measurements, check_names, measure
 from gpuanon.assessing.streams import Pieces
@@ -63,7 +63,7 @@ class Assessment(Measurements):
         """The figures, one per line; `to_json` has their details."""
         lines = ["Assessment of a release"]
         for side in ("risk", "utility"):
-            figures = [measure.name for measure in MEASURES if measure.family == side]
+            figures = [measure.name for measure in MEASURES.values() if measure.family == side]
             lines += [f"  {side}"] * any(name in self.measured for name in figures)
             lines += [f"    {name:<26}{self.measured[name].value:.4g}" for name in figures if name in self.measured]
         if self.failed:
@@ -75,12 +75,14 @@ class Assessment(Measurements):
 
         A measure that could not be computed has no value, and its reason as note.
         """
-        rows = [self._row(one.name) for one in MEASURES if one.name in self.measured or one.name in self.failed]
+        rows = [
+            self._row(one.name) for one in MEASURES.values() if one.name in self.measured or one.name in self.failed
+        ]
         columns = {name: [row[at] for row in rows] for at, name in enumerate(_FRAME)}
         return nw.from_dict(columns, _FRAME, backend=self._kind).to_native()
 
     def _row(self, name: str) -> tuple[Any, ...]:
-        known, found = by_name()[name], self.measured.get(name)
+        known, found = MEASURES[name], self.measured.get(name)
         if found is None:
             return name, known.family, known.better, None, None, None, None, None, self.failed[name]
         low, high = (None, None) if found.interval is None else (found.interval.low, found.interval.high)
@@ -169,7 +171,7 @@ def assess(
         before,
         after,
         infer(first, loaded.columns, loaded.others),
-        tuple(by_name()) if measures is None else tuple(measures),
+        tuple(MEASURES) if measures is None else tuple(measures),
         link=rows,
         reference=sample,
         control=others,
@@ -179,7 +181,8 @@ def assess(
     )
     manifest = read_manifest(manifest_path(Path(release))) if _is_path(release) and not notes else None
     kind = first.frame.implementation
-    return Assessment(found.measured, found.failed, (*found.notes, *notes), found.seen, loaded.least, manifest, kind)
+    told = (*found.notes, *notes)
+    return Assessment(found.measured, found.failed, found.inapplicable, told, found.seen, loaded.least, manifest, kind)
 
 
 def _is_path(data: Any) -> bool:

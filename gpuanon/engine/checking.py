@@ -28,8 +28,8 @@ from gpuanon.errors import GpuanonError, InputError
 from gpuanon.masking.mask_columns import masked_columns
 from gpuanon.numerics.sampling import sample_rows
 from gpuanon.recipe import Recipe
-from gpuanon.tables.checks import code_notes
 from gpuanon.tables.class_counts import ClassCounts, repeat_warnings
+from gpuanon.tables.codes import code_notes
 from gpuanon.tables.roles import UNRELEASED
 from gpuanon.tables.row_bits import bits_of, column_words, row_bits
 from gpuanon.tables.schema import Column, Schema

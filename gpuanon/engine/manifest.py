@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from gpuanon.arrays.versions import installed_version
+from gpuanon.arrays.compiled import installed_version
 from gpuanon.engine.run import Done, Step
 from gpuanon.masking.claims import Counted
 from gpuanon.recipe import Recipe

@@ -19,8 +19,7 @@ from gpuanon.engine.store.workspace import remove
 from gpuanon.errors import InputError, OutputError
 from gpuanon.recipe import Recipe
 from gpuanon.report import FIGURES_MARK, REPORT_MARK, figures_path
-from gpuanon.tables.formats import io
-from gpuanon.tables.formats.formats import format_of
+from gpuanon.tables.formats import format_of, formats, io
 from gpuanon.tables.formats.places import remove_stale
 
 if TYPE_CHECKING:
@@ -89,9 +88,10 @@ def check_outputs(
 def check_intervals(output: Path, recipe: Recipe) -> None:
     """Refuse interval columns in a format that cannot hold them."""
     columns = any(mask.combination().operation.reading("numeric") == "interval-column" for mask in recipe.mask)
-    if columns and format_of(output) not in ("parquet", "parts", "arrow"):
+    if columns and not format_of(output, OutputError).holds_intervals:
+        able = [suffix for form in formats().values() if form.holds_intervals for suffix in form.suffixes]
         raise OutputError(
-            f"{output}: this format holds no columns of intervals; .parquet, .arrow and folders of parts do",
+            f"{output}: this format holds no columns of intervals; {', '.join(able)} and folders of parts do",
             hint="or release the ends as two columns: release = 'interval'",
         )
 

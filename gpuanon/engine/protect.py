@@ -34,8 +34,9 @@ from gpuanon.errors import GuaranteeError, InputError, OutputError, ParameterErr
 from gpuanon.masking.mask import check_backend
 from gpuanon.recipe import Recipe
 from gpuanon.report import figures_path
+from gpuanon.tables.formats import format_of
+from gpuanon.tables.formats.parquet import parquet_files
 from gpuanon.tables.formats.places import PARTIAL, open_locked
-from gpuanon.tables.formats.reading import parquet_files
 from gpuanon.tables.table import Table
 from gpuanon.version import __version__
 
@@ -318,7 +319,7 @@ def protect_in_parts(
         manifest = {**masked.manifest, "cell_rows": cell_rows, "seconds": round(time.perf_counter() - began, 3)}
         manifest = write_release(
             masked, output, link, manifest=manifest, pieces=masked.released, force=force,
-            fill=None if output.suffix else lambda folder: _link_parts(store.release_folder, folder),
+            fill=(lambda folder: _link_parts(store.release_folder, folder)) if format_of(output).is_folder else None,
             report=report, texts=Texts.of(source, output, recipe, workspace.folder),
         )  # fmt: skip
     except BaseException as error:

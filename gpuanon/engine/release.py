@@ -9,20 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
-import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.engine.digest import ALGORITHM, digest_of, link_mark, mark_path
 from gpuanon.engine.manifest import conclude
 from gpuanon.engine.masked import Give, Masked
 from gpuanon.engine.outputs import Guard, manifest_path, write_report
 from gpuanon.engine.run import Done
 from gpuanon.engine.texts import Texts, put_back, unmasked_columns
-from gpuanon.errors import ParameterError
+from gpuanon.errors import OutputError, ParameterError
 from gpuanon.tables.dictionaries import common_levels, with_levels
-from gpuanon.tables.formats import io
-from gpuanon.tables.formats.formats import format_of
-from gpuanon.tables.formats.parts import unify_parts
-from gpuanon.tables.formats.written_classes import holds, smallest_classes
+from gpuanon.tables.formats import format_of, io
+from gpuanon.tables.formats.io import holds, smallest_classes
+from gpuanon.tables.formats.parquet import unify_parts
 from gpuanon.tables.interval_columns import as_structures
 from gpuanon.tables.layouts import restore_layouts
 from gpuanon.tables.table import Table
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from gpuanon.report.contents import Contents
-
-Host = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,8 +120,9 @@ class Release:
         output, table = Path(output), self.table
         if "interval-column" in self.manifest["readings"].values():
             table = as_structures(table)
-        if self.layouts is not None and format_of(output) in ("parquet", "parts", "arrow"):
-            stored = restore_layouts(table.to_native(), self.layouts, run_ends=format_of(output) == "arrow")
+        if self.layouts is not None:
+            form = format_of(output, OutputError)
+            stored = restore_layouts(table.to_native(), self.layouts, views=form.views, run_ends=form.run_ends)
             table = Table(nw.from_native(stored, eager_only=True))  # as it is
         return write_release(
             self._masked, output, None if link is None else Path(link), manifest=self.manifest, pieces=lambda: [table],
@@ -155,7 +153,7 @@ def _stream(
     restored : a piece, by its number, with the columns that come out as they went in
     """
     put = None
-    levels = common_levels(pieces(), declared, ordered_only=output.suffix.lower() != ".arrow")
+    levels = common_levels(pieces(), declared, ordered_only=not format_of(output, OutputError).one_dictionary)
     for number, piece in enumerate(pieces()):
         arrow = restored(number, with_levels(piece.to_arrow(), levels))
         put = put or out.stream(output, arrow.schema)

@@ -19,7 +19,8 @@ from typing import Any, Literal
 
 from gpuanon.assessing.column_pictures import Pictures
 from gpuanon.assessing.figures import By, Measured
-from gpuanon.assessing.measures import MEASURES, Measure, by_name
+from gpuanon.assessing.measure import Measure
+from gpuanon.assessing.measures import MEASURES
 from gpuanon.errors import GpuanonError
 from gpuanon.report import REPORT_MARK, figures_path, require
 from gpuanon.report.contents import Contents, shareable
@@ -36,7 +37,7 @@ _OF_MASKS = ("method", "columns", "groups_formed", "smallest_group", "smallest_c
 class Row:
     """One measure on the page.
 
-    figure : None when it could not be computed; `failed` has the reason
+    figure : None when it could not be computed; `failed` has the reason, `inapplicable` whether it does not apply
     limit  : of the recipe, or None
     parts  : name of a template, and what it shows
     """
@@ -44,6 +45,7 @@ class Row:
     measure: Measure
     figure: Measured | None
     failed: str | None
+    inapplicable: bool
     limit: float | None
     parts: tuple[Shown, ...] = ()
 
@@ -143,13 +145,14 @@ def _rows(contents: Contents, family: Literal["risk", "utility"]) -> list[Row]:
     found = shareable(contents.figures, contents.least)
     limits = {} if contents.manifest is None else contents.manifest.get("limits", {})
     rows = []
-    for number, measure in enumerate(MEASURES):
+    for number, measure in enumerate(MEASURES.values()):
         figure, failed = found.measured.get(measure.name), found.failed.get(measure.name)
         if measure.family == family and (figure is not None or failed is not None):
             those = () if figure is None else figure.parts
             parts = [shown_part(part, f"m{number}{at}") for at, part in enumerate(those)]
             kept = tuple(part for part in parts if part is not None)
-            rows.append(Row(measure, figure, failed, limits.get(measure.name), kept))
+            apart = measure.name in found.inapplicable
+            rows.append(Row(measure, figure, failed, apart, limits.get(measure.name), kept))
     return rows
 
 
@@ -205,7 +208,7 @@ def _trials(contents: Contents) -> dict[str, Any]:
         return {"trials": None}
     from gpuanon.report.trials_map import trials_map
 
-    known = by_name()
+    known = MEASURES
     picture = None
     if trials.decides is not None and trials.against is not None and trials.decides in known:
         picture = trials_map(trials, known[trials.against], known[trials.decides])

@@ -6,7 +6,7 @@ import re
 from html import escape
 from typing import TYPE_CHECKING
 
-from gpuanon.assessing.measures import Measure
+from gpuanon.assessing.measure import Measure
 from gpuanon.report.contents import TrialsData
 from gpuanon.report.drawing import AFTER, BEFORE, GREY, drawn, plain_axis
 

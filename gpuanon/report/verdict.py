@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from gpuanon.assessing.figures import By, Part
-from gpuanon.assessing.measures import by_name
+from gpuanon.assessing.measures import MEASURES
 from gpuanon.report.contents import Contents
 
 State: TypeAlias = Literal["good", "bad", "open"]
@@ -125,7 +125,7 @@ def _headline(manifest: Mapping[str, Any]) -> Check | None:
 
 def _limits(manifest: Mapping[str, Any]) -> list[Check]:
     """The limits of the recipe, with what was measured."""
-    measured, known, found = manifest.get("measured", {}), by_name(), []
+    measured, known, found = manifest.get("measured", {}), MEASURES, []
     for name, limit in manifest.get("limits", {}).items():
         way = "at most" if name in known and known[name].better == "lower" else "at least"
         met = name in measured and name in known and not known[name].exceeds(measured[name], limit)

@@ -19,7 +19,7 @@ from gpuanon.tables.table import Table
 
 ROWS, SIZE = 6000, 800
 P_VALUES = ("reference_standard", "paired_means")
-SAMPLED = [one.name for one in MEASURES if one.scaling in ("sample", "pairs") and one.name not in P_VALUES]
+SAMPLED = [one.name for one in MEASURES.values() if one.scaling in ("sample", "pairs") and one.name not in P_VALUES]
 CHEAP = ("records_changed", "rank_correlations", "mse", "r2", "information_loss", "ks", "kl", "jsd", "cell_ks")
 
 

@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from gpuanon.assessing.declared_workloads import Workload
 from gpuanon.assessing.formulas import Analysis
 from gpuanon.errors import RecipeError, nearest
-from gpuanon.masking.contract import Part
+from gpuanon.masking.contract import MaskPart
 from gpuanon.masking.methods.catalogue import AnyMask
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
 from gpuanon.tables.formats.csv.csv_types import CsvColumns
@@ -28,7 +28,7 @@ from gpuanon.tables.schema import ColumnSpec, Kind, Nulls, Others, Schema
 from gpuanon.tables.series import Series
 
 
-class Recipe(Part):
+class Recipe(MaskPart):
     """A whole recipe; `Recipe.load` reads one from a file or a mapping."""
 
     columns: dict[str, ColumnSpec] = Field(min_length=1, description="what each column is")
@@ -162,7 +162,17 @@ class Recipe(Part):
 
     @classmethod
     def load(cls, source: Recipe | Mapping[str, Any] | str | Path) -> Recipe:
-        """Read a recipe from a file (.toml, .yaml, .yml, .json) or a mapping, naming every fault at once."""
+        """Read a recipe from a file (.toml, .yaml, .yml, .json) or a mapping, naming every fault at once.
+
+        Examples
+        --------
+        >>> import gpuanon
+        >>> recipe = gpuanon.Recipe.load(
+        ...     {"columns": {"age": {"role": "quasi"}}, "mask": [{"method": "microaggregation", "k": 3}]}
+        ... )
+        >>> recipe.columns["age"].role, recipe.mask[0].k
+        ('quasi', 3)
+        """
         if isinstance(source, Recipe):
             return source
         if isinstance(source, Mapping):

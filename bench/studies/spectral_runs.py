@@ -15,7 +15,7 @@ from gpuanon.assessing.risk.prediction import Prediction, predict
 from gpuanon.assessing.risk.reference_standard import StandardVerdict, verdict
 from gpuanon.assessing.utility.differences import correlations, means, rank_correlations, variances
 from gpuanon.assessing.utility.kernel_pca import Projected, components_of, projected
-from gpuanon.masking.bases.ica_basis import ica_coordinates
+from gpuanon.masking.bases.linear import ica_coordinates
 from gpuanon.numerics.svd import principal_axes
 
 Floats = np.ndarray[Any, Any]

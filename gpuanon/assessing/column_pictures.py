@@ -22,8 +22,8 @@ from gpuanon.assessing.released import recoded, types_of
 from gpuanon.assessing.utility.kernel_pca import components_of, projected
 from gpuanon.errors import GpuanonError
 from gpuanon.numerics.sampling import sample_rows
-from gpuanon.tables.codes import NULL, distinct, level_codes, lookup
-from gpuanon.tables.values import family, floats, null_mask, plain
+from gpuanon.tables.codes import level_codes
+from gpuanon.tables.values import NULL, distinct, family, floats, lookup, null_mask, plain
 
 if TYPE_CHECKING:
     import pyarrow as pa

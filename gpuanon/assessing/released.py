@@ -9,12 +9,11 @@ import numpy as np
 
 from gpuanon.errors import InputError
 from gpuanon.tables.arrow import arrow_array, arrow_scalar, numpy_array
-from gpuanon.tables.codes import distinct, lookup
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.encoding.levels import CategoryCodec
 from gpuanon.tables.schema import Column, Schema
 from gpuanon.tables.table import Table
-from gpuanon.tables.values import family, floats, null_mask, plain, ticks, value_type
+from gpuanon.tables.values import distinct, family, floats, lookup, null_mask, plain, ticks, value_type
 
 if TYPE_CHECKING:
     import pyarrow as pa

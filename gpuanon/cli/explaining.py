@@ -19,7 +19,7 @@ from gpuanon.assessing.measure import Measure
 from gpuanon.assessing.measures import MEASURES
 from gpuanon.errors import ParameterError
 from gpuanon.masking.bases import BASES
-from gpuanon.masking.contract import Basis, Groups, Operation, Part
+from gpuanon.masking.contract import Basis, Groups, MaskPart, Operation
 from gpuanon.masking.groups import GROUPS
 from gpuanon.masking.methods.catalogue import METHODS
 from gpuanon.masking.methods.combination import Combination, Method
@@ -144,7 +144,7 @@ def _example(method: type[Method]) -> Combination | None:
         return None
 
 
-def _of_part(part: type[Part]) -> Explanation:
+def _of_part(part: type[MaskPart]) -> Explanation:
     facts: dict[str, str] = {}
     if issubclass(part, Groups):
         kind = "groups"

@@ -10,8 +10,8 @@ import numpy as np
 from gpuanon.arrays.backend import Backend
 from gpuanon.assessing.measures import MEASURES
 from gpuanon.assessing.options import Options
+from gpuanon.assessing.run import measure
 from gpuanon.assessing.streams import Pieces
-from gpuanon.engine.assessing import measure
 from gpuanon.errors import GuaranteeError
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table

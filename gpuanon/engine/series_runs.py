@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.engine.run import Workers
 from gpuanon.engine.sources import parquet_parts
 from gpuanon.engine.store import FilePart, FolderStore
 from gpuanon.engine.store.shuffle import whole_file
+from gpuanon.engine.workers import Workers
 from gpuanon.errors import RecipeError
 from gpuanon.recipe import Recipe
 from gpuanon.tables.roles import UNRELEASED

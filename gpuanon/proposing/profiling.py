@@ -9,9 +9,8 @@ import numpy as np
 
 from gpuanon.arrays.threads import each
 from gpuanon.tables.arrow import arrow_array, numpy_array
-from gpuanon.tables.codes import distinct
 from gpuanon.tables.table import Table
-from gpuanon.tables.values import Family, family, floats, null_mask, plain
+from gpuanon.tables.values import Family, distinct, family, floats, null_mask, plain
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -40,7 +40,7 @@ class Verdict:
 
 def verdict_of(contents: Contents) -> Verdict | None:
     """The verdict on a release; None where the report is not about one."""
-    if contents.assessment is None and contents.manifest is None:
+    if contents.figures is None and contents.manifest is None:
         return None
     manifest = contents.manifest
     standards = [*_disclosures(contents), *_standards(contents)]
@@ -139,7 +139,7 @@ def _disclosures(contents: Contents) -> list[Check]:
 
     The manifest's headline tells of the first, where there is a manifest.
     """
-    measured = {} if contents.assessment is None else contents.assessment.measured
+    measured = {} if contents.figures is None else contents.figures.measured
     found = []
     if contents.manifest is None and "k_anonymity" in measured and measured["k_anonymity"].value <= 1:
         alone = measured["k_anonymity"].details["in_smallest"]
@@ -159,9 +159,9 @@ def _values(part: Part) -> list[tuple[str, float]]:
 
 def _standards(contents: Contents) -> list[Check]:
     """Measures that hold a release to a standard say whether it passes."""
-    assessment = contents.assessment
+    figures = contents.figures
     found = []
-    for name, figure in () if assessment is None else assessment.measured.items():
+    for name, figure in () if figures is None else figures.measured.items():
         passes = figure.details.get("passes")
         if isinstance(passes, bool):
             says = figure.details.get("verdict")

@@ -13,8 +13,9 @@ import gpuanon
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.measures import MEASURES
 from gpuanon.assessing.released import points_of
+from gpuanon.assessing.run import measure
 from gpuanon.assessing.streams import Pieces
-from gpuanon.engine.assessing import assess, measure
+from gpuanon.engine.assess import assess
 from gpuanon.errors import InputError
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table

@@ -12,7 +12,7 @@ import pytest
 import gpuanon
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.measures import MEASURES
-from gpuanon.engine.assessing import compute
+from gpuanon.assessing.run import compute
 from gpuanon.errors import GpuanonError
 from gpuanon.recipe import Recipe
 from gpuanon.tables.schema import Schema

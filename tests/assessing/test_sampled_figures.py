@@ -9,9 +9,9 @@ import pytest
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing import sampled_figures, streams
 from gpuanon.assessing.measures import MEASURES
+from gpuanon.assessing.run import measure
 from gpuanon.assessing.sampled_figures import UNKNOWN, pieces
 from gpuanon.assessing.streams import Pieces, Streamed
-from gpuanon.engine.assessing import measure
 from gpuanon.errors import InputError
 from gpuanon.recipe import Recipe
 from gpuanon.tables.schema import Schema

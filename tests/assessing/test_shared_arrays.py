@@ -16,8 +16,8 @@ import gpuanon
 from gpuanon.arrays import progress
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.measures import MEASURES
+from gpuanon.assessing.run import compute
 from gpuanon.assessing.shared_arrays import ARRAYS, MADE_FROM, by_kind, give_up, made_once, take_up
-from gpuanon.engine.assessing import compute
 from gpuanon.errors import GpuanonError
 from gpuanon.recipe import Recipe
 from gpuanon.tables.schema import Schema
@@ -79,7 +79,7 @@ def test_threads_change_no_figure(comparison, monkeypatch):
 def test_kind_after_kind_gives_the_figures_of_one_queue(comparison, monkeypatch):
     names = [measure.name for measure in MEASURES.values() if not measure.long > 0.7]
     together = compute(replace(comparison), names)
-    monkeypatch.setattr("gpuanon.engine.assessing.SIDE_BY_SIDE_ROWS", 0)
+    monkeypatch.setattr("gpuanon.assessing.run.SIDE_BY_SIDE_ROWS", 0)
     assert compute(replace(comparison), names).to_json() == together.to_json()
 
 
@@ -106,7 +106,7 @@ ENGINE = (
     "moments",
     "options",
 )
-RUNNING = ("engine/assessing.py", "engine/limits.py")
+RUNNING = ("assessing/run.py", "engine/limits.py")
 
 
 @pytest.mark.parametrize("path", [*(f"assessing/{name}.py" for name in (*ENGINE, "released", "shares")), *RUNNING])

@@ -10,11 +10,12 @@ import pytest
 
 from gpuanon.assessing.measures import MEASURES
 from gpuanon.assessing.moments import TableMoments
+from gpuanon.assessing.run import Measurements, measure
 from gpuanon.assessing.streams import Pieces
 from gpuanon.assessing.utility.cdf_points import cdf_points
 from gpuanon.assessing.weighted_quantile import inverse_shares, quantiles
 from gpuanon.assessing.weighting import effective_size
-from gpuanon.engine.assessing import Assessment, assess, measure
+from gpuanon.engine.assess import assess
 from gpuanon.recipe import Recipe
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
@@ -62,7 +63,7 @@ def repeated(table: pa.Table) -> pa.Table:
     return table.take(pa.array(rows)).set_column(table.schema.names.index("w"), "w", pa.array(np.ones(len(rows), int)))
 
 
-def assessed(original: pa.Table, release: pa.Table, names: tuple[str, ...], **more: Any) -> Assessment:
+def assessed(original: pa.Table, release: pa.Table, names: tuple[str, ...], **more: Any) -> Measurements:
     recipe = {
         "columns": COLUMNS,
         "mask": [{"method": "microaggregation", "k": 3}],

@@ -23,6 +23,7 @@ from gpuanon.assessing.risk.match_auc import match_auc
 from gpuanon.assessing.risk.noise_stripping import noise_stripping
 from gpuanon.assessing.risk.prediction import prediction_ambiguity, prediction_distance, prediction_uncertainty
 from gpuanon.assessing.risk.reference_standard import reference_standard, split_reference
+from gpuanon.assessing.run import compute
 from gpuanon.assessing.utility.bias import correlation_bias, mean_bias
 from gpuanon.assessing.utility.cell_counts import binned
 from gpuanon.assessing.utility.contingency import jsd
@@ -30,7 +31,6 @@ from gpuanon.assessing.utility.differences import correlations, means, rank_corr
 from gpuanon.assessing.utility.information_loss import il1s, information_loss, mse, r2, records_changed
 from gpuanon.assessing.utility.kernel_pca import kernel_pca
 from gpuanon.assessing.utility.ks import ks
-from gpuanon.engine.assessing import compute
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 from tests.cuda.fixtures import host

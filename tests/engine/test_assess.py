@@ -12,9 +12,9 @@ import pytest
 
 import gpuanon
 from gpuanon.assessing.measures import MEASURES
+from gpuanon.assessing.run import measure
 from gpuanon.assessing.streams import Pieces
-from gpuanon.engine.assessing import assess, measure
-from gpuanon.engine.files import assess_files
+from gpuanon.engine.assess import assess
 from gpuanon.errors import BackendError, InputError, ParameterError
 from gpuanon.recipe import Recipe
 from gpuanon.tables.class_counts import class_sizes
@@ -53,7 +53,7 @@ def in_pieces(both, schema, names, *, size=700, **known):
     return measure(pieces(both[0]), pieces(both[1], 400), schema, names, sample_rows=size, **known)
 
 
-@pytest.mark.parametrize("file", ["assessing.py", "files.py", "limits.py"])
+@pytest.mark.parametrize("file", ["../assessing/run.py", "assess.py", "limits.py"])
 def test_the_engine_knows_no_measure_by_name(file):
     text = Path(gpuanon.__file__).parent.joinpath("engine", file).read_text()
     assert not [name for name in MEASURES if f'"{name}"' in text]
@@ -208,13 +208,13 @@ def test_files_larger_than_the_limit_are_assessed_piece_by_piece(released, both,
     paths = tmp_path / "original", tmp_path / "release", tmp_path / "recipe.json"
     names = ("k_anonymity", "ks", "reidentification")
     (tmp_path / "link.csv").write_text("\n".join(["row", *map(str, link)]))
-    whole = assess_files(*paths, names=names, link=tmp_path / "link.csv").to_json()
+    whole = assess(*paths, measures=names, link=tmp_path / "link.csv").to_json()
     assert "random sample" not in str(whole)
-    sampled = assess_files(*paths, names=("ks",), sample_rows=500).to_json()
+    sampled = assess(*paths, measures=("ks",), sample_rows=500).to_json()
     assert "random sample of" in sampled["utility"]["ks"]["note"]
     for module in ("files", "assessing"):
         monkeypatch.setattr(f"gpuanon.engine.{module}.IN_MEMORY_ROWS", 1000)
-    pieced = assess_files(*paths, names=names, link=tmp_path / "link.csv").to_json()
+    pieced = assess(*paths, measures=names, link=tmp_path / "link.csv").to_json()
     assert pieced["risk"]["k_anonymity"] == whole["risk"]["k_anonymity"]
     assert "random sample of" in pieced["utility"]["ks"]["note"]
     assert "random sample of" in pieced["risk"]["reidentification"]["note"]

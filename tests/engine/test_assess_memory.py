@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from gpuanon.assessing.measures import MEASURES
+from gpuanon.assessing.run import measure
 from gpuanon.assessing.streams import Pieces
-from gpuanon.engine.assessing import measure
 from gpuanon.recipe import Recipe
 from gpuanon.tables import class_counts
 from gpuanon.tables.schema import Schema

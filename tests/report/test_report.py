@@ -15,8 +15,8 @@ import pytest
 
 import gpuanon
 from gpuanon.cli import app as cli
-from gpuanon.engine.outputs import REPORT_MARK
 from gpuanon.errors import GpuanonError, OutputError
+from gpuanon.report import REPORT_MARK
 from tests.support.every import registry
 
 COLUMNS = {

@@ -32,7 +32,7 @@ import numpy as np
 from gpuanon.assessing.intervals.box_quadratic import COVARIANCE, EPS, Pair, correlation_form, slope_form
 from gpuanon.errors import InputError
 from gpuanon.numerics.equal_rows import equal_rows
-from gpuanon.numerics.exact_sum import Moments
+from gpuanon.numerics.exact_sum import ExactMoments
 
 Host = np.ndarray[Any, Any]
 Range = tuple[float, float]
@@ -322,7 +322,7 @@ def _mean(values: Host, counts: Host) -> Fraction:
     for bit in range(int(counts.max()).bit_length()):
         chosen = values[(counts >> bit) & 1 == 1]
         if len(chosen):
-            total += Moments.of(chosen).total << bit
+            total += ExactMoments.of(chosen).total << bit
     return Fraction(total, int(counts.sum()) << 1074)
 
 

@@ -26,7 +26,8 @@ from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, predict, s
 from gpuanon.assessing.risk.reidentification import place_in
 from gpuanon.assessing.shares import area_interval, sample_note
 from gpuanon.errors import InputError, ParameterError
-from gpuanon.numerics.distance.distance import nearest_with_ties, paired, tie_limit
+from gpuanon.numerics.distance.distance import nearest_with_ties, paired
+from gpuanon.numerics.metric import tie_limit
 
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison

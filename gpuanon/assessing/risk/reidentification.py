@@ -15,7 +15,7 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,13 +25,11 @@ from gpuanon.assessing.figures import Beside, ConfidenceInterval, Distribution, 
 from gpuanon.assessing.measure import NULL_IS_MARKED, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.distance.distance import nearest_with_ties, paired, tie_limit
+from gpuanon.numerics.distance.distance import nearest_with_ties, paired
 from gpuanon.numerics.distance.distance_search import looks_at_few
 from gpuanon.numerics.equal_rows import equal_rows
+from gpuanon.numerics.metric import tie_limit
 from gpuanon.numerics.sampling import sample_rows
-
-if TYPE_CHECKING:
-    from gpuanon.assessing.comparison import Comparison
 
 Floats = np.ndarray[Any, Any]
 
@@ -227,12 +225,17 @@ def _note(unmasked: float) -> str | None:
     return f"the unmasked table itself gives {unmasked:.3g}: compare with that as well as with 1/k"
 
 
-def _reidentification(c: Comparison) -> Measured:
-    return reidentification(*c.quasi, c.link, unmasked=c.unmasked, hits=c.hits)
+# `c` below is a `Comparison`, which imports this file.
 
 
-def _reidentification_by_class(c: Comparison) -> Measured:
-    return reidentification_by_class(*c.quasi, c.link, hits=c.hits)
+def _reidentification(c: Any) -> Measured:
+    before, after = c.quasi
+    return reidentification(before, after, c.link, unmasked=c.unmasked, hits=c.hits)
+
+
+def _reidentification_by_class(c: Any) -> Measured:
+    before, after = c.quasi
+    return reidentification_by_class(before, after, c.link, hits=c.hits)
 
 
 REIDENTIFICATION = Measure(

@@ -24,6 +24,7 @@ from gpuanon.masking.groups.univariate import first_of_group
 from gpuanon.masking.operations.dither import empirical, rosenblatt
 from gpuanon.numerics import kernel_values
 from gpuanon.numerics.distance import distance
+from gpuanon.numerics.metric import Metric
 from gpuanon.numerics.spectral import affinity
 
 Host = np.ndarray[Any, Any]
@@ -108,8 +109,8 @@ def _mixed(number: int, n: int) -> Host:
     return np.column_stack([rng.integers(0, 65, (n, 2)) / 64, rng.integers(0, 4, (n, 2))])
 
 
-WEIGHTED = distance.Metric(weights=(0.5, 2.0, 1.25))
-GOWER = distance.Metric("gower", weights=(1.0, 2.0, 0.5, 0.5), categorical=(False, False, True, True))
+WEIGHTED = Metric(weights=(0.5, 2.0, 1.25))
+GOWER = Metric("gower", weights=(1.0, 2.0, 0.5, 0.5), categorical=(False, False, True, True))
 
 
 def _parts(put: Put, sizes: list[int]) -> Partition:

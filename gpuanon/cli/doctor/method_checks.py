@@ -97,7 +97,7 @@ def compared_measures(rows: int) -> dict[str, Any]:
     """All measures that run on a device, on both backends: those whose figures differ, and the seconds of each."""
     from gpuanon.assessing.comparison import Comparison
     from gpuanon.assessing.measures import MEASURES
-    from gpuanon.engine.assessing import compute
+    from gpuanon.assessing.run import compute
     from gpuanon.engine.protect import protect
     from gpuanon.tables.schema import Schema
     from gpuanon.tables.table import Table

@@ -29,8 +29,9 @@ from gpuanon.assessing.risk.nearest_classes import counted, nearest_classes
 from gpuanon.assessing.risk.prediction import EXACT_ROWS
 from gpuanon.assessing.risk.residual import Attack
 from gpuanon.errors import InputError, ParameterError
-from gpuanon.numerics.distance.distance import nearest_with_ties, paired, tie_limit
+from gpuanon.numerics.distance.distance import nearest_with_ties, paired
 from gpuanon.numerics.equal_rows import equal_rows
+from gpuanon.numerics.metric import tie_limit
 from gpuanon.numerics.sampling import sample_rows
 
 if TYPE_CHECKING:

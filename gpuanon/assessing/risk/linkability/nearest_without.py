@@ -17,7 +17,7 @@ from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.distance.distance import tie_limit
+from gpuanon.numerics.metric import tie_limit
 
 Host = np.ndarray[Any, Any]
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gpuanon.arrays.backend import HOST, Array
+from gpuanon.arrays.backend import HOST, Array, Host
 from gpuanon.assessing.compared_tables import ComparedTables
 from gpuanon.assessing.released import (
     class_columns,
@@ -106,7 +106,7 @@ class Comparison(ComparedTables):
             return found, names
         return [self.backend.upload(points) for points in found], names
 
-    def with_released(self, rows: np.ndarray[Any, Any]) -> Comparison:
+    def with_released(self, rows: Host) -> Comparison:
         """The same originals, and these released rows alone, which ascend; on the host, without the link."""
         return replace(self.host, release=self.release.take(rows), known_link=None)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from gpuanon.arrays.backend import Array, namespace
+from gpuanon.arrays.backend import Array, Host, namespace
 from gpuanon.assessing.utility.cell_counts import binned
 from gpuanon.errors import ParameterError
 from gpuanon.tables.arrow import arrow_array
@@ -68,7 +68,7 @@ def grouped(
     return before, after, names
 
 
-def _edges(c: Comparison, name: str, points: Sequence[float] | Sequence[str]) -> np.ndarray[Any, Any]:
+def _edges(c: Comparison, name: str, points: Sequence[float] | Sequence[str]) -> Host:
     """Cuts as the column's numbers; dates may be written as text."""
     import pyarrow as pa
 
@@ -81,7 +81,7 @@ def _edges(c: Comparison, name: str, points: Sequence[float] | Sequence[str]) ->
         raise ParameterError(f"cuts.{name}: numbers or dates are allowed, as the column has them") from None
 
 
-def _codes(values: Array, edges: np.ndarray[Any, Any]) -> Array:
+def _codes(values: Array, edges: Host) -> Array:
     """The group of each value; missing values are a group of their own."""
     xp = namespace(values)
     found = xp.searchsorted(xp.asarray(edges), values, side="right")

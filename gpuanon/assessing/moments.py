@@ -6,15 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from itertools import repeat
-from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.assessing.source import EvidenceSource
 from gpuanon.errors import ParameterError
-
-Floats = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,10 +25,10 @@ class TableMoments:
     """
 
     rows: float
-    mean: Floats
-    products: Floats
-    low: Floats
-    high: Floats
+    mean: Host
+    products: Host
+    low: Host
+    high: Host
 
     @classmethod
     def of(cls, X: Array, weights: Array | None = None) -> TableMoments:
@@ -65,17 +62,17 @@ class TableMoments:
         )
 
     @property
-    def varies(self) -> Floats:
+    def varies(self) -> Host:
         """(d,) whether a feature holds two different values: rounding may give a constant one a tiny variance."""
         return np.asarray(self.high > self.low)
 
     @property
-    def variance(self) -> Floats:
+    def variance(self) -> Host:
         """(d,) with divisor n; 0 for a constant feature."""
         return np.where(self.varies, np.diag(self.products) / self.rows, 0.0)
 
     @property
-    def correlation(self) -> Floats:
+    def correlation(self) -> Host:
         """(d, d); NaN for a constant feature."""
         deviation = np.where(self.varies, np.sqrt(np.diag(self.products)), np.nan)
         return np.asarray(self.products / deviation[:, None] / deviation[None, :])

@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import to_host
+from gpuanon.arrays.backend import Host, to_host
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.tables.table import Table
-
-Floats = np.ndarray[Any, Any]
 
 
 def only(source: Any, names: Sequence[str]) -> Comparison:
@@ -32,7 +30,7 @@ def only(source: Any, names: Sequence[str]) -> Comparison:
     return replace(source.host, original=before, release=after, schema=schema, summary=None)
 
 
-def numbers_of(source: Any, names: Sequence[str]) -> tuple[Floats, Floats]:
+def numbers_of(source: Any, names: Sequence[str]) -> tuple[Host, Host]:
     """The named columns as numbers, in their own units; categories of two levels as 0 and 1."""
     chosen = only(source, names)
     for name in names:

@@ -13,10 +13,8 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
 
-import numpy as np
-
 from gpuanon.arrays import progress
-from gpuanon.arrays.backend import Backend
+from gpuanon.arrays.backend import Backend, Host
 from gpuanon.arrays.blas import one_blas_thread, one_openmp_thread
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.comparison import Comparison
@@ -103,7 +101,7 @@ def measure(
     schema: Schema,
     names: Sequence[str],
     *,
-    link: np.ndarray[Any, Any] | None = None,
+    link: Host | None = None,
     reference: Table | None = None,
     control: Table | None = None,
     backend: Backend | None = None,

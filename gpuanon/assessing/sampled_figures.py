@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.figures import Measured, join
-from gpuanon.assessing.refits import Rows, pieces_of, with_error
+from gpuanon.assessing.refits import pieces_of, with_error
 from gpuanon.assessing.source import EvidenceSource
 from gpuanon.errors import GpuanonError
 
@@ -40,7 +41,7 @@ def _cut(source: EvidenceSource) -> list[Any]:
     """A released row is with its original where that is known.  Pieces are encoded by the whole original, as `c` is."""
     c: Any = source  # a `Comparison`, which measures are computed on and which imports some of them
     owns, link = pieces_of(c.original.n_rows), c.known_link
-    known: list[Rows | None] = [None] * len(owns)
+    known: list[Host | None] = [None] * len(owns)
     if link is None:
         others = pieces_of(c.release.n_rows)
     else:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpuanon.arrays import progress
-from gpuanon.arrays.backend import Array, Backend
+from gpuanon.arrays.backend import Array, Backend, Host
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing import shared_arrays
 from gpuanon.assessing.comparison import Comparison
@@ -41,7 +41,6 @@ from gpuanon.tables.summaries import Summary
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import floats
 
-Host = np.ndarray[Any, Any]
 T = TypeVar("T")
 
 _PUBLIC = Key(b"the sample of a measure is no secret")

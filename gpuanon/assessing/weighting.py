@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.errors import InputError
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import floats
 
-Floats = np.ndarray[Any, Any]
 
-
-def weights_of(table: Table, name: str) -> Floats:
+def weights_of(table: Table, name: str) -> Host:
     """(n,) the weights in a column, which are finite, not negative and not all 0."""
     found = floats(table.arrow(name))
     if not (np.isfinite(found) & (found >= 0)).all() or (len(found) and not found.sum() > 0):
@@ -26,7 +25,7 @@ def weights_of(table: Table, name: str) -> Floats:
     return found
 
 
-def as_people(weights: Floats) -> Floats:
+def as_people(weights: Host) -> Host:
     """The weights, with a mean of 1 over the records that count where theirs is lower.
 
     Bins of equal weight and cells of half a record want numbers of people: of shares all records would be one person.

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-import numpy as np
-
-from gpuanon.arrays.backend import Backend
+from gpuanon.arrays.backend import Backend, Host
 from gpuanon.assessing.measures import MEASURES
 from gpuanon.assessing.options import Options
 from gpuanon.assessing.run import measure
@@ -23,7 +20,7 @@ def check_limits(
     schema: Schema,
     limits: Mapping[str, float],
     *,
-    link: np.ndarray[Any, Any],
+    link: Host,
     reference: Table | None,
     backend: Backend,
     options: Options | None = None,

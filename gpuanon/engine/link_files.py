@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.engine.digest import digest_of, mark_path, marked_release
 from gpuanon.engine.outputs import manifest_path, read_manifest
 from gpuanon.errors import InputError
@@ -14,7 +14,7 @@ from gpuanon.tables.arrow import numpy_array
 from gpuanon.tables.formats import io
 
 
-def read_link(path: Path) -> np.ndarray[Any, Any]:
+def read_link(path: Path) -> Host:
     """The private link: for each released row the row number of its original."""
     import pyarrow as pa
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from gpuanon.arrays import progress
-from gpuanon.arrays.backend import Backend
+from gpuanon.arrays.backend import Backend, Host
 from gpuanon.arrays.rng import Key
 from gpuanon.engine.inputs import Input
 from gpuanon.engine.manifest import describe
@@ -47,11 +47,11 @@ class Masked:
     done: Done
     original: Give
     released: Give
-    origins: tuple[np.ndarray[Any, Any], ...]
+    origins: tuple[Host, ...]
     reference: Table | None
 
     @property
-    def link(self) -> np.ndarray[Any, Any]:
+    def link(self) -> Host:
         """For each released row the row number of its original, −1 for an added row."""
         return self.origins[0] if len(self.origins) == 1 else np.concatenate(self.origins)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
-import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.engine.digest import ALGORITHM, digest_of, link_mark, mark_path
 from gpuanon.engine.manifest import conclude
 from gpuanon.engine.masked import Give, Masked
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from gpuanon.report.contents import Contents
-
-Host = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, repr=False)

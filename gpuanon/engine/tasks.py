@@ -44,7 +44,6 @@ from gpuanon.tables.summaries import Summary as TableSummary
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Host = np.ndarray[Any, Any]
 Content = tuple[int, int]
 """A sum over records that tells whether two tables hold the same ones."""
 

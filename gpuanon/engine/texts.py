@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
+from gpuanon.arrays.backend import Host
 from gpuanon.engine.run import Done
 from gpuanon.errors import InputError
 from gpuanon.recipe import Recipe
@@ -24,8 +23,6 @@ from gpuanon.tables.values import family
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Host = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

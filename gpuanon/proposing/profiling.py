@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.threads import each
 from gpuanon.tables.arrow import arrow_array, numpy_array
 from gpuanon.tables.table import Table
@@ -15,7 +16,6 @@ from gpuanon.tables.values import Family, distinct, family, floats, null_mask, p
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Host = np.ndarray[Any, Any]
 
 SAMPLE = 400
 """Different values of a column whose text is looked at."""

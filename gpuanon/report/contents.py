@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
-import numpy as np
-
 from gpuanon.arrays import progress
-from gpuanon.arrays.backend import choose
+from gpuanon.arrays.backend import Host, choose
 from gpuanon.assessing.bins import LEAST
 from gpuanon.assessing.column_pictures import Picture, Pictures, pictures
 from gpuanon.assessing.densities import Components, Contours
@@ -155,7 +153,7 @@ def compared(trials: TrialsData) -> Contents:
 
 
 def reporter(
-    original: Pieces, release: Pieces, schema: Schema, link: np.ndarray[Any, Any], reference: Table | None = None
+    original: Pieces, release: Pieces, schema: Schema, link: Host, reference: Table | None = None
 ) -> Callable[[Mapping[str, Any]], Contents]:
     """From the manifest of a release to the report of it, measured against its original."""
 

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.intervals.interval_statistics import Range, rounded_outward
 from gpuanon.errors import InputError
 from gpuanon.numerics import exact_sum
 from gpuanon.tables.class_counts import ClassCounts, GrowingCounts
 from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.table import Table
-
-Host = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

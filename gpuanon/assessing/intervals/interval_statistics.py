@@ -25,16 +25,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.intervals.box_quadratic import COVARIANCE, EPS, Pair, correlation_form, slope_form
 from gpuanon.errors import InputError
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.exact_sum import ExactMoments
 
-Host = np.ndarray[Any, Any]
 Range = tuple[float, float]
 
 _FIRST_STEP = 1 << 14

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.figures import By, ByPair, Measured, strict
 from gpuanon.assessing.intervals.boxes_without_width import PlainValues
 from gpuanon.assessing.intervals.interval_statistics import IntervalBoxes, Range, regression
@@ -19,8 +20,6 @@ from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.tables.statistics import Statistic, expand
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import family, floats, value_type
-
-Host = np.ndarray[Any, Any]
 
 DEFAULT = ("mean", "variance", "sd", "covariance", "correlation")
 

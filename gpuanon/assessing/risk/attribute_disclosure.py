@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, ConfidenceInterval, Figure, Measured
 from gpuanon.assessing.measure import QUASI_SENSITIVE, RISK_OF_RECORDS, Measure
@@ -37,8 +37,6 @@ from gpuanon.tables.values import floats
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
 
-Ints = np.ndarray[Any, Any]
-Floats = np.ndarray[Any, Any]
 
 TARGETS = 2000
 """People who are attacked, at most: shares are right to ±2 per cent."""
@@ -51,7 +49,7 @@ def attribute_disclosure(
     control: tuple[Array, Array] | None = None,
     *,
     names: Names = None,
-    persons: Ints | None = None,
+    persons: Host | None = None,
 ) -> Measured:
     """Share of people whose sensitive value the release predicts, beyond what other people's records predict.
 
@@ -82,7 +80,7 @@ def attribute_disclosure(
     )
 
 
-def _figure(hits: Floats, beside: Floats, S: Ints, columns: Sequence[str], control: str) -> Measured:
+def _figure(hits: Host, beside: Host, S: Host, columns: Sequence[str], control: str) -> Measured:
     """The figure from (targets, s) hits from the release and from the control."""
     gain = hits - beside
     excess, count = gain.mean(axis=0), len(gain)
@@ -120,7 +118,7 @@ def _figure(hits: Floats, beside: Floats, S: Ints, columns: Sequence[str], contr
     )
 
 
-def _held_out(n: int, persons: Ints | None) -> tuple[Ints, Ints]:
+def _held_out(n: int, persons: Host | None) -> tuple[Host, Host]:
     """People to attack, and records of other people."""
     who = np.arange(n) if persons is None else np.unique(persons, return_inverse=True)[1].reshape(-1)
     people = int(who.max()) + 1
@@ -130,7 +128,7 @@ def _held_out(n: int, persons: Ints | None) -> tuple[Ints, Ints]:
     return held[sample_rows(len(held), TARGETS, "attribute disclosure")], np.flatnonzero(~chosen[who])
 
 
-def _best(X: Floats, S: Ints, Y: Floats, R: Ints) -> Floats:
+def _best(X: Host, S: Host, Y: Host, R: Host) -> Host:
     """(targets, s) whether the value of each is predicted, by the way of predicting that is right most often."""
     labels = equal_rows(Y)
     most = min(max(VOTERS), len(Y))
@@ -152,7 +150,7 @@ def _best(X: Floats, S: Ints, Y: Floats, R: Ints) -> Floats:
     return out
 
 
-def _members(labels: Ints, chosen: Ints) -> tuple[Ints, Ints]:
+def _members(labels: Host, chosen: Host) -> tuple[Host, Host]:
     """The rows of the `chosen` classes, and for each of them which of these classes it is in."""
     number = np.full(int(labels.max()) + 1, -1, dtype=np.int64)
     number[chosen] = np.arange(len(chosen))
@@ -160,7 +158,7 @@ def _members(labels: Ints, chosen: Ints) -> tuple[Ints, Ints]:
     return rows, number[labels[rows]]
 
 
-def _commonest(labels: Ints, values: Ints) -> Ints:
+def _commonest(labels: Host, values: Host) -> Host:
     """(g,) the commonest value of each group; the lowest on a tie."""
     levels, codes = np.unique(values, return_inverse=True)
     pairs, counts = np.unique(labels * len(levels) + codes.reshape(-1), return_counts=True)
@@ -170,7 +168,7 @@ def _commonest(labels: Ints, values: Ints) -> Ints:
     return np.asarray(levels[(pairs % len(levels))[order][first]])
 
 
-def _sensitive_bins(c: Comparison, tables: list[Table]) -> list[Ints]:
+def _sensitive_bins(c: Comparison, tables: list[Table]) -> list[Host]:
     """(n, s) codes of the sensitive columns of each table: numbers and dates by deciles of the original; null is −1."""
     names = c.schema.sensitive
     for table in tables[1:]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array
+from gpuanon.arrays.backend import Array, Host
 from gpuanon.assessing.released import require_finite, require_values, types_of
 from gpuanon.assessing.source import MissingEvidence
 from gpuanon.errors import ParameterError
@@ -19,8 +19,6 @@ from gpuanon.tables.values import floats
 
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
-
-Host = np.ndarray[Any, Any]
 
 
 def attacked_tables(c: Comparison) -> tuple[Table, Table, Table]:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.assessing.figures import Beside, Distribution, Figure, Measured
 from gpuanon.assessing.measure import NULL_IS_MARKED, QUASI, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.assessing.options import ABOVE_1, WHOLE
@@ -38,7 +38,6 @@ from gpuanon.numerics.sampling import sample_rows
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
 
-Host = np.ndarray[Any, Any]
 
 POINTS = 20_000
 """Records that are tried, at most; of more, a repeatable random sample."""

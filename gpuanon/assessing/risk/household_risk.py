@@ -8,11 +8,11 @@ References
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuanon.arrays.backend import like, to_host
+from gpuanon.arrays.backend import Host, like, to_host
 from gpuanon.assessing.figures import Beside, By, Distribution, Measured, join
 from gpuanon.assessing.measure import NULL_IS_MARKED, RISK_OF_RECORDS, SHARE, Applies, Measure
 from gpuanon.assessing.risk.reidentification import hit_probabilities, place_in
@@ -25,11 +25,10 @@ from gpuanon.tables.row_bits import row_bits
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
 
-Floats = np.ndarray[Any, Any]
 _LARGEST = 5
 
 
-def household_risk(members: Floats, households: Floats) -> Measured:
+def household_risk(members: Host, households: Host) -> Measured:
     """Expected share of households of which some member is reidentified: the mean of 1 − Π (1 − risk of a member).
 
     members    : (n,) probability that each original record is reidentified

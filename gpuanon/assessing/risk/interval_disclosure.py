@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, ConfidenceInterval, Figure, Measured
 from gpuanon.assessing.measure import NULL_IS_LEFT_OUT, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
@@ -30,7 +30,6 @@ from gpuanon.errors import InputError, ParameterError
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
 
-Floats = np.ndarray[Any, Any]
 
 _EQUAL = 1e-12  # of a standard deviation: what rounding does to an equal value
 
@@ -85,14 +84,14 @@ def interval_disclosure(
     return Measured(value, details, parts=(By("column", by_column),), interval=interval, beside=beside)
 
 
-def _by_chance(x: Floats, y: Floats, half: float) -> float:
+def _by_chance(x: Host, y: Host, half: float) -> float:
     """Share of all pairs of an original and a released value that are at most `half` apart."""
     ordered, y = np.sort(x), np.sort(y)  # neighbours are searched in the same places of the cache
     held = np.searchsorted(ordered, y + half, side="right") - np.searchsorted(ordered, y - half, side="left")
     return float(held.mean() / len(x))
 
 
-def _by_rank(x: Floats, y: Floats) -> float:
+def _by_rank(x: Host, y: Host) -> float:
     """Mean over p = 1 … 10 of the share of originals whose rank is within p per cent of the released value's."""
     ordered = np.sort(x[~np.isnan(x)])
     known = ~np.isnan(x) & ~np.isnan(y)

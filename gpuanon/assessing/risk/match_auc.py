@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.arrays.sorting import lexicographic_order
 from gpuanon.assessing.figures import Beside, By, Figure, Measured, join
 from gpuanon.assessing.measure import NULL_IS_MARKED, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 MEASURES = ("distance", "ambiguity", "uncertainty")
 TENTH = 0.1
-
-Floats = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,12 +143,12 @@ def auc_of(attacks: list[Matches]) -> Measured:
     return Measured(max(defined, default=np.nan), details, note, parts=(By("measure", areas),), beside=(beside,))
 
 
-def rounded(values: Floats) -> Floats:
+def rounded(values: Host) -> Host:
     """Nine digits of the largest of each column: records with equal neighbours tie, whatever rounding leaves."""
     return np.asarray(np.round(values / np.maximum(values.max(axis=0), np.finfo(np.float64).tiny), 9))
 
 
-def roc_area(values: Floats, right: Floats) -> float:
+def roc_area(values: Host, right: Host) -> float:
     """Probability that a right match has a smaller value than a wrong one, ties counting one half.
 
     Each record is right with weight `right` and wrong with weight 1 − `right`.  NaN without right or wrong matches.
@@ -165,7 +163,7 @@ def roc_area(values: Floats, right: Floats) -> float:
     return float((right_at * (larger + 0.5 * wrong_at)).sum() / pairs)
 
 
-def most_confident(values: Floats, right: Floats, share: float = TENTH) -> float:
+def most_confident(values: Host, right: Host, share: float = TENTH) -> float:
     """Share of right matches among the records with the smallest values; a tie at the border counts by its mean."""
     size = max(1, round(share * len(values)))
     border = np.partition(values, size - 1)[size - 1]

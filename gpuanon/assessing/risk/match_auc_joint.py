@@ -12,11 +12,11 @@ References
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.figures import Beside, Figure, Measured, join
 from gpuanon.assessing.measure import NULL_IS_MARKED, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
@@ -28,7 +28,6 @@ from gpuanon.errors import InputError
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
 
-Floats = np.ndarray[Any, Any]
 
 FOLDS = 5
 
@@ -91,7 +90,7 @@ def joint_auc_of(attack: Matches) -> Measured:
     )
 
 
-def _features(values: Floats) -> Floats:
+def _features(values: Host) -> Host:
     """(n, 9) ranks between −1 and 1, their squares and products."""
     ranks = np.empty_like(values)
     for j, column in enumerate(values.T):
@@ -102,7 +101,7 @@ def _features(values: Floats) -> Floats:
     return np.hstack([ranks, ranks[:, first] * ranks[:, second]])
 
 
-def _folds(values: Floats, right: Floats) -> Floats:
+def _folds(values: Host, right: Host) -> Host:
     """(n,) fold of each record: dealt in the order of `right`, so that each has its share; whatever the rows' order."""
     order = np.lexsort((*values.T, right))
     out = np.empty(len(right), dtype=np.int64)
@@ -110,7 +109,7 @@ def _folds(values: Floats, right: Floats) -> Floats:
     return out
 
 
-def _score(X: Floats, right: Floats, held: Floats) -> Floats:
+def _score(X: Host, right: Host, held: Host) -> Host:
     """(h,) log odds that a held-out match is right; a record counts as right and as wrong by its probability."""
     from sklearn.linear_model import LogisticRegression
 
@@ -124,7 +123,7 @@ def _score(X: Floats, right: Floats, held: Floats) -> Floats:
     return np.round(np.asarray(model.decision_function(held)), 6)  # equal records tie
 
 
-def _won(values: Floats, right: Floats) -> tuple[float, float]:
+def _won(values: Host, right: Host) -> tuple[float, float]:
     """Pairs of a right and a wrong match of which the right one has the smaller value (ties one half); all pairs."""
     wrong = 1 - right
     _, place = np.unique(values, return_inverse=True)

@@ -20,11 +20,11 @@ References
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.assessing.figures import Beside, By, ConfidenceInterval, Figure, Measured
 from gpuanon.assessing.measure import CONTROLLED, NULL_IS_MARKED, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.assessing.options import NAMES
@@ -37,7 +37,6 @@ from gpuanon.numerics.sampling import sample_rows
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
 
-Floats = np.ndarray[Any, Any]
 
 TARGETS = 5000
 """People of either table who are looked at, at most: the area is right to ±1.2 per cent."""
@@ -99,25 +98,25 @@ def membership(
     )
 
 
-def _distance(X: Array, Y: Array) -> Floats:
+def _distance(X: Array, Y: Array) -> Host:
     """(q,) distance to the nearest row of `Y`, on the host; rounded, so that equal ones tie."""
     found = np.sqrt(np.asarray(to_host(nearest(X, Y)[0]), dtype=np.float64))
     return np.round(found, _DIGITS)
 
 
-def _distances(members: Array, others: Array, Y: Array) -> list[Floats]:
+def _distances(members: Array, others: Array, Y: Array) -> list[Host]:
     """`_distance` of the rows of both tables, by one search."""
     return np.split(_distance(namespace(Y).concatenate([members, others]), Y), [len(members)])
 
 
-def _ratio(near: Floats, other: Floats) -> Floats:
+def _ratio(near: Host, other: Host) -> Host:
     """near / other; of two zeros 1, since the record is everybody's."""
     both = (near == 0) & (other == 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(both, 1.0, np.round(near / other, _DIGITS))
 
 
-def _area(members: Floats, others: Floats) -> float:
+def _area(members: Host, others: Host) -> float:
     """Probability that one of `members` is smaller than one of `others`; ties count one half."""
     ordered = np.sort(others)
     larger = len(others) - np.searchsorted(ordered, members, side="right")
@@ -125,7 +124,7 @@ def _area(members: Floats, others: Floats) -> float:
     return float((larger + 0.5 * equal).mean() / len(others))
 
 
-def _advantage(members: Floats, others: Floats) -> dict[str, Figure]:
+def _advantage(members: Host, others: Host) -> dict[str, Figure]:
     """Largest excess of members below a distance, and their share where 1 % of the others are below it."""
     at = np.unique(np.concatenate([members, others]))
     found, wrong = (np.searchsorted(np.sort(side), at, side="right") / len(side) for side in (members, others))

@@ -23,18 +23,15 @@ References
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.assessing.figures import Beside, Measured
 from gpuanon.assessing.measure import NULL_IS_A_VALUE, QUASI, SHARE, Measure, Weights
 from gpuanon.assessing.options import FRACTION
 from gpuanon.assessing.source import EvidenceSource, MissingEvidence, sampling_fraction
 from gpuanon.errors import ParameterError
 
-Host = np.ndarray[Any, Any]
 _LABELS = {"pitman": "Pitman", "zayatz": "Zayatz", "snb": "SNB"}
 _FINE = {"ftol": 1e-15, "gtol": 1e-11, "maxiter": 500}
 SMALL = 0.1

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.assessing.columns import Names, column_names, places
 from gpuanon.assessing.figures import By, ConfidenceInterval, Distribution, Figure, Measured
 from gpuanon.assessing.measure import FROM_0, NULL_IS_MARKED, QUASI, RISK_OF_RECORDS, SHARE, Measure
@@ -237,7 +237,7 @@ def _measured(
     return Measured(part.quantiles["median"], details, note, parts=(part,), interval=_interval(values, prediction))
 
 
-def _interval(values: np.ndarray[Any, Any], prediction: Prediction) -> ConfidenceInterval | None:
+def _interval(values: Host, prediction: Prediction) -> ConfidenceInterval | None:
     """Of the median of all records, where a sample was taken: quantiles as far from 1/2 as shares may be wrong."""
     error = prediction.share_error
     if not error:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, like, namespace, on_device, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, on_device, to_host
 from gpuanon.arrays.partition import Partition
 from gpuanon.assessing.figures import Beside, ConfidenceInterval, Distribution, Figure, Measured, join
 from gpuanon.assessing.measure import NULL_IS_MARKED, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
@@ -30,8 +30,6 @@ from gpuanon.numerics.distance.distance_search import looks_at_few
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.metric import tie_limit
 from gpuanon.numerics.sampling import sample_rows
-
-Floats = np.ndarray[Any, Any]
 
 _DEVICE_PAIRS = 1 << 38  # that a device looks at before a k-d tree on the host takes over: 500 000 times 500 000 rows
 
@@ -45,8 +43,8 @@ class Hits:
     originals : original records, of which `rows` are all or a sample
     """
 
-    rows: Floats
-    values: Floats
+    rows: Host
+    values: Host
     originals: int
 
     @property
@@ -181,7 +179,7 @@ def unmasked_probabilities(X: Array) -> Array:
     return 1 / namespace(X).bincount(classes)[classes]
 
 
-def permuted_probabilities(X: Array, groups: Partition) -> Floats:
+def permuted_probabilities(X: Array, groups: Partition) -> Host:
     """(n,) hit probability of each record, in expectation over all permutations inside the groups.
 
     Every value of the table is in the release, as often as in the table, so the ties of a record are its class, of
@@ -195,13 +193,13 @@ def permuted_probabilities(X: Array, groups: Partition) -> Floats:
     return np.asarray(share / np.bincount(classes)[classes])
 
 
-def class_means(X: Array, hits: Floats) -> Floats:
+def class_means(X: Array, hits: Host) -> Host:
     """(classes,) mean of `hits` over the records of each equivalence class of `X`."""
     classes = equal_rows(to_host(X))
     return np.asarray(np.bincount(classes, hits) / np.bincount(classes))
 
 
-def some_rows(Y: Array) -> Floats:
+def some_rows(Y: Array) -> Host:
     """Some thousand rows, on the host."""
     return to_host(Y[:: max(1, len(Y) // 4096)])
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
 from gpuanon.assessing.measure import PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
@@ -23,8 +23,6 @@ from gpuanon.numerics.patterns import Patterns, classes_at
 
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
-
-Host = np.ndarray[Any, Any]
 
 
 def suppression_reconstruction(original: Array, release: Array, link: Array, *, names: Names = None) -> Measured:

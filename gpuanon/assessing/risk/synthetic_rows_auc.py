@@ -9,10 +9,11 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.blas import one_blas_thread, one_openmp_thread
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.figures import Beside, By, ConfidenceInterval, Figure, Measured
@@ -24,7 +25,6 @@ from gpuanon.tables.values import family, floats
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
 
-Floats = np.ndarray[Any, Any]
 
 ROWS = 100_000
 """Rows of padded classes that are looked at, at most; of more, a repeatable random sample of classes."""
@@ -35,7 +35,7 @@ _PUBLIC = Key(b"the classes of a measure are no secret")
 
 
 def synthetic_rows_auc(
-    known: Floats, others: Floats, added: Floats, *, names: Sequence[str], quasi: Floats | None = None
+    known: Host, others: Host, added: Host, *, names: Sequence[str], quasi: Host | None = None
 ) -> Measured:
     """Class-balanced area under the curve of an attacker who tells added rows from records of the same class.
 
@@ -78,14 +78,14 @@ def synthetic_rows_auc(
     return Measured(value, details, parts=(By("column", shares),), interval=interval, beside=beside)
 
 
-def _padded(labels: Floats, added: Floats) -> Floats:
+def _padded(labels: Host, added: Host) -> Host:
     """(classes,) whether a class holds records and added rows."""
     count = int(labels.max(initial=-1)) + 1
     made = np.bincount(labels[added], minlength=count)
     return np.asarray((made > 0) & (np.bincount(labels, minlength=count) > made))
 
 
-def _some_classes(labels: Floats, padded: Floats) -> Floats:
+def _some_classes(labels: Host, padded: Host) -> Host:
     """Rows of padded classes, of a random sample of classes where there are too many."""
     sizes = np.bincount(labels, minlength=len(padded)) * padded
     lots = _PUBLIC.draws(np.arange(len(padded)), "classes").uniform()[:, 0]
@@ -93,7 +93,7 @@ def _some_classes(labels: Floats, padded: Floats) -> Floats:
     return np.flatnonzero((chosen if chosen.any() else padded)[labels])
 
 
-def _features(quasi: Floats, others: Floats, labels: Floats) -> Floats:
+def _features(quasi: Host, others: Host, labels: Host) -> Host:
     """What the attacker sees: values, how often each occurs in the release, and in its class."""
     columns = [quasi, others]
     for column in others.T:
@@ -104,7 +104,7 @@ def _features(quasi: Floats, others: Floats, labels: Floats) -> Floats:
     return np.hstack(columns).astype(np.float32)
 
 
-def _scores(X: Floats, labels: Floats, added: Floats) -> tuple[Floats, Floats]:
+def _scores(X: Host, labels: Host, added: Host) -> tuple[Host, Host]:
     """(n,) how much each row looks like an added one, by trees that have not seen its class; and its fold."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -122,14 +122,14 @@ def _scores(X: Floats, labels: Floats, added: Floats) -> tuple[Floats, Floats]:
     return scores, folds
 
 
-def _balanced(labels: Floats, added: Floats) -> Floats:
+def _balanced(labels: Host, added: Host) -> Host:
     """(n,) weights: ½ for the records and ½ for the added rows of each class."""
     index = labels * 2 + added
     counts = np.bincount(index)
     return np.asarray(0.5 / counts[index] * len(labels) / max(len(np.unique(labels)), 1))
 
 
-def _auc(scores: Floats, added: Floats, weights: Floats) -> float:
+def _auc(scores: Host, added: Host, weights: Host) -> float:
     """Weighted area under the curve; ½ where there is one kind only."""
     from sklearn.metrics import roc_auc_score
 
@@ -138,7 +138,7 @@ def _auc(scores: Floats, added: Floats, weights: Floats) -> float:
     return float(roc_auc_score(added, scores, sample_weight=weights))
 
 
-def _one_value(labels: Floats, others: Floats, made: Floats, names: Sequence[str]) -> dict[str, float | None]:
+def _one_value(labels: Host, others: Host, made: Host, names: Sequence[str]) -> dict[str, float | None]:
     """Share of the padded classes with two added rows or more in which all of them have one value, by column."""
     rows = np.flatnonzero(made)
     found: dict[str, float | None] = {}
@@ -152,7 +152,7 @@ def _one_value(labels: Floats, others: Floats, made: Floats, names: Sequence[str
     return found
 
 
-def _smallest_diversity(labels: Floats, others: Floats, padded: Floats, names: Sequence[str]) -> dict[str, Figure]:
+def _smallest_diversity(labels: Host, others: Host, padded: Host, names: Sequence[str]) -> dict[str, Figure]:
     """Fewest different values in a padded class, added rows counted, by column."""
     rows = np.flatnonzero(padded[labels])
     found: dict[str, Figure] = {}
@@ -170,7 +170,7 @@ def _synthetic_rows_auc(c: Comparison) -> Measured:
     kinds = {column.name: column.kind for column in schema.columns}  # a release may have columns of its own
     others = [name for name in c.points.names if name not in schema.quasi and kinds.get(name) is not None]
 
-    def numbers(names: list[str]) -> Floats:
+    def numbers(names: list[str]) -> Host:
         found = level_codes([c.points], names)[0].astype(np.float64)
         found[found < 0] = np.nan
         for at, name in enumerate(names):

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import TypeAdapter
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.figures import By, Compared, Figure, Measured, join
 from gpuanon.assessing.formulas import Analysis
 from gpuanon.assessing.measure import SHARE, Measure, Weights
@@ -29,7 +30,6 @@ from gpuanon.errors import InputError, ParameterError
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
 
-Floats = np.ndarray[Any, Any]
 
 _EVENTS = 5
 """Fewest records of either value of a logistic response."""
@@ -57,7 +57,7 @@ def analysis(
     release: Any,
     models: Sequence[Analysis],
     *,
-    weights: tuple[Floats, Floats] | None = None,
+    weights: tuple[Host, Host] | None = None,
 ) -> Measured:
     """One less the mean overlap of the 95 % intervals of coefficients from original and release: 0 equal, 1 apart.
 
@@ -155,7 +155,7 @@ def complete(table: Any, model: Analysis, original: Any) -> Any:
     return rows.dropna()
 
 
-def _fitted(model: Analysis, design: Any, rows: Any, weights: Floats | None) -> dict[str, Coefficient]:
+def _fitted(model: Analysis, design: Any, rows: Any, weights: Host | None) -> dict[str, Coefficient]:
     """Coefficients by name; of a two-part model those of both parts."""
     X, y = design_matrix(model, design, rows), _response(model, design, rows)
     if model.family == "two-part":
@@ -183,7 +183,7 @@ def design_matrix(model: Analysis, design: Any, rows: Any) -> Any:
         raise InputError(f"analysis: {model.formula}: cannot be made into a model of these columns") from None
 
 
-def _response(model: Analysis, design: Any, rows: Any) -> Floats:
+def _response(model: Analysis, design: Any, rows: Any) -> Host:
     """The response as numbers; of a logistic model 0 and 1, the higher of its two values being 1."""
     y = rows[model.response]
     if model.family == "logistic":
@@ -197,7 +197,7 @@ def _response(model: Analysis, design: Any, rows: Any) -> Floats:
         raise InputError(f"analysis: {model.response}: a {model.family} model wants numbers") from None
 
 
-def _fit(X: Any, y: Floats, family: str, weights: Floats | None, model: Analysis) -> dict[str, Coefficient]:
+def _fit(X: Any, y: Host, family: str, weights: Host | None, model: Analysis) -> dict[str, Coefficient]:
     """Coefficients that the records determine, with intervals and p-values."""
     import statsmodels.api as sm
 
@@ -231,13 +231,13 @@ def _fit(X: Any, y: Floats, family: str, weights: Floats | None, model: Analysis
     }
 
 
-def _rests_on_many(column: Floats) -> bool:
+def _rests_on_many(column: Host) -> bool:
     """Whether a coefficient rests on enough records: that of a level which few people have tells their values."""
     usual = np.unique(column, return_counts=True)[1]
     return len(usual) == 1 or int(len(column) - usual.max()) >= FEWEST
 
 
-def _independent(matrix: Floats) -> list[int]:
+def _independent(matrix: Host) -> list[int]:
     """Columns that do not depend on earlier ones, by a QR decomposition of the cross products."""
     scale = np.sqrt((matrix**2).sum(axis=0))
     kept: list[int] = []

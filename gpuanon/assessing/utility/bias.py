@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.assessing.columns import Names, column_names, constant_note, fold, largest_absolute, places
 from gpuanon.assessing.figures import By, Figure, Measured
 from gpuanon.assessing.measure import FROM_0, NULL_IS_MARKED, USED, Measure, Weights
@@ -27,8 +27,6 @@ from gpuanon.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
-
-Floats = np.ndarray[Any, Any]
 
 
 def mean_bias(original: Array, release: Array, *, names: Names = None) -> Measured:
@@ -108,7 +106,7 @@ def regression_drift(original: Array, release: Array, *, response: int | None = 
     return Measured(float(np.nanmean(shift)), details, note, parts=(By("column", fold(shift, used)),))
 
 
-def _coefficients(fit: tuple[Floats, Floats, Floats], chosen: dict[str, int]) -> dict[str, Figure]:
+def _coefficients(fit: tuple[Host, Host, Host], chosen: dict[str, int]) -> dict[str, Figure]:
     """Coefficient, standard error and p-value by column."""
     return {
         name: {"coefficient": float(fit[0][at]), "standard_error": float(fit[1][at]), "p": float(fit[2][at])}
@@ -116,7 +114,7 @@ def _coefficients(fit: tuple[Floats, Floats, Floats], chosen: dict[str, int]) ->
     }
 
 
-def _fit(X: Floats, others: Sequence[int], response: int) -> tuple[Floats, Floats, Floats]:
+def _fit(X: Host, others: Sequence[int], response: int) -> tuple[Host, Host, Host]:
     """Least squares with an intercept: coefficients, standard errors, two-sided p-values, without the intercept."""
     from scipy.stats import t
 
@@ -179,12 +177,12 @@ def _regression_drift(
     return regression_drift(*chosen.encoded, response=at, names=chosen.features)
 
 
-def _weights(source: Any) -> tuple[Floats | None, Floats | None]:
+def _weights(source: Any) -> tuple[Host | None, Host | None]:
     """Sample weights of both tables, where both have them; named columns are of tables in memory."""
     return source.weights_or_none or (None, None)
 
 
-def _known_means(values: Floats, weights: Floats | None) -> Floats:
+def _known_means(values: Host, weights: Host | None) -> Host:
     """(d,) mean of the known values of each column, with the weights of their rows."""
     if weights is None:
         return np.asarray(np.nanmean(values, axis=0))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.figures import By, Compared, Figure, Measured
 from gpuanon.assessing.measure import NULL_IS_LEFT_OUT, SHARE, USED, Measure
 from gpuanon.assessing.options import LEVEL
@@ -23,20 +24,19 @@ from gpuanon.errors import InputError, ParameterError
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
 
-Floats = np.ndarray[Any, Any]
 
 DEPENDENT = "original and release are dependent samples: z and p_if_independent are distances, not tests"
 _LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 def cdf_points(
-    original: Floats,
-    release: Floats,
+    original: Host,
+    release: Host,
     *,
     names: Sequence[str],
     at: Mapping[str, Sequence[float]] | None = None,
     level: float = 0.95,
-    weights: tuple[Floats, Floats] | None = None,
+    weights: tuple[Host, Host] | None = None,
 ) -> Measured:
     """Largest difference of F(x0), the share of values up to x0, over points and columns.
 
@@ -97,14 +97,14 @@ def cdf_points(
     return Measured(max(found.values()), details, DEPENDENT, parts=parts)
 
 
-def _quantiles(values: Floats, weights: Floats | None) -> Floats:
+def _quantiles(values: Host, weights: Host | None) -> Host:
     """The values at `_LEVELS`, each that of a record."""
     if weights is None:
         return np.quantile(values, _LEVELS, method="inverted_cdf")
     return np.asarray(inverse_shares(values, np.asarray(_LEVELS), weights))
 
 
-def _shares(values: Floats, points: Floats, weights: Floats | None) -> Floats:
+def _shares(values: Host, points: Host, weights: Host | None) -> Host:
     """Share of the values up to each point."""
     if weights is None:
         return np.asarray(np.searchsorted(np.sort(values), points, side="right") / len(values))

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, on_device, to_host
+from gpuanon.arrays.backend import Array, Host, namespace, on_device, to_host
 from gpuanon.arrays.partition import Partition, segment_sums
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.weighted_quantile import quantiles
 from gpuanon.errors import ParameterError
 
-Floats = np.ndarray[Any, Any]
-Counted: TypeAlias = Sequence[tuple[tuple[int, ...], Floats, Floats]]
+Counted: TypeAlias = Sequence[tuple[tuple[int, ...], Host, Host]]
 """What `tables` gives, in a list."""
 CellWeights: TypeAlias = tuple[Array, Array] | None
 """People that each row of original and release stands for."""
@@ -48,7 +47,7 @@ def binned(original: Array, release: Array, bins: int = 10, weights: Array | Non
 
 def tables(
     original: Array, release: Array, ways: int, weights: CellWeights = None
-) -> Iterator[tuple[tuple[int, ...], Floats, Floats]]:
+) -> Iterator[tuple[tuple[int, ...], Host, Host]]:
     """Each set of `ways` columns, with the counts of its occupied cells in original and release, or sums of weights."""
     coded = [_dense(original[:, j], release[:, j]) for j in range(original.shape[1])]
     for columns in combinations(range(original.shape[1]), min(ways, original.shape[1])):
@@ -65,7 +64,7 @@ def tables(
         yield columns, counts[0][occupied].astype(float), counts[1][occupied].astype(float)
 
 
-def counts_of(cells: Array, levels: int, weights: Array | None) -> Floats:
+def counts_of(cells: Array, levels: int, weights: Array | None) -> Host:
     """(levels,) rows in each cell, or the sum of their weights; on a device in an order that repeats."""
     if weights is None or not on_device(cells):
         return np.asarray(to_host(namespace(cells).bincount(cells, weights=weights, minlength=levels)))

@@ -9,12 +9,12 @@ References
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpuanon.arrays import rapids
-from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.figures import Distribution, Figure, Measured
 from gpuanon.assessing.measure import NULL_IS_MARKED, SHARE, Measure, Weights
@@ -28,7 +28,6 @@ from gpuanon.numerics.sampling import sample_rows
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
 
-Floats = np.ndarray[Any, Any]
 
 CLUSTERS = 20
 CLUSTER_ROWS = 50_000
@@ -75,7 +74,7 @@ def cluster_balance(original: Array, release: Array, *, clusters: int = CLUSTERS
     return with_error(measured, refits, squares=True)
 
 
-def _balance(before: Array, after: Array, clusters: int) -> tuple[Floats, Floats]:
+def _balance(before: Array, after: Array, clusters: int) -> tuple[Host, Host]:
     """(G,) squared difference of each cluster's share of original records from that of all, and (G,) records."""
     xp = namespace(before)
     X = xp.concatenate([before, after])

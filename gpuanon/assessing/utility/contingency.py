@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array
+from gpuanon.arrays.backend import Array, Host
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, ByPair, Figure, Measured, Part, join
 from gpuanon.assessing.groupings import OPTIONS, grouped
@@ -41,7 +41,6 @@ from gpuanon.errors import ParameterError
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
 
-Floats = np.ndarray[Any, Any]
 Ways: TypeAlias = int | Literal["all"]
 Expected: TypeAlias = Callable[[int, float, float], float]
 """From degrees of freedom and rows of original and release to the distance of draws from the original's cells."""
@@ -123,39 +122,39 @@ def cell_ks(
     return _over_tables(original, release, ways, counted, largest_difference, None, names, weights=weights)
 
 
-def variance_weighted(before: Floats, after: Floats) -> float:
+def variance_weighted(before: Host, after: Host) -> float:
     """Σ (t_d − t_a)² / t_a, the counts `after` scaled to the total of `before`."""
     expected = after * (before.sum() / after.sum())
     return float(((before - expected) ** 2 / np.where(after > 0, expected, 0.5)).sum())
 
 
-def jensen_shannon(before: Floats, after: Floats) -> float:
+def jensen_shannon(before: Host, after: Host) -> float:
     """Mean of the divergences of both from their average."""
     p, q = before / before.sum(), after / after.sum()
     middle = (p + q) / 2
     return max(0.0, 0.5 * _entropy_from(p, middle) + 0.5 * _entropy_from(q, middle))
 
 
-def kullback_leibler(before: Floats, after: Floats) -> float:
+def kullback_leibler(before: Host, after: Host) -> float:
     """Σ p ln(p / q), half a record in cells that only the original fills."""
     filled = np.where((after == 0) & (before > 0), 0.5, after)
     return max(0.0, _entropy_from(before / before.sum(), filled / filled.sum()))
 
 
-def freeman_tukey(before: Floats, after: Floats) -> float:
+def freeman_tukey(before: Host, after: Host) -> float:
     """4 Σ (√s − √o)² / df: s the release's counts, o the original's, scaled to as many rows."""
     scaled = before * (after.sum() / before.sum())
     return float(4 * ((np.sqrt(after) - np.sqrt(scaled)) ** 2).sum()) / max(len(before) - 1, 1)
 
 
-def likelihood_ratio(before: Floats, after: Floats) -> float:
+def likelihood_ratio(before: Host, after: Host) -> float:
     """2 Σ s ln(s / o) / df, half a record in cells that only the release fills."""
     filled = np.where((before == 0) & (after > 0), 0.5, before)
     divergence = _entropy_from(after / after.sum(), filled / filled.sum())
     return max(0.0, 2 * float(after.sum()) * divergence) / max(len(before) - 1, 1)
 
 
-def largest_difference(before: Floats, after: Floats) -> float:
+def largest_difference(before: Host, after: Host) -> float:
     """max |p − q|."""
     return float(np.abs(before / before.sum() - after / after.sum()).max())
 
@@ -165,7 +164,7 @@ def _over_tables(
     release: Array,
     ways: Ways,
     counted: Counted | None,
-    distance: Callable[[Floats, Floats], float],
+    distance: Callable[[Host, Host], float],
     rule: str | None,
     names: Names,
     expected: Expected | None = None,
@@ -205,7 +204,7 @@ def _over_tables(
     return Measured(float(np.mean(distances)), details, rule, parts=(part,), beside=beside)
 
 
-def _entropy_from(p: Floats, q: Floats) -> float:
+def _entropy_from(p: Host, q: Host) -> float:
     """Σ p ln(p / q) over the cells with p > 0."""
     some = p > 0
     return float((p[some] * np.log(p[some] / q[some])).sum())

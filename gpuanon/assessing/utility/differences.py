@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, on_device, to_host
+from gpuanon.arrays.backend import Array, Host, namespace, on_device, to_host
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.columns import Names, column_names, constant_note, fold, fold_pairs
 from gpuanon.assessing.figures import Beside, By, ByPair, Figure, Measured
@@ -30,8 +30,6 @@ from gpuanon.tables.schema import Schema
 
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
-
-Floats = np.ndarray[Any, Any]
 
 
 def means(original: Array, release: Array, *, names: Names = None) -> Measured:
@@ -116,7 +114,7 @@ def covariances_of(before: TableMoments, after: TableMoments, names: Sequence[st
     return Measured(float(np.median(known)), details, note, parts=(ByPair(fold_pairs(relative, names)),))
 
 
-def varying(X: Array) -> np.ndarray[Any, Any]:
+def varying(X: Array) -> Host:
     """(d,) whether each column holds two different values: rounding may give a constant one a tiny variance."""
     return to_host(X.max(axis=0) > X.min(axis=0))
 
@@ -149,7 +147,7 @@ def ranks(X: Array, weights: Array | None = None) -> Array:
 
 
 def by_pair(
-    before: TableMoments, after: TableMoments, names: Sequence[str], name: str, centre: Callable[[Floats], Any]
+    before: TableMoments, after: TableMoments, names: Sequence[str], name: str, centre: Callable[[Host], Any]
 ) -> Measured:
     """`centre` of the differences of correlations over pairs of features, and the largest by pair of columns."""
     then, now = before.correlation, after.correlation
@@ -164,7 +162,7 @@ def by_pair(
 
 
 def _relative(
-    difference: Floats, scale: Floats, before: TableMoments, after: TableMoments, names: Sequence[str], name: str
+    difference: Host, scale: Host, before: TableMoments, after: TableMoments, names: Sequence[str], name: str
 ) -> Measured:
     """Median and maximum of `difference` / `scale`; constant features have no scale and are left out."""
     varies = scale > 0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.figures import By, Compared, Figure, Measured
 from gpuanon.assessing.measure import NULL_IS_LEFT_OUT, SHARE, Measure, Weights
 from gpuanon.errors import InputError, ParameterError
@@ -20,15 +21,14 @@ from gpuanon.errors import InputError, ParameterError
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
 
-Floats = np.ndarray[Any, Any]
 Family = Literal["normal", "lognormal", "exponential", "uniform"]
 
 _PARAMETERS = {"normal": 2, "lognormal": 2, "exponential": 1, "uniform": 2}
 
 
 def distribution_fit(
-    original: Floats,
-    release: Floats,
+    original: Host,
+    release: Host,
     *,
     names: Sequence[str],
     distribution: Family = "normal",
@@ -84,7 +84,7 @@ def distribution_fit(
     return Measured(max(changes), details, note, parts=parts)
 
 
-def _distribution(family: Family, values: Floats, given: tuple[float, ...] | None, name: str) -> Any:
+def _distribution(family: Family, values: Host, given: tuple[float, ...] | None, name: str) -> Any:
     """The distribution with parameters that are given, or the original's; None where it has none."""
     from scipy import stats
 
@@ -105,7 +105,7 @@ def _distribution(family: Family, values: Floats, given: tuple[float, ...] | Non
     return stats.norm(centre, spread) if spread > 0 else None
 
 
-def _fit(values: Floats, distribution: Any, *, known: bool) -> dict[str, float | None]:
+def _fit(values: Host, distribution: Any, *, known: bool) -> dict[str, float | None]:
     """Distance of a sample from a distribution, the critical value, and p where the parameters were known."""
     from scipy.special import kolmogi, kolmogorov
 

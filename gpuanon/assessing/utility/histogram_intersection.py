@@ -7,11 +7,11 @@ References
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
 from gpuanon.assessing.measure import NULL_IS_A_VALUE, QUASI, SHARE, USED, Measure
@@ -23,7 +23,6 @@ from gpuanon.numerics.equal_rows import equal_rows
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
 
-Floats = np.ndarray[Any, Any]
 
 CELLS = 500
 
@@ -95,7 +94,7 @@ def independent_sample(p: Array, n: float) -> tuple[float, float]:
     return float(mean), float(0.5 * np.sqrt((1 - 2 / np.pi) * variances.sum()))
 
 
-def level_edges(X: Floats, cells: int = CELLS, weights: Floats | None = None) -> list[Floats]:
+def level_edges(X: Host, cells: int = CELLS, weights: Host | None = None) -> list[Host]:
     """Where each column of `X` is cut into levels, so that at most `cells` combinations are possible.
 
     A column with few distinct values keeps them, cut at the midpoints; the columns with the most levels give way
@@ -108,7 +107,7 @@ def level_edges(X: Floats, cells: int = CELLS, weights: Floats | None = None) ->
     return [_edges(column, values, count, weights) for column, values, count in zip(X.T, distinct, levels, strict=True)]
 
 
-def _edges(column: Floats, values: Floats, count: int, weights: Floats | None) -> Floats:
+def _edges(column: Host, values: Host, count: int, weights: Host | None) -> Host:
     """(at most count − 1,) cuts between levels."""
     if len(values) <= count:
         return np.asarray(0.5 * (values[1:] + values[:-1]))
@@ -116,12 +115,12 @@ def _edges(column: Floats, values: Floats, count: int, weights: Floats | None) -
     return np.unique(cuts)
 
 
-def to_levels(X: Floats, edges: list[Floats]) -> Floats:
+def to_levels(X: Host, edges: list[Host]) -> Host:
     """(n, d) int64 level of each value; a value on a cut goes below it."""
     return np.stack([np.searchsorted(edge, X[:, j], side="left") for j, edge in enumerate(edges)], axis=1)
 
 
-def _shares(codes: Floats, weights: Array | None, every: Floats) -> Floats:
+def _shares(codes: Host, weights: Array | None, every: Host) -> Host:
     """Share of each cell."""
     counts = np.bincount(codes, None if weights is None else to_host(weights), minlength=int(every.max()) + 1)
     return np.asarray(counts / counts.sum())

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, namespace, to_host
 from gpuanon.assessing.columns import Names, column_names, constant_note, fold, places
 from gpuanon.assessing.figures import By, Figure, Measured, join
 from gpuanon.assessing.measure import (
@@ -38,8 +38,6 @@ from gpuanon.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
-
-Floats = np.ndarray[Any, Any]
 
 
 def records_changed(original: Array, release: Array, *, link: Array | None = None, names: Names = None) -> Measured:
@@ -148,7 +146,7 @@ def paired(original: Array, release: Array, link: Array | None) -> tuple[Array, 
     return before, after, note
 
 
-def _sums(before: Array, after: Array, name: str) -> tuple[Floats, Floats]:
+def _sums(before: Array, after: Array, name: str) -> tuple[Host, Host]:
     """(d,) SSE and SST; NaN where the original is constant."""
     sse = to_host(_squared(before - after).sum(axis=0))
     sst = to_host(_squared(before - before.mean(axis=0)).sum(axis=0))
@@ -168,7 +166,7 @@ def _defined(part: By) -> list[float]:
     return [value for value in part.values.values() if value is not None]
 
 
-def _by_column(sse: Floats, sst: Floats, names: Sequence[str]) -> dict[str, float | None]:
+def _by_column(sse: Host, sst: Host, names: Sequence[str]) -> dict[str, float | None]:
     """ΣSSE / ΣSST over the features of each column; None for a constant column."""
     return {
         name: None if np.isnan(sst[rows]).all() else float(np.nansum(sse[rows]) / np.nansum(sst[rows]))

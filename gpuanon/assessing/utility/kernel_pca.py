@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
 from gpuanon.assessing.ks_distance import distances_from, ks_critical, sorted_columns
 from gpuanon.assessing.measure import NULL_IS_MARKED, SHARE, Measure, Weights
@@ -30,7 +30,6 @@ from gpuanon.numerics.sampling import sample_rows
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
 
-Floats = np.ndarray[Any, Any]
 
 DEPENDENT = (
     "original and release are dependent samples: these are distances, not tests; an independent sample of the "
@@ -52,7 +51,7 @@ class LeadingComponents:
     exact: bool
 
     @property
-    def variances(self) -> Floats:
+    def variances(self) -> Host:
         """(c,) of the scores, descending."""
         return self.model.variances
 
@@ -71,7 +70,7 @@ class LeadingComponents:
         return sorted_columns(namespace(self.scores).rint(self.scores / self.grid))
 
     @property
-    def cumulative(self) -> Floats:
+    def cumulative(self) -> Host:
         """(c,) share of the variance, up to each component, of all that the rows have in kernel space."""
         sums = np.cumsum(self.variances)
         return sums * (self.model.share * self.model.captured / sums[-1]) if sums[-1] > 0 else np.ones(len(sums))
@@ -88,7 +87,7 @@ class Projected:
 
     components: LeadingComponents
     release: Array
-    distances: Floats
+    distances: Host
 
     def labels(self) -> list[str]:
         """One text per component for the pair plot: eigenvalue, cumulative share of variance, distance."""
@@ -144,7 +143,7 @@ def kernel_pca(
     return Measured(float(found.distances.mean()), details, "; ".join(notes), parts=(part,), beside=tuple(beside))
 
 
-def _by_component(distances: Floats) -> dict[str, Any]:
+def _by_component(distances: Host) -> dict[str, Any]:
     """Distances under the numbers of the components, the one of the largest variance first."""
     return {f"component {number + 1}": float(distance) for number, distance in enumerate(distances)}
 

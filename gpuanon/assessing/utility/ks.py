@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, like, to_host
+from gpuanon.arrays.backend import Array, Host, like, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.columns import Names, column_names, fold
@@ -23,7 +23,6 @@ from gpuanon.numerics.sampling import sample_rows
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
 
-Floats = np.ndarray[Any, Any]
 
 DEPENDENT = (
     "original and release are dependent samples: these are distances, not tests; the critical value is what two "
@@ -83,7 +82,7 @@ def ks(
     return Measured(float(columns.max()), details, note, parts=(part,), beside=tuple(beside))
 
 
-def exchanged_shares(before: Floats, after: Floats, rounds: int) -> tuple[float, float]:
+def exchanged_shares(before: Host, after: Host, rounds: int) -> tuple[float, float]:
     """Shares of exchanges within pairs whose largest distance over columns reaches, and equals, the observed one.
 
     The observed pairing counts as one of the exchanges, so that the first share is a valid p-value.  Distances of n
@@ -97,7 +96,7 @@ def exchanged_shares(before: Floats, after: Floats, rounds: int) -> tuple[float,
     # Numbers of one byte, whose products and sums take a fraction of the time.
     signs = [np.where(draws.child(str(r)).uniform()[:, 0] < 0.5, -1, 1).astype(np.int8) for r in range(rounds)]
 
-    def largest(j: int) -> Floats:
+    def largest(j: int) -> Host:
         both = np.concatenate([before[:, j], after[:, j]])
         order = np.argsort(both, kind="stable")
         last = np.append(both[order][1:] != both[order][:-1], True)  # distribution functions step at distinct values

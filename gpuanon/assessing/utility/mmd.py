@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.figures import Beside, Figure, Measured
@@ -27,7 +27,6 @@ from gpuanon.numerics.sampling import sample_rows
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
 
-Floats = np.ndarray[Any, Any]
 
 _PUBLIC = Key(b"the random features of a measure are no secret")
 _ROWS, _PAIRS = 20_000, 2_000
@@ -83,14 +82,14 @@ def mmd(
     return Measured(value, details, note, beside=(beside,))
 
 
-def _distances(features: Floats, labels: Floats) -> Floats:
+def _distances(features: Host, labels: Host) -> Host:
     """(r,) distance of the mean features of rows with label 1 and 0, for each row of `labels` (r, n)."""
     sums, counts = labels @ features, labels.sum(axis=1, keepdims=True)
     rest = (features.sum(axis=0) - sums) / (features.shape[0] - counts)
     return np.asarray(np.linalg.norm(sums / counts - rest, axis=1))
 
 
-def _error(before: Floats, after: Floats, pairs: bool) -> float:
+def _error(before: Host, after: Host, pairs: bool) -> float:
     """95 % error of the distance that comes from a sample: of the mean difference along its own direction.
 
     To first order the distance ``‖mean φ(x) − mean φ(y)‖`` moves with the means along v, their difference divided by
@@ -104,7 +103,7 @@ def _error(before: Floats, after: Floats, pairs: bool) -> float:
     return 1.96 * float(np.sqrt(x.var() / len(x) + y.var() / len(y)))
 
 
-def _features(rows: Floats, bandwidth: float, count: int) -> Floats:
+def _features(rows: Host, bandwidth: float, count: int) -> Host:
     """(n, 2 · count) random Fourier features of the Gaussian kernel with this bandwidth ([2])."""
     draws = _PUBLIC.draws(np.arange(rows.shape[1], dtype=np.int64), "frequencies").normal(count)
     frequencies = np.asarray(draws) / bandwidth
@@ -120,7 +119,7 @@ def _features(rows: Floats, bandwidth: float, count: int) -> Floats:
     return out
 
 
-def _bandwidth(rows: Floats) -> float:
+def _bandwidth(rows: Host) -> float:
     """Median distance of two rows, from pairs at random."""
     pairs = _PUBLIC.draws(np.arange(_PAIRS, dtype=np.int64), "pairs").uniform(2)
     first, second = (np.asarray(pairs) * len(rows)).astype(np.int64).T
@@ -133,7 +132,7 @@ def _bandwidth(rows: Floats) -> float:
     return mean
 
 
-def _sampled(rows: Floats) -> Floats:
+def _sampled(rows: Host) -> Host:
     """At most `_ROWS` rows."""
     return rows if len(rows) <= _ROWS else rows[sample_rows(len(rows), _ROWS, "mmd")]
 

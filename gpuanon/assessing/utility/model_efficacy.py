@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.figures import Beside, Figure, Measured, join
 from gpuanon.assessing.measure import OF_SCORES, Measure
@@ -24,7 +25,6 @@ from gpuanon.numerics.sampling import sample_rows
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
 
-Floats = np.ndarray[Any, Any]
 
 MODEL_ROWS = 50_000
 PIECES, CUTS = 4, 2
@@ -34,13 +34,13 @@ _PUBLIC = Key(b"the split of a measure is no secret")
 
 
 def model_efficacy(
-    original: Floats,
-    release: Floats,
+    original: Host,
+    release: Host,
     *,
     names: Sequence[str],
     categorical: Sequence[bool],
     target: str,
-    link: Floats | None = None,
+    link: Host | None = None,
 ) -> Measured:
     """Score of a model trained on originals, less that of one trained on the release, on the same held-out originals.
 
@@ -94,18 +94,18 @@ def model_efficacy(
     return with_error(measured, refits)
 
 
-def _pieces(rows: Floats, cut: int) -> list[Floats]:
+def _pieces(rows: Host, cut: int) -> list[Host]:
     """Disjoint pieces of a sample, each of which a model is fitted to or scored on."""
     return [rows[chosen] for chosen in pieces_of(len(rows), PIECES, cut)]
 
 
-def _known(rows: Floats, at: int, categorical: Sequence[bool]) -> Floats:
+def _known(rows: Host, at: int, categorical: Sequence[bool]) -> Host:
     """The rows whose target is known."""
     target = rows[:, at]
     return rows[target >= 0] if categorical[at] else rows[~np.isnan(target)]
 
 
-def _score(train: Floats, test: Floats, at: int, categorical: Sequence[bool]) -> float:
+def _score(train: Host, test: Host, at: int, categorical: Sequence[bool]) -> float:
     """R², or the gain in accuracy over the most frequent level of the test rows."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
@@ -126,7 +126,7 @@ def _score(train: Floats, test: Floats, at: int, categorical: Sequence[bool]) ->
     return float(((guess == truth).mean() - blind) / (1 - blind)) if blind < 1 else 0.0
 
 
-def _r2(predicted: Floats, truth: Floats) -> float:
+def _r2(predicted: Host, truth: Host) -> float:
     """1 − SSE / SST; 0 for a target without spread."""
     spread = float(((truth - truth.mean()) ** 2).sum())
     return 1 - float(((predicted - truth) ** 2).sum()) / spread if spread > 0 else 0.0

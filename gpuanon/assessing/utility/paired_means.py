@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, namespace, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.columns import Names, column_names, fold
 from gpuanon.assessing.figures import By, Figure, Measured, join
@@ -25,7 +25,6 @@ from gpuanon.errors import ParameterError
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
 
-Floats = np.ndarray[Any, Any]
 
 FLIPPED_ROWS = 2_000
 """Up to this many changed records signs are flipped one by one; beyond, sums of differences are drawn as normal."""
@@ -84,7 +83,7 @@ def paired_means(
     return Measured(float(p.min()), details, note, parts=(By("column", fold(p, labels, np.min), "smallest"),))
 
 
-def _largest_flipped(d: Array, rounds: int) -> Floats:
+def _largest_flipped(d: Array, rounds: int) -> Host:
     """(rounds,) largest |Σ ± d| over the features, the same signs for all features of a row."""
     if len(d) <= FLIPPED_ROWS:
         rows = to_host(d)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, namespace, to_host
 from gpuanon.arrays.partition import Partition, segment_covariances, segment_sums
 from gpuanon.arrays.rng import Key, philox
 from gpuanon.arrays.segments import extremes
@@ -27,7 +27,6 @@ from gpuanon.numerics.distance import distance
 from gpuanon.numerics.metric import Metric
 from gpuanon.numerics.spectral import affinity
 
-Host = np.ndarray[Any, Any]
 Results = tuple[Array, ...]
 Put = Callable[[Host], Array]
 """Brings a host array where the check computes; floating-point arrays in the type that is checked."""

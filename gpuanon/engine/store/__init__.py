@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from gpuanon.arrays.backend import Host
 from gpuanon.engine.store.shuffle import collect, scatter, whole_file
 from gpuanon.engine.store.workspace import Workspace
 from gpuanon.tables.arrow import arrow_array, numpy_array
@@ -24,7 +25,6 @@ from gpuanon.tables.formats.parquet import read_row_range
 from gpuanon.tables.rows import Rows
 from gpuanon.tables.table import Table
 
-Host = np.ndarray[Any, Any]
 Result = TypeVar("Result")
 Keep = Callable[[Host], Host]
 """From record numbers (n,) to whether each is wanted."""

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, Figure, Measured, join
 from gpuanon.assessing.measure import PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
@@ -45,10 +45,8 @@ from gpuanon.numerics.sampling import sample_rows
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
 
-Floats = np.ndarray[Any, Any]
-Ints = np.ndarray[Any, Any]
 
-Read: TypeAlias = Callable[[Ints], tuple[Floats, Floats]]
+Read: TypeAlias = Callable[[Host], tuple[Host, Host]]
 
 CANDIDATES = 100
 LINKED = 5_000
@@ -144,7 +142,7 @@ class _Attack:
 
 def _values(
     original: Side, release: Side, read: Read | None, pairs: Pairs, chance: Chance
-) -> tuple[Floats, Floats, Ints | None]:
+) -> tuple[Host, Host, Host | None]:
     """Values of originals and releases; of the released rows that a pair needs alone, with their numbers, by `read`."""
     before, after, held = original.values, release.values, None
     if read is not None:
@@ -158,7 +156,7 @@ def _values(
 
 
 def _attack(
-    agree: Agreement, points: tuple[Floats, Floats], pairs: Pairs, own: Ints, chance: Chance, link: Ints
+    agree: Agreement, points: tuple[Host, Host], pairs: Pairs, own: Host, chance: Chance, link: Host
 ) -> _Attack:
     """Fit the models on some records, let the likelihood of the others choose, and link all."""
     fits, knows, learned = _fits(agree, points, pairs, chance, link)
@@ -175,7 +173,7 @@ def _attack(
     )
 
 
-def _details(attack: _Attack, pairs: Pairs, own: Ints, agree: Agreement, columns: Sequence[str]) -> dict[str, Figure]:
+def _details(attack: _Attack, pairs: Pairs, own: Host, agree: Agreement, columns: Sequence[str]) -> dict[str, Figure]:
     """What was looked at, what each model links, and m and u of each column."""
     found = attack.levels.found
     return {
@@ -191,7 +189,7 @@ def _details(attack: _Attack, pairs: Pairs, own: Ints, agree: Agreement, columns
     }
 
 
-def _check(link: Ints, m: int, tolerances: Sequence[float]) -> None:
+def _check(link: Host, m: int, tolerances: Sequence[float]) -> None:
     """Refuse a link of another release, and tolerances that are not levels."""
     if len(link) != m:
         raise ParameterError(f"link: one entry per released row is needed ({m}), got {len(link)}")
@@ -199,7 +197,7 @@ def _check(link: Ints, m: int, tolerances: Sequence[float]) -> None:
         raise ParameterError("tolerances: ascending numbers of 0 or more are needed")
 
 
-def _chance(blocks: BlockedRecords, pairs: Pairs, own: Ints, link: Ints) -> Chance:
+def _chance(blocks: BlockedRecords, pairs: Pairs, own: Host, link: Host) -> Chance:
     """Random pairs, and the near ones of some records."""
     some = np.unique(np.linspace(0, len(own) - 1, max(1, min(len(own), _PAIRS // own.shape[1]))).astype(np.int64))
     inside = pairs.inside[some] & ~own[some]
@@ -209,8 +207,8 @@ def _chance(blocks: BlockedRecords, pairs: Pairs, own: Ints, link: Ints) -> Chan
 
 
 def _fits(
-    agree: Agreement, points: tuple[Floats, Floats], pairs: Pairs, chance: Chance, link: Ints
-) -> tuple[list[Model], list[Model], Ints]:
+    agree: Agreement, points: tuple[Host, Host], pairs: Pairs, chance: Chance, link: Host
+) -> tuple[list[Model], list[Model], Host]:
     """The models fitted without the link, and with it, and at which rows they were: at most three of four."""
     width, deep = min(2 * _POOL, pairs.index.shape[1]), max(len(agree.sizes), points[0].shape[1])
     most = max(1, min(3 * len(pairs.rows) // 4, _PAIRS // width, _FEATURES // (width * deep)))
@@ -221,7 +219,7 @@ def _fits(
     return learned.models(), learned.informed(known), some
 
 
-def _pool(agree: Agreement, pairs: Pairs, chance: Pairs) -> tuple[Pairs, list[Floats]]:
+def _pool(agree: Agreement, pairs: Pairs, chance: Pairs) -> tuple[Pairs, list[Host]]:
     """Candidates that EM looks at: the nearest, and the most surprising; and a first guess from either."""
     near = min(_POOL, pairs.index.shape[1])
     tails = np.concatenate([np.cumsum(part) for part in chances(agree, chance)])
@@ -244,7 +242,7 @@ def _pool(agree: Agreement, pairs: Pairs, chance: Pairs) -> tuple[Pairs, list[Fl
     return pairs.at(places, once), firsts
 
 
-def _weights(model: Model, pairs: Pairs) -> Floats:
+def _weights(model: Model, pairs: Pairs) -> Host:
     """(rows, c) weight of each pair; −∞ outside the block."""
     out = np.empty(pairs.index.shape)
     step = max(1, _BATCH // max(1, 16 * pairs.index.shape[1]))  # a pair has a dozen figures
@@ -254,17 +252,17 @@ def _weights(model: Model, pairs: Pairs) -> Floats:
     return out
 
 
-def _right(weight: Floats, pairs: Pairs, own: Ints) -> float:
+def _right(weight: Host, pairs: Pairs, own: Host) -> float:
     """Share of originals that are linked with their own release by the largest weight."""
     return float(_shared((weight == weight.max(axis=1, keepdims=True)) & pairs.inside, own).mean())
 
 
-def _nearest(pairs: Pairs, own: Ints) -> float:
+def _nearest(pairs: Pairs, own: Host) -> float:
     """Share of originals that the attack by distance links rightly."""
     return float(_shared(pairs.distance == pairs.distance[:, :1], own).mean())
 
 
-def _shared(best: Ints, own: Ints) -> Floats:
+def _shared(best: Host, own: Host) -> Host:
     """(rows,) probability that one of the best candidates, chosen at random, is the record's own."""
     return np.asarray((best & own).sum(axis=1) / np.maximum(best.sum(axis=1), 1))
 
@@ -289,7 +287,7 @@ def _measured(value: float, beside: dict[str, float], n: int, details: dict[str,
     return Measured(value, details, note, parts=(part,), interval=interval, beside=shown)
 
 
-def _by_level(side: list[Floats], names: Sequence[str], agree: Agreement) -> dict[str, Figure]:
+def _by_level(side: list[Host], names: Sequence[str], agree: Agreement) -> dict[str, Figure]:
     """m or u of every column and level, under names."""
     numbers = [f"within {tolerance:g} sd" for tolerance in np.where(agree.tolerances > EQUAL, agree.tolerances, 0)]
     out: dict[str, Figure] = {}
@@ -307,7 +305,7 @@ def _information(levels: ByLevels, names: Sequence[str]) -> By:
     return By("column", dict(zip(names, values, strict=True)))
 
 
-def _quasi_values(c: Comparison, codes: list[bool], rows: Floats | None = None) -> tuple[Floats, Floats]:
+def _quasi_values(c: Comparison, codes: list[bool], rows: Host | None = None) -> tuple[Host, Host]:
     """The quasi-identifiers of original and release, or of these released rows: numbers as they are, codes else."""
     chosen = c if rows is None else c.with_released(rows)
     # Of a comparison that nobody else has: its arrays may be written to.

@@ -18,15 +18,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.ranges import ranges
 from gpuanon.assessing.risk.linkage.candidate_pairs import Pairs, posterior
-
-Floats = np.ndarray[Any, Any]
-Ints = np.ndarray[Any, Any]
 
 _PIECE = 1 << 14  # rows that are turned at a time
 _ROUNDS = 60
@@ -44,8 +41,8 @@ class NormalRegression:
     constant : ½ log det Σ⁻¹
     """
 
-    slope: Floats
-    metric: Floats
+    slope: Host
+    metric: Host
     constant: float
 
 
@@ -54,7 +51,7 @@ class NormalFit:
     """What EM found: the regression, the probability (r, c) that each pair belongs together, the mean likelihood."""
 
     found: NormalRegression
-    own: Floats
+    own: Host
     likelihood: float
 
 
@@ -62,23 +59,23 @@ class NormalFit:
 class ByNormal:
     """The regression of all pairs that belong together; `alone` (n,): log density of each original without one."""
 
-    before: Floats
-    after: Floats
+    before: Host
+    after: Host
     found: NormalRegression
-    alone: Floats
+    alone: Host
     name: str = "normal"
 
     @cached_property
-    def _expected(self) -> Floats:
+    def _expected(self) -> Host:
         return _expected(self.after, self.found)
 
-    def _expected_of(self, index: Ints) -> Floats:
+    def _expected_of(self, index: Host) -> Host:
         """(r, c, f) of the released rows `index`; of a large table only these are computed."""
         if len(self.after) <= index.size:
             return np.asarray(self._expected[index])
         return _expected(self.after[index.reshape(-1)], self.found).reshape(*index.shape, -1)
 
-    def scores(self, pairs: Pairs) -> Floats:
+    def scores(self, pairs: Pairs) -> Host:
         """(r, c) weight of each pair."""
         x = self.before[pairs.rows] @ self.found.metric
         apart = x[:, None] - self._expected_of(pairs.index)
@@ -86,13 +83,13 @@ class ByNormal:
         return np.asarray(np.round(weight, 6))  # equal records tie, whatever the order of the sums
 
 
-def _expected(after: Floats, found: NormalRegression) -> Floats:
+def _expected(after: Host, found: NormalRegression) -> Host:
     """(m, f) expected originals of released points, in the metric of what is left of them."""
     turn = found.slope @ found.metric
     return np.asarray(after @ turn[:-1] + turn[-1])
 
 
-def log_density(x: Floats) -> Floats:
+def log_density(x: Host) -> Host:
     """(n,) logarithm of the normal density with the moments of x, but for the constant that a pair has as well."""
     apart = x - x.mean(axis=0)
     values, axes = np.linalg.eigh(apart.T @ apart / len(x) + _NARROWEST * np.eye(x.shape[1]))
@@ -102,7 +99,7 @@ def log_density(x: Floats) -> Floats:
     return np.asarray(-0.5 * out - 0.5 * np.log(values).sum())
 
 
-def by_moments(before: Floats, after: Floats, noise: float) -> tuple[Floats, Floats]:
+def by_moments(before: Host, after: Host, noise: float) -> tuple[Host, Host]:
     """(f + 1, f) slope and (f, f) Σ that the moments of both tables suggest; `noise`: variance by distance."""
     f = before.shape[1]
     S, T = (np.cov(side.T, bias=True).reshape(f, f) + _NARROWEST * np.eye(f) for side in (before, after))
@@ -122,7 +119,7 @@ class NormalPairs:
     noise : variance of the noise by distance
     """
 
-    def __init__(self, before: Floats, after: Floats, pairs: Pairs, noise: float) -> None:
+    def __init__(self, before: Host, after: Host, pairs: Pairs, noise: float) -> None:
         self.before, self.after, self.pairs = before, after, pairs
         self.alone = log_density(before)
         self.x = before[pairs.rows]
@@ -162,7 +159,7 @@ class NormalPairs:
         assert best is not None
         return best
 
-    def regression(self, own: Floats) -> NormalRegression:
+    def regression(self, own: Host) -> NormalRegression:
         """The M step: weighted least squares of originals on their candidates (r, c)."""
         y = np.column_stack([self.released, np.ones(len(self.released))])
         held = np.bincount(self.place.reshape(-1), own.reshape(-1), minlength=len(y))
@@ -177,7 +174,7 @@ class NormalPairs:
         values = np.maximum(values, 0.0) + _NARROWEST
         return NormalRegression(slope, axes / np.sqrt(values), float(-0.5 * np.log(values).sum()))
 
-    def _weights(self, found: NormalRegression) -> Floats:
+    def _weights(self, found: NormalRegression) -> Host:
         """(r, c) log m/u; multiplied out, so that a pair costs one product of vectors."""
         x, y = self.x @ found.metric, _expected(self.released, found)
         turn = found.slope @ found.metric

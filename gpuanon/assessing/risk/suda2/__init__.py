@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, namespace, to_host
 from gpuanon.assessing.figures import Beside, By, Distribution, Figure, Measured
 from gpuanon.assessing.measure import QUASI, SHARE, Measure, Weights
 from gpuanon.assessing.options import FRACTION as FRACTIONS
@@ -33,7 +33,6 @@ from gpuanon.numerics.equal_rows import equal_rows
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
 
-Host = np.ndarray[Any, Any]
 SIZE = 3
 """Columns of the largest set that is looked at, unless said otherwise."""
 FRACTION = 0.01

@@ -10,12 +10,12 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpuanon.arrays import rapids
-from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.figures import Figure, Measured, join
 from gpuanon.assessing.measure import Measure
@@ -28,7 +28,6 @@ from gpuanon.numerics.equal_rows import equal_rows
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
 
-Floats = np.ndarray[Any, Any]
 
 FOREST_ROWS = 10_000
 """Rows of each table that the forest is fitted to at most; beyond, a repeatable random sample."""
@@ -87,12 +86,12 @@ def _refit(piece: Stacked) -> float:
     return _pmse(_binned(piece.X), _halves(piece.X), piece.released, REFIT_TREES)
 
 
-def _pmse(X: Array, halves: Floats, released: Floats, trees: int = TREES) -> float:
+def _pmse(X: Array, halves: Host, released: Host, trees: int = TREES) -> float:
     """Mean squared difference of the scores from the share of released records."""
     return float(((_scores(X, halves, released, trees) - released.mean()) ** 2).mean())
 
 
-def _scores(X: Array, halves: Floats, released: Floats, trees: int = TREES) -> Floats:
+def _scores(X: Array, halves: Host, released: Host, trees: int = TREES) -> Host:
     """(N,) probability that a record is a released one, by the forest of the half that it is not in.
 
     Where that half has nothing to learn from (no records, or none of one kind) the share of released records.
@@ -107,11 +106,11 @@ def _scores(X: Array, halves: Floats, released: Floats, trees: int = TREES) -> F
     return scores
 
 
-def _halves(X: Array) -> Floats:
+def _halves(X: Array) -> Host:
     """(N,) False or True at random, the same for equal records."""
-    classes: Floats = to_host(equal_rows(X))
-    lots: Floats = _PUBLIC.draws(np.arange(classes.max() + 1)).uniform()[:, 0]
-    halves: Floats = lots[classes] < 0.5
+    classes: Host = to_host(equal_rows(X))
+    lots: Host = _PUBLIC.draws(np.arange(classes.max() + 1)).uniform()[:, 0]
+    halves: Host = lots[classes] < 0.5
     return halves
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.figures import Beside, Figure, Measured, join
 from gpuanon.assessing.measure import OF_SCORES, SHARE, Measure
@@ -43,7 +43,6 @@ from gpuanon.errors import ParameterError
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
 
-Floats = np.ndarray[Any, Any]
 
 DEPENDENT = "original and release are dependent samples: this is a distance, not a test"
 
@@ -143,9 +142,7 @@ def null_sample(
     return stacked(before, after, categorical, rows), link
 
 
-def against_permuted(
-    fit: Callable[[Floats], Floats], labels: Floats, link: Array | None, rounds: int
-) -> dict[str, Figure]:
+def against_permuted(fit: Callable[[Host], Host], labels: Host, link: Array | None, rounds: int) -> dict[str, Figure]:
     """The pMSE of these labels beside those of permuted ones."""
     errors = [
         float(((fit(y) - y.mean()) ** 2).mean())
@@ -200,7 +197,7 @@ def propensity_wilcoxon(
     return with_error(measured, found.over_refits("wilcoxon"))
 
 
-def permuted(released: Floats, originals: int, link: Array | None, rounds: int) -> list[Floats]:
+def permuted(released: Host, originals: int, link: Array | None, rounds: int) -> list[Host]:
     """Labels permuted at random, or exchanged within pairs when the link is known."""
     n = len(released)
     if link is None:

@@ -27,7 +27,6 @@ from gpuanon.tables.roles import UNRELEASED
 from gpuanon.tables.schema import ColumnSpec, Kind, Nulls, Others, Schema
 from gpuanon.tables.series import Series
 
-
 POINTS = ("promise", "smallest_class", "singled_out", "copies", "given_back", "warnings")
 """Points of a verdict that a recipe may accept with a reason."""
 

@@ -15,7 +15,7 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -30,10 +30,6 @@ from gpuanon.numerics.distance.distance_search import looks_at_few
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.metric import tie_limit
 from gpuanon.numerics.sampling import sample_rows
-
-if TYPE_CHECKING:
-    from gpuanon.assessing.comparison import Comparison
-
 
 _DEVICE_PAIRS = 1 << 38  # that a device looks at before a k-d tree on the host takes over: 500 000 times 500 000 rows
 
@@ -256,16 +252,20 @@ def _note(unmasked: float) -> str | None:
     return f"the unmasked table itself gives {unmasked:.3g}: compare with that as well as with 1/k"
 
 
-def _reidentification(c: Comparison) -> Measured:
+# `c` below is a `Comparison`, which imports this file.
+
+
+def _reidentification(c: Any) -> Measured:
+    before, after = c.quasi
     unmasked = c.unmasked
     if c.persons is not None and unmasked is None:
-        before = c.quasi[0]
         unmasked = attacked(before, before, np.arange(len(before)), persons=c.persons).values
-    return reidentification(*c.quasi, c.link, unmasked=unmasked, hits=c.hits)
+    return reidentification(before, after, c.link, unmasked=unmasked, hits=c.hits)
 
 
-def _reidentification_by_class(c: Comparison) -> Measured:
-    return reidentification_by_class(*c.quasi, c.link, hits=c.hits)
+def _reidentification_by_class(c: Any) -> Measured:
+    before, after = c.quasi
+    return reidentification_by_class(before, after, c.link, hits=c.hits)
 
 
 REIDENTIFICATION = Measure(

@@ -127,15 +127,13 @@ def _singled_out(found: Measurements, limit: float) -> Point:
     if name not in found.measured:
         return _unknown(found, name)
     figure = found.measured[name]
-    error = figure.details.get("error", 0.0)
-    allowed = limit + 2 * (float(error) if isinstance(error, (int, float)) else 0.0)
     if "chance" in {one.name for one in figure.beside}:
         text = f"{figure.value:.1%} of the originals can be found in the new rows beyond chance; at most {limit:.0%}"
     else:
         worst = figure.details.get("worst_sets")
         by = f", most by {next(iter(worst))}" if isinstance(worst, dict) and worst and figure.value > limit else ""
         text = f"{figure.value:.1%} of the people are alone on at most three released columns{by}; at most {limit:.0%}"
-    return Point(name, "good" if figure.value <= allowed else "bad", f"{text} is called safe")
+    return Point(name, "good" if figure.value <= limit else "bad", f"{text} is called safe")
 
 
 def _copies(found: Measurements) -> Point:

@@ -116,8 +116,8 @@ def _marginals(c: Comparison, ways: int = WAYS) -> Measured:
     most = bins_for(c.original.n_rows)
     for at, name in enumerate(names):
         if c.is_number(name) and len(np.unique(before[:, at])) > most + 2:
-            values = [floats(table.arrow(name))[:, None] for table in (c.original, c.points)]
-            first, second = binned(*values, bins=most)
+            first, second = (floats(table.arrow(name))[:, None] for table in (c.original, c.points))
+            first, second = binned(first, second, bins=most)
             before[:, at], after[:, at] = first[:, 0], second[:, 0]
     return marginals(before, after, names=names, ways=ways, weights=c.host.weights)
 

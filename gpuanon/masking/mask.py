@@ -25,6 +25,7 @@ from gpuanon.masking.claims.class_claims import SpreadBoxes, constraint_claims
 from gpuanon.masking.claims.evidence import Trace
 from gpuanon.masking.constraints import Sensitive
 from gpuanon.masking.contract import Groups, Placement
+from gpuanon.masking.filling import Fill, FillSample
 from gpuanon.masking.given import CellSummary, Facts, added_facts
 from gpuanon.masking.mask_columns import (
     NewColumns,
@@ -40,7 +41,6 @@ from gpuanon.masking.mask_columns import (
     stacked,
 )
 from gpuanon.masking.methods.combination import Combination
-from gpuanon.masking.operations.pad.filling import Fill, FillSample
 from gpuanon.masking.outcomes import Changed, Moved, Outcome, Recoded, codes_on_host, download
 from gpuanon.masking.person_blocks import People, persons_per_part
 from gpuanon.masking.view import View, view_of, wanted

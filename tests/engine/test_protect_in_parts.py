@@ -181,11 +181,9 @@ def test_masks_follow_each_other(tmp_path):
     assert [guarantee["verified"] for guarantee in manifest["guarantee"]] == [True, True]
 
 
-def test_without_a_cluster_none_is_started(tmp_path):
-    from gpuanon.engine.workers import dask_workers as workers
-
-    with pytest.raises(GpuanonError, match="no Dask cluster"):
-        workers.protect(tmp_path, recipe("permute"), tmp_path / "release")
+def test_what_is_for_clusters_is_refused_without_a_client(tmp_path):
+    with pytest.raises(GpuanonError, match="Dask client"):
+        gpuanon.protect(tmp_path, recipe("permute"), output=tmp_path / "release")
 
 
 def test_row_groups_are_put_together_and_divided(tmp_path):

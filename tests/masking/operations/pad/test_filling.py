@@ -10,7 +10,7 @@ import pytest
 
 import gpuanon
 from gpuanon.errors import GpuanonError
-from gpuanon.masking.operations.pad.filling import ModelledColumns
+from gpuanon.masking.filling import ModelledColumns
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 from tests.support.every import registry

@@ -21,6 +21,7 @@ from gpuanon.assessing.formulas import Analysis
 from gpuanon.errors import RecipeError, nearest
 from gpuanon.masking.contract import Part
 from gpuanon.masking.methods.catalogue import AnyMask
+from gpuanon.masking.whole_rows import whole_row_faults
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
 from gpuanon.tables.formats.csv.csv_types import CsvColumns
 from gpuanon.tables.roles import UNRELEASED
@@ -123,6 +124,7 @@ class Recipe(Part):
                 )
             if name in changed and schema[name].keep:
                 faults.append(f"columns.{name}: keep = true, and a mask changes it")
+        faults += whole_row_faults([mask.combination() for mask in self.mask], released)
         if faults:
             raise RecipeError("\n".join(faults))
         return released

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from gpuanon.masking.given import Records
 from gpuanon.masking.operations.dither.empirical import running_weights
 from gpuanon.masking.operations.dither.resampling import check_weights
 from gpuanon.masking.outcomes import Moved
+from gpuanon.tables.schema import Kind
 
 
 def permute(groups: Partition, draws: Draws, weights: Array | None = None) -> Array:
@@ -82,6 +84,9 @@ class Permute(Operation):
     claim: ClassVar[type[Claim] | None] = DrawnFromGroup
 
     use: Literal["permute"] = "permute"
+
+    def moves_rows(self, kinds: Sequence[Kind | None]) -> bool:
+        return True
 
     def apply(self, T: Array, groups: Partition, records: Records) -> Moved:
         return Moved(permute(groups, records.draws, records.weights))

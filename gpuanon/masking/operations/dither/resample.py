@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from gpuanon.arrays.backend import Array
@@ -12,6 +13,7 @@ from gpuanon.masking.contract import Operation
 from gpuanon.masking.given import Records
 from gpuanon.masking.operations.dither.resampling import resample
 from gpuanon.masking.outcomes import Moved
+from gpuanon.tables.schema import Kind
 
 
 class Resample(Operation):
@@ -20,6 +22,9 @@ class Resample(Operation):
     claim: ClassVar[type[Claim] | None] = DrawnFromGroup
 
     use: Literal["resample"] = "resample"
+
+    def moves_rows(self, kinds: Sequence[Kind | None]) -> bool:
+        return True
 
     def apply(self, T: Array, groups: Partition, records: Records) -> Moved:
         return Moved(resample(groups, records.draws, records.weights))

@@ -140,6 +140,7 @@ class Fill:
                 codes,
                 cell,
                 key.draws(records[at : at + _ROWS], f"{stream}/fill"),
+                rows.persons,
             )
             found = self.operation.filled(self.model, added)
             pieces.append(

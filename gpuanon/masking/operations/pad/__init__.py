@@ -24,7 +24,7 @@ from gpuanon.masking.contract import Operation, RowEffect, Sight
 from gpuanon.masking.given import Facts, Records
 from gpuanon.masking.operations.pad.calibration import ColumnTilt, Whole
 from gpuanon.masking.operations.pad.fill_parameters import Calibrate, Depth, FillKind, Leaf, SampleRows, Trees
-from gpuanon.masking.operations.pad.joint import class_draws, class_means
+from gpuanon.masking.operations.pad.joint import Donors
 from gpuanon.masking.operations.pad.sequence import FillModel, Settings, fit_sequence
 from gpuanon.masking.outcomes import AddedRows, Filled, Moved, Sampled, Samples
 from gpuanon.masking.person_blocks import persons_per_part
@@ -143,7 +143,7 @@ class Pad(Operation):
     @model_validator(mode="after")
     def _calibrated_models(self) -> Self:
         if self.calibrate is not None and self.fill in ("joint", "joint-mean"):
-            raise ValueError("calibrate: draws from a class itself are not tilted; another fill is needed")
+            raise ValueError("calibrate: draws from the nearest classes are not tilted; another fill is needed")
         return self
 
     def claims(self, k: int | None, sets: Sequence[tuple[str, ...]]) -> tuple[Claim, ...]:
@@ -183,14 +183,14 @@ class Pad(Operation):
     def filled(self, model: FillModel | None, added: AddedRows) -> Sequence[Filled]:
         if model is not None:
             return [Filled(values) for values in model.draw(added.known.values, added.draws).T]
-        classes, cell = Partition.from_labels(equal_rows(added.codes)), added.cell()
+        donors, cell = Donors.of(added.codes, added.parents, self.k, added.persons), added.cell()
         u = added.draws.uniform(len(added.names))
         found = []
         for at, levels in enumerate(cell.levels):
             if self.fill == "joint-mean" and not levels:
-                found.append(Filled(class_means(cell.values[:, at], classes, added.parents, u[:, at])))
+                found.append(Filled(donors.means(cell.values[:, at], u[:, at])))
             else:
-                found.append(Filled(donors=class_draws(classes, added.parents, u[:, at])))
+                found.append(Filled(donors=donors.rows(u[:, at])))
         return found
 
     def report(self, model: FillModel | None, names: Sequence[str]) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ def masked(rows: int, columns: int, mask: dict[str, Any]) -> tuple[Any, Any, Any
     """Values, their table and a recipe."""
     X = normals(rows, columns)
     names = [f"x{j}" for j in range(columns)]
-    table, roles = pa.table(dict(zip(names, X.T, strict=True))), dict.fromkeys(names, {"role": "quasi"})
+    table, roles = pa.table(dict(zip(names, X.T, strict=True))), {name: {"role": "quasi"} for name in names}
     if mask["method"] == "distribution-preserving":  # what it hides is beside what the records stand
         table = table.append_column("beside", pa.array(np.arange(rows) % 2 == 0))
         roles["beside"] = {"role": "sensitive"}

@@ -124,6 +124,13 @@ class Recipe(Part):
                 )
             if name in changed and schema[name].keep:
                 faults.append(f"columns.{name}: keep = true, and a mask changes it")
+        adds = any(mask.combination().operation.rows == "added" for mask in self.mask)
+        if adds and schema.person is not None and schema.person.release is not None:
+            faults.append(
+                f"columns.{schema.person.name}: release: rows are added, each with a pseudonym of its own and one"
+                " record, which tells them from persons with several; leave the column out (no release), or take a"
+                " method that adds no rows"
+            )
         faults += whole_row_faults([mask.combination() for mask in self.mask], released)
         if faults:
             raise RecipeError("\n".join(faults))

@@ -25,6 +25,7 @@ from gpuanon.masking.given import Facts, Records
 from gpuanon.masking.operations.pad.calibration import ColumnTilt, Whole
 from gpuanon.masking.operations.pad.fill_parameters import Calibrate, Depth, FillKind, Leaf, SampleRows, Trees
 from gpuanon.masking.operations.pad.joint import Donors
+from gpuanon.masking.operations.pad.responses import Response
 from gpuanon.masking.operations.pad.sequence import FillModel, Settings, fit_sequence
 from gpuanon.masking.outcomes import AddedRows, Filled, Moved, Sampled, Samples
 from gpuanon.masking.person_blocks import persons_per_part
@@ -186,11 +187,15 @@ class Pad(Operation):
         donors, cell = Donors.of(added.codes, added.parents, self.k, added.persons), added.cell()
         u = added.draws.uniform(len(added.names))
         found = []
+        move = added.draws.child("smooth").uniform(len(added.names))
         for at, levels in enumerate(cell.levels):
-            if self.fill == "joint-mean" and not levels:
-                found.append(Filled(donors.means(cell.values[:, at], u[:, at])))
+            values, rows = cell.values[:, at], donors.rows(u[:, at])
+            if levels:
+                found.append(Filled(donors=rows))
+            elif self.fill == "joint-mean":
+                found.append(Filled(donors.means(values, u[:, at])))
             else:
-                found.append(Filled(donors=donors.rows(u[:, at])))
+                found.append(Filled(Response(values).smoothed(values[rows], move[:, at])))
         return found
 
     def report(self, model: FillModel | None, names: Sequence[str]) -> Mapping[str, Any]:

@@ -22,7 +22,7 @@ from gpuanon.masking.claims import Claim
 from gpuanon.masking.claims.class_claims import EqualRecords
 from gpuanon.masking.contract import Operation, RowEffect, Sight
 from gpuanon.masking.given import Facts, Records
-from gpuanon.masking.operations.pad.calibration import ColumnTilt, Whole
+from gpuanon.masking.operations.pad.calibration import ColumnTilt, Populations
 from gpuanon.masking.operations.pad.fill_parameters import Calibrate, Depth, FillKind, Leaf, SampleRows, Trees
 from gpuanon.masking.operations.pad.joint import Donors
 from gpuanon.masking.operations.pad.responses import Response
@@ -59,19 +59,14 @@ def short_classes(codes: Array, groups: Partition, k: int, persons: Array | None
     return found, namespace(codes).maximum(k - persons_per_part(found, persons), 0)
 
 
-def pad_maximal(codes: Array, k: int) -> Array:
-    """`pad` when a null matches every value: afterwards at least k rows have all values of each row.
+def short_maximal_classes(codes: Array, k: int) -> tuple[Partition, Array]:
+    """The classes when a null matches every value, and (g,) how many rows each wants, so that k have all its values.
 
-    Rows are added only to maximal classes: those whose values no other class has together with more.  A class that is
-    not maximal is covered by one that is.  This is the minimum if only combinations that occur may be added [1].
+    Only maximal classes want rows: those whose values no other class has together with more.  A class that is not
+    maximal is covered by one that is.  This is the minimum if only combinations that occur may be added [1].
 
     Cost : that of `covering_counts`.
     """
-    return _parents(*short_maximal_classes(codes, k))
-
-
-def short_maximal_classes(codes: Array, k: int) -> tuple[Partition, Array]:
-    """The classes that `pad_maximal` speaks of, and (g,) how many rows each wants."""
     xp = namespace(codes)
     found = Partition.from_labels(equal_rows(codes))
     covering = covering_counts(codes[found.order[found.starts[:-1]]], found.sizes)
@@ -126,7 +121,7 @@ class Pad(Operation):
     With wildcards rows are added to maximal classes only: at least k released rows then have all values of each.  The
     other columns of an added row are drawn one after the other, each from a model of the whole table given the columns
     of the mask and those drawn before.  Models are fitted and drawn from on the CPU; on a device, forests of the fills
-    forest and bagging are cuML's (see `numerics.fills.scores.device_forests`), or the run is refused.
+    forest and bagging are cuML's (see `score_models.device_forests`), or the run is refused.
     """
 
     sees: ClassVar[Sight] = "classes"
@@ -168,17 +163,17 @@ class Pad(Operation):
         return Samples(self.sample, _CALIBRATED_ROWS if self.calibrate is not None else 0)
 
     def fit(self, sampled: Sampled) -> FillModel | None:
-        if self.fill in ("joint", "joint-mean"):
+        if self.fill == "joint" or self.fill == "joint-mean":
             return None
         records, known = sampled.records, sampled.known
-        settings = Settings(self.fill, self.leaf, self.depth, self.trees, sampled.backend)  # type: ignore[arg-type]
+        settings = Settings(self.fill, self.leaf, self.depth, self.trees, sampled.backend)
         if self.calibrate is None:
             return fit_sequence(records.values, records.levels, known, settings, sampled.draws)
         named, whole = self.calibrate.by_number(records, known), None
         if sampled.added is not None:
             unknown = np.full((len(sampled.added.values), len(records.names) - known), np.nan)
             added = np.column_stack([sampled.added.values, unknown])
-            whole = Whole(records.values, added, sampled.rows, sampled.rows_added)
+            whole = Populations(records.values, added, sampled.rows, sampled.rows_added)
         return fit_sequence(records.values, records.levels, known, settings, sampled.draws, named, whole)
 
     def filled(self, model: FillModel | None, added: AddedRows) -> Sequence[Filled]:

@@ -13,16 +13,14 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.normal_quantile import normal_quantile
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import GuaranteeError
 from gpuanon.numerics.equal_rows import equal_rows
-
-Host = np.ndarray[Any, Any]
 
 NOISE = 0.025
 """Deviation of the noise that hides a mean, as a share of the column's range (0.025 for a grade from 0 to 1)."""

@@ -59,7 +59,8 @@ def dominance(
     used = [share for share in shares.values() if share is not None]
     if not used:
         raise MissingEvidence("needs columns of role quasi whose numbers are 0 or more")
-    return Measured(max(used), {"p": float(p), "nk_share": largest}, parts=(By("column", shares, "largest"),))
+    details: dict[str, Figure] = {"p": float(p), "n": n, "k": float(k), "nk_share": largest}
+    return Measured(max(used), details, parts=(By("column", shares, "largest"),))
 
 
 def _of_column(x: Host, v: Host, labels: Host, p: float, n: int, k: float) -> tuple[float | None, float | None]:

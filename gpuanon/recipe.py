@@ -28,6 +28,9 @@ from gpuanon.tables.roles import UNRELEASED
 from gpuanon.tables.schema import ColumnSpec, Kind, Nulls, Others, Schema
 from gpuanon.tables.series import Series
 
+POINTS = ("promise", "smallest_class", "singled_out", "copies", "given_back", "warnings")
+"""Points of a verdict that a recipe may accept with a reason."""
+
 
 class Recipe(MaskPart):
     """A whole recipe; `Recipe.load` reads one from a file or a mapping."""
@@ -38,6 +41,11 @@ class Recipe(MaskPart):
     mask: tuple[AnyMask, ...] = Field(description="masks, applied one after the other; at least one")
     limits: dict[str, Annotated[float, Field(strict=True, allow_inf_nan=False)]] = Field(
         default_factory=dict, description="measure → the worst value that may be written"
+    )
+    accept: dict[str, Annotated[str, Field(min_length=3)]] = Field(
+        default_factory=dict,
+        description="point of the verdict → the reason why it is accepted: singled_out, copies, given_back, promise,"
+        " smallest_class, warnings",
     )
     measures: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="measure → its options ('gpuanon measures' lists them)"
@@ -72,6 +80,15 @@ class Recipe(MaskPart):
             if role in (*UNRELEASED, "weight") or (name == self.series.time and role != "other"):
                 raise ValueError(f"series: column {name!r} has the role {role}; a time is other, or not named")
         return self
+
+    @field_validator("accept")
+    @classmethod
+    def _known_points(cls, accept: dict[str, str]) -> dict[str, str]:
+        unknown = sorted(set(accept) - set(POINTS))
+        if unknown:
+            known = f"; there are {', '.join(POINTS)}"
+            raise ValueError("; ".join(f"there is no point {name}{nearest(name, POINTS) or known}" for name in unknown))
+        return accept
 
     @field_validator("limits")
     @classmethod

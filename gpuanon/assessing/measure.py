@@ -10,16 +10,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
 
 from gpuanon.assessing.figures import Measured
 from gpuanon.assessing.sampled_figures import with_sampling_error
 from gpuanon.assessing.shared_arrays import Kind
 from gpuanon.assessing.source import EvidenceSource
-
-if TYPE_CHECKING:
-    from gpuanon.assessing.comparison import Comparison
-    from gpuanon.assessing.streams import Streamed
+from gpuanon.tables.schema import Schema
+from gpuanon.tables.table import Table
 
 Family: TypeAlias = Literal["risk", "utility"]
 Better: TypeAlias = Literal["lower", "higher"]
@@ -71,6 +71,19 @@ _NEEDS_OTHERS = {
 _ALL_NEW = "every released row is new: none stands for an original record that it could be compared with"
 
 
+class Known(Protocol):
+    """What is known of a release, in memory or in pieces: see `gpuanon.assessing.compared_tables.ComparedTables`."""
+
+    @property
+    def schema(self) -> Schema: ...
+    @property
+    def known_link(self) -> np.ndarray[Any, Any] | None: ...
+    @property
+    def known_reference(self) -> Table | None: ...
+    @property
+    def known_control(self) -> Table | None: ...
+
+
 @dataclass(frozen=True)
 class Applies:
     """To which releases a measure applies.
@@ -86,7 +99,7 @@ class Applies:
     others: Literal["reference", "control"] | None = None
     roles: tuple[Role, ...] = ()
 
-    def reason_against(self, source: Comparison | Streamed) -> str | None:
+    def reason_against(self, source: Known) -> str | None:
         """Why the measure does not apply to a release; None where it does."""
         missing = [role for role in self.roles if not getattr(source.schema, role)]
         if missing:

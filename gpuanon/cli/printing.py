@@ -38,6 +38,14 @@ def groups_text(mask: Mapping[str, Any]) -> str:
     return f"{groups:,} groups, the smallest of {smallest:,} record{'s' * (smallest != 1)}"
 
 
+_MARKS = {"good": "✓", "open": "!", "bad": "✗"}
+_STATES = {
+    "good": "good: promises kept, and people are not singled out",
+    "open": "open: somebody has to decide what is marked",
+    "bad": "BAD: people can be found in this release; see what is marked",
+}
+
+
 def print_release(result: dict[str, Any]) -> None:
     """A release in a few lines."""
     table = RichTable(show_header=False, box=None, pad_edge=False)
@@ -60,6 +68,10 @@ def print_release(result: dict[str, Any]) -> None:
         table.add_row("quasi-identifiers", escape(f"{smallest} {', '.join(quasi['columns'])}"))
         if quasi["kept"]:
             table.add_row("", escape(f"released as they are: {', '.join(quasi['kept'])}"))
+    verdict = result["verdict"]
+    table.add_row("verdict", f"{_STATES[verdict['state']]}")
+    for point in verdict["points"]:
+        table.add_row("", escape(f"{_MARKS[point['state']]} {point['text']}"))
     table.add_row("time", f"{result['seconds']:.1f} s on {result['backend']} ({rate:,.0f} rows/s)")
     table.add_row("written", escape(str(result["output"])))
     out.print(table, highlight=False)

@@ -43,6 +43,13 @@ class QuasiResult(_Fixed):
     unit: str
 
 
+class VerdictResult(_Open):
+    """Whether people are safe in the release."""
+
+    state: Literal["good", "open", "bad"]
+    reasons: list[str]
+
+
 class ProtectResult(_Result):
     """What ``protect --json`` prints."""
 
@@ -54,6 +61,7 @@ class ProtectResult(_Result):
     mask: list[dict[str, Any]]
     guarantee: list[GuaranteeResult]
     quasi: QuasiResult
+    verdict: VerdictResult
     warnings: list[str]
     seconds: float
     output: str

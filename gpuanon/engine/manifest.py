@@ -42,6 +42,7 @@ def describe(recipe: Recipe, backend: str, done: Done) -> dict[str, Any]:
         "readings": {column.name: column.reading for column in released.columns if column.reading != "same"},
         "nulls": recipe.nulls,
         "limits": recipe.limits,
+        **({"accept": recipe.accept} if recipe.accept else {}),
         **({"measures": recipe.options} if recipe.options else {}),
         "mask": masks,
         **conclude(done, done.smallest),

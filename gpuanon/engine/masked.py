@@ -123,7 +123,18 @@ def mask_input(
     )
     if run.recipe.limits:
         manifest["measured"] = _measured_limits(run, found)
+    manifest["verdict"] = _verdict(run, found)
     return found
+
+
+def _verdict(run: Run, masked: Masked) -> dict[str, Any]:
+    """Whether people are safe in the release."""
+    from gpuanon.engine.verdict import judged  # loads measures
+
+    return judged(
+        *masked.pieces, masked.done.schema, masked.manifest, link=masked.link, reference=masked.reference,
+        backend=run.backend, accept=run.recipe.accept,
+    )  # fmt: skip
 
 
 def _measured_limits(run: Run, masked: Masked) -> dict[str, float]:

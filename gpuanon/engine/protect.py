@@ -269,7 +269,18 @@ def protect_file(
                 cell_rows=in_parts.cell, reference=sample, link=link, report=report,
                 resume=in_parts.resume, resumable=kept, force=force, log=log,
             )  # fmt: skip
-    names = ("rows_in", "rows_out", "rows_added", "rows_dropped", "backend", "mask", "guarantee", "quasi", "warnings")
+    names = (
+        "rows_in",
+        "rows_out",
+        "rows_added",
+        "rows_dropped",
+        "backend",
+        "mask",
+        "guarantee",
+        "quasi",
+        "verdict",
+        "warnings",
+    )
     seconds = round(time.perf_counter() - began, 3)
     return {**{name: manifest[name] for name in names}, "seconds": seconds, "output": str(output)}
 

@@ -58,24 +58,33 @@ class Alone:
 
 
 def alone_on_few(
-    codes: Host, persons: Host | None = None, most: int = MOST_COLUMNS, *, rng: np.random.Generator | None = None
+    codes: Host,
+    persons: Host | None = None,
+    most: int = MOST_COLUMNS,
+    *,
+    counted: Host | None = None,
+    rng: np.random.Generator | None = None,
 ) -> Alone:
     """Share of the people who are alone on at most `most` columns.
 
     codes   : (n, d) whole numbers, equal for equal values of a column; a null is a value
     persons : (n,) whole numbers, equal for the rows of a person; None: each row is a person
+    counted : (n,) whether a row is a person's at all; rows that are not stand beside people and protect them
     rng     : chooses the rows of a sample; by default the same rows for the same table
     """
     n = len(codes)
     who = None if persons is None else np.unique(persons, return_inverse=True)[1].reshape(-1)
-    people = n if who is None else (int(who.max()) + 1 if n else 0)
-    if n == 0 or codes.shape[1] == 0:
+    some = np.ones(n, dtype=bool) if counted is None else counted
+    people = int(some.sum()) if who is None else len(np.unique(who[some]))
+    if people == 0 or codes.shape[1] == 0:
         return Alone(people, (0.0,) * most, (0.0,) * most, 0, ())
     numbered = each(lambda at: _numbered(codes[:, at]), range(codes.shape[1]))
     kept = _different(numbered)
     columns = [numbered[at] for at in kept]
-    search = _Search(columns, who, people)
-    shares, errors, sampled = [], [], 0
+    search = _Search(columns, who, people, some)
+    shares: list[float] = []
+    errors: list[float] = []
+    sampled = 0
     for size in range(1, most + 1):
         if size > len(columns):
             shares, errors = [*shares, shares[-1]], [*errors, errors[-1]]
@@ -104,7 +113,7 @@ def _different(columns: Sequence[Host]) -> list[int]:
     seen: set[bytes] = set()
     found: list[int] = []
     for at, column in enumerate(columns):
-        digest = hashlib.blake2b(column).digest()
+        digest = hashlib.blake2b(column.tobytes()).digest()
         if column.any() and digest not in seen:
             seen.add(digest)
             found.append(at)
@@ -114,8 +123,8 @@ def _different(columns: Sequence[Host]) -> list[int]:
 class _Search:
     """The rows that were found to be alone, set by set."""
 
-    def __init__(self, columns: Sequence[Host], who: Host | None, people: int) -> None:
-        self._columns, self._who, self._people = columns, who, people
+    def __init__(self, columns: Sequence[Host], who: Host | None, people: int, counted: Host) -> None:
+        self._columns, self._who, self._people, self._counted = columns, who, people, counted
         self._levels = [int(column.max()) + 1 for column in columns]
         self._alone = np.zeros(len(columns[0]), dtype=bool)
         self._sets: list[tuple[tuple[int, ...], int]] = []
@@ -145,6 +154,7 @@ class _Search:
             pairs = list(combinations(range(len(self._columns)), size - 1))
             found = [one for some in each(self._beyond, pairs) for one in some]
         for names, rows in found:
+            rows = rows[self._counted[rows]]
             self._alone[rows] = True
             self._sets.append((names, self._people_in_rows(rows)))
         self._sets = sorted(self._sets, key=lambda one: (-one[1], len(one[0]), one[0]))[:_LEADING]
@@ -155,12 +165,12 @@ class _Search:
     def _on_one(self, names: tuple[int, ...]) -> tuple[tuple[int, ...], Host]:
         """The set, and the rows that are alone on it."""
         codes, levels = self._combined(names)
-        return names, np.flatnonzero(_single(codes, levels, self._who))
+        return names, np.flatnonzero(single_person(codes, levels, self._who))
 
     def _beyond(self, names: tuple[int, ...]) -> list[tuple[tuple[int, ...], Host]]:
         """The same for each set that adds a later column to these; rows that are alone on these take no part."""
         codes, levels = self._combined(names)
-        rows = np.flatnonzero(~_single(codes, levels, self._who))
+        rows = np.flatnonzero(~single_person(codes, levels, self._who))
         if not len(rows):
             return []
         codes, levels = _dense(codes[rows], levels)
@@ -168,7 +178,7 @@ class _Search:
         found = []
         for last in range(names[-1] + 1, len(self._columns)):
             more = codes * self._levels[last] + self._columns[last][rows]
-            found.append(((*names, last), rows[_single(more, levels * self._levels[last], who)]))
+            found.append(((*names, last), rows[single_person(more, levels * self._levels[last], who)]))
         return found
 
     def _combined(self, names: tuple[int, ...]) -> tuple[Host, int]:
@@ -183,9 +193,9 @@ class _Search:
     def estimate(self, size: int, rng: np.random.Generator) -> tuple[float, float, int]:
         """Share of the people alone on at most `size` columns, its standard error, and the rows that were compared."""
         n, d = len(self._alone), len(self._columns)
-        open_rows = np.flatnonzero(~self._alone)
+        open_rows = np.flatnonzero(~self._alone & self._counted)
         if self._who is not None:  # a person who was found is found
-            done = np.zeros(self._people, dtype=bool)
+            done = np.zeros(int(self._who.max()) + 1, dtype=bool)
             done[self._who[self._alone]] = True
             open_rows = open_rows[~done[self._who[open_rows]]]
         left = self._people - round(self.share * self._people)
@@ -245,7 +255,7 @@ class _Compared:
 
     def _own(self, rows: Host, row: int) -> Host:
         """Which of the rows are of the same person."""
-        return rows == row if self._who is None else self._who[rows] == self._who[row]
+        return np.asarray(rows == row if self._who is None else self._who[rows] == self._who[row])
 
     def _all_met(self, row: int, mine: Host, by: int, sets: Host) -> bool:
         """Whether for each of these sets, which contain the column `by`, somebody else agrees on all of it."""
@@ -270,7 +280,7 @@ def _met(others: Host, agree: Sequence[Host]) -> bool:
     return bool(others.any())
 
 
-def _single(codes: Host, levels: int, who: Host | None) -> Host:
+def single_person(codes: Host, levels: int, who: Host | None) -> Host:
     """(n,) whether only one person has a row's code."""
     if levels > 4 * len(codes) + 1024:
         codes, levels = _dense(codes, levels)

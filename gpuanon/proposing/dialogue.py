@@ -16,7 +16,7 @@ from gpuanon.arrays import progress
 from gpuanon.errors import InputError, OutputError, ParameterError, nearest
 from gpuanon.proposing.choices import Choice
 from gpuanon.proposing.findings import Findings, examine, with_risk
-from gpuanon.proposing.proposal import HEADINGS, MARK, Proposal, assembled, foot_of, reason_of, rows_of
+from gpuanon.proposing.proposal import HEADINGS, MARK, Proposal, assembled, foot_of, reason_of, rows_of, with_trials
 from gpuanon.proposing.purposes import PURPOSES, Purpose, purpose_of
 from gpuanon.tables.formats import io
 from gpuanon.tables.formats.csv.csv_dialect import read_any
@@ -53,7 +53,7 @@ def init(
     if ask:
         asked = answered(findings, lambda choice, reason: ask_role(choice, reason, err))
         findings = findings if asked is findings else with_risk(rows, asked)
-    proposal = assembled(findings)
+    proposal = assembled(with_trials(rows, findings))
     show(proposal, err if output is None else out)
     if output is None:
         out.print(proposal.to_toml(), end="", markup=False, highlight=False, soft_wrap=True)

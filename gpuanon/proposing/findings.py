@@ -13,6 +13,7 @@ from gpuanon.engine.combinations import Risk, risk_of
 from gpuanon.proposing.choices import Choice, choices
 from gpuanon.proposing.profiling import profiles
 from gpuanon.proposing.purposes import Purpose
+from gpuanon.proposing.trials_of_masks import TriedMask
 from gpuanon.tables.arrow import arrow_array
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
@@ -31,8 +32,10 @@ _NUMBERS = (7, 8, 9, 18)  # kinds of HIPAA's list that are given to one person e
 class Findings:
     """What was found in a table.
 
-    source : its name, or None
-    csv    : how it was read
+    source  : its name, or None
+    csv     : how it was read
+    trials  : masks that were tried on a sample
+    instead : the mask that was found to be better than the purpose's; None: the purpose's is proposed
     """
 
     choices: tuple[Choice, ...]
@@ -43,26 +46,37 @@ class Findings:
     source: str | None = None
     csv: CsvOptions = field(default_factory=CsvOptions)
     notes: tuple[str, ...] = ()
+    trials: tuple[TriedMask, ...] = ()
+    instead: Mapping[str, Any] | None = None
 
     @property
     def mask_and_limits(self) -> tuple[dict[str, Any], dict[str, float]]:
         """Of the purpose, as far as the table has the rows and the columns for them."""
-        mask, limits = dict(self.purpose.mask), dict(self.purpose.limits)
+        if self.instead is not None:
+            return self._on_columns(dict(self.instead)), {}
+        mask, limits = self._on_columns(dict(self.purpose.mask)), dict(self.purpose.limits)
         if "k" in mask and mask["k"] > max(2, self.rows // 2):
             mask["k"] = max(2, self.rows // 2)
             limits = {name: min(value, mask["k"]) if name == "k_anonymity" else value for name, value in limits.items()}
         if not any(choice.role == "quasi" for choice in self.choices):
-            mask["columns"], limits = "all", {}  # measures of risk are of quasi-identifiers
+            limits = {}  # measures of risk are of quasi-identifiers
         if "bins" in mask and not any(one.released and one.kind in ("numeric", "date") for one in self.choices):
-            mask = {"method": "microaggregation", "k": mask["k"], "columns": "all"}  # categories have no bins
+            mask = {"method": "microaggregation", "k": mask["k"], "columns": mask["columns"]}  # categories have no bins
         return mask, limits
+
+    def _on_columns(self, mask: dict[str, Any]) -> dict[str, Any]:
+        """The mask on all columns but those that somebody decided to keep."""
+        kept = [choice.name for choice in self.choices if choice.role == "other" and choice.profile.distinct > 1]
+        if kept and mask.get("columns") == "all":
+            mask["columns"] = [choice.name for choice in self.choices if choice.role in ("quasi", "sensitive")]
+        return mask
 
 
 def examine(table: Table, purpose: Purpose, *, source: str | None = None, csv: CsvOptions | None = None) -> Findings:
     """What is found in a table: a choice for every column, the risk, columns that determine each other."""
     with progress.stage("columns"):
         seen = profiles(table)
-        found = choices(table, seen, purpose.unknown)
+        found = choices(table, seen)
         found = _with_person(table, found)
     options, found = _without_codes(table, found, csv)
     with progress.stage("combinations"):

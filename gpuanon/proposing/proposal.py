@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html import escape
 from typing import Any
 
@@ -13,11 +14,13 @@ from gpuanon.engine.combinations import risk_lines
 from gpuanon.proposing.choices import Choice
 from gpuanon.proposing.findings import Findings, examine
 from gpuanon.proposing.purposes import purpose_of
+from gpuanon.proposing.trials_of_masks import tried
 from gpuanon.recipe import Recipe
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
 from gpuanon.tables.table import Table
 
 _WIDTH = 100
+_FEWEST = 50  # rows of a table on which masks are tried
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 MARK = "Proposed by gpuanon init"
 HEADINGS = ("column", "role", "kind", "why")
@@ -60,11 +63,22 @@ def propose(data: Any, purpose: str | None = None) -> Proposal:
         A `Recipe`.  Its repr is a table of the choices and their reasons, `to_toml()` the file to edit.  It holds no
         value of the table except names of ordered levels that at least 10 records have.
     """
-    return assembled(examine(Table.of(data), purpose_of(purpose)))
+    table = Table.of(data)
+    return assembled(with_trials(table, examine(table, purpose_of(purpose))))
 
 
-def assembled(findings: Findings) -> Proposal:
-    """The recipe of the choices."""
+def with_trials(table: Table, findings: Findings) -> Findings:
+    """The findings with the mask that keeps the table best, of those that keep people safe."""
+    masks = [findings.mask_and_limits[0], *findings.purpose.instead]
+    persons = any(choice.role == "person" for choice in findings.choices)
+    if len(masks) == 1 or persons or table.n_rows < _FEWEST or not any(c.released for c in findings.choices):
+        return findings
+    best, found = tried(table, _recipe(findings), masks)
+    return replace(findings, trials=tuple(found), instead=None if best.mask is masks[0] else best.mask)
+
+
+def _recipe(findings: Findings) -> dict[str, Any]:
+    """The recipe of the choices, as a mapping."""
     mask, limits = findings.mask_and_limits
     recipe: dict[str, Any] = {
         "columns": {choice.name: choice.spec() for choice in findings.choices},
@@ -75,7 +89,12 @@ def assembled(findings: Findings) -> Proposal:
     }
     if findings.csv != CsvOptions():
         recipe["csv"] = findings.csv.model_dump(exclude_defaults=True)
-    proposal = Proposal.model_validate(recipe)
+    return recipe
+
+
+def assembled(findings: Findings) -> Proposal:
+    """The recipe of the choices."""
+    proposal = Proposal.model_validate(_recipe(findings))
     proposal._findings = findings
     return proposal
 
@@ -101,6 +120,7 @@ def _toml(proposal: Proposal) -> str:
     lines += [
         "",
         f"# {found.purpose.summary}",
+        *(f"# tried on a sample: {one}" for one in found.trials),
         "[[mask]]",
         *(f"{name} = {_value(value)}" for name, value in mask.items()),
     ]

@@ -55,9 +55,20 @@ def verdict_of(contents: Contents) -> Verdict | None:
             reason + _decided(standards),
             tuple(standards),
         )
-    checks = [*_promises(manifest), _headline(manifest), *_limits(manifest), *standards]
-    checks += [Check("open", "warning", warning) for warning in manifest["warnings"]]
+    checks = [*_promises(manifest), _headline(manifest), *_limits(manifest), *_judged(manifest), *standards]
+    accepted = manifest.get("accept", {})
+    checks += [Check("open", "warning", warning) for warning in manifest["warnings"] if "warnings" not in accepted]
     return _concluded([check for check in checks if check is not None], manifest)
+
+
+def _judged(manifest: Mapping[str, Any]) -> list[Check]:
+    """What the run measured of the people in the release."""
+    points = manifest.get("verdict", {}).get("points", ())
+    return [
+        Check(point["state"], MEASURES[point["name"]].label, point["text"])
+        for point in points
+        if point["name"] in MEASURES
+    ]
 
 
 def _concluded(checks: list[Check], manifest: Mapping[str, Any]) -> Verdict:
@@ -65,8 +76,11 @@ def _concluded(checks: list[Check], manifest: Mapping[str, Any]) -> Verdict:
     found = tuple(checks)
     if any(check.state == "bad" for check in checks):
         missed = ", ".join(check.what for check in checks if check.state == "bad")
-        return Verdict("bad", "Should not go out: not as its recipe wants it", f"Not met: {missed}.", found)
-    promised = any(guarantee["verified"] for guarantee in manifest["guarantee"])
+        unmet = any(check.state == "bad" and check.what.startswith("limit on") for check in checks)
+        why = "not as its recipe wants it" if unmet else "people can be found in it"
+        return Verdict("bad", f"Should not go out: {why}", f"Not met: {missed}.", found)
+    judged = {point["name"]: point["state"] for point in manifest.get("verdict", {}).get("points", ())}
+    promised = any(one["verified"] for one in manifest["guarantee"]) or judged.get("promise") == "good"
     held = "every promise of the recipe was verified on the release"
     held += ", and its limits are met" if manifest.get("limits") else "; the recipe sets no limits"
     if not promised:
@@ -102,11 +116,13 @@ def _named(points: list[Check]) -> str:
 
 
 def _promises(manifest: Mapping[str, Any]) -> list[Check]:
-    """The guarantees."""
+    """The guarantees; of rows that are all new nothing has to be promised, what they reproduce is judged."""
+    points = manifest.get("verdict", {}).get("points", ())
+    open_promise = not any(point["name"] == "promise" and point["state"] == "good" for point in points)
     return [
         Check("good", "promise, verified on what was written", str(found["statement"]))
         if found["verified"]
-        else Check("open", "no promise", str(found["statement"]))
+        else Check("open" if open_promise else "good", "no promise", str(found["statement"]))
         for found in manifest["guarantee"]
     ]
 

@@ -55,8 +55,9 @@ def in_pieces(both, schema, names, *, size=700, **known):
 
 @pytest.mark.parametrize("file", ["../assessing/run.py", "assess.py", "limits.py"])
 def test_the_engine_knows_no_measure_by_name(file):
-    text = Path(gpuanon.__file__).parent.joinpath("engine", file).read_text()
-    assert not [name for name in MEASURES if f'"{name}"' in text]
+    lines = Path(gpuanon.__file__).parent.joinpath("engine", file).read_text().splitlines()
+    code = "\n".join(line for line in lines if not line.lstrip().startswith(">>>"))  # examples may name them
+    assert not [name for name in MEASURES if f'"{name}"' in code]
 
 
 def test_evidence_that_merges_gives_the_figures_of_tables_in_memory(both, schema):
@@ -212,8 +213,8 @@ def test_files_larger_than_the_limit_are_assessed_piece_by_piece(released, both,
     assert "random sample" not in str(whole)
     sampled = assess(*paths, measures=("ks",), sample_rows=500).to_json()
     assert "random sample of" in sampled["utility"]["ks"]["note"]
-    for module in ("files", "assessing"):
-        monkeypatch.setattr(f"gpuanon.engine.{module}.IN_MEMORY_ROWS", 1000)
+    for module in ("engine.assess", "assessing.run"):
+        monkeypatch.setattr(f"gpuanon.{module}.IN_MEMORY_ROWS", 1000)
     pieced = assess(*paths, measures=names, link=tmp_path / "link.csv").to_json()
     assert pieced["risk"]["k_anonymity"] == whole["risk"]["k_anonymity"]
     assert "random sample of" in pieced["utility"]["ks"]["note"]

@@ -73,7 +73,6 @@ def test_parts_of_every_kind_are_found():
 
 OTHER_MEANINGS = {
     "gpuanon.assessing.run": {"sample"},  # what a measure may be given
-    "gpuanon.engine.release": {"sample"},  # the field that holds the reference sample
     "gpuanon.comparing.grid": {"classes"},  # how rows are seen, as for the next three
     "gpuanon.masking.mask": {"classes"},
     "gpuanon.masking.view": {"classes"},

@@ -254,7 +254,7 @@ def test_a_contour_goes_round_many_people_only():
 
 def test_a_copy_of_a_release_reports_without_its_original(release, tmp_path):
     again = copy.deepcopy(release)
-    assert again.original is None
+    assert again._masked is None
     again.report(tmp_path / "report.html")
     assert "What is promised" in (tmp_path / "report.html").read_text()
     assert "Columns before and after" not in (tmp_path / "report.html").read_text()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,6 @@ from gpuanon.numerics import exact_sum
 from gpuanon.tables.class_counts import ClassCounts, GrowingCounts
 from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.table import Table
-
-if TYPE_CHECKING:
-    from gpuanon.assessing.intervals.ranges_of_statistics import ReleasedBoxes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,7 +72,7 @@ class PlainValues:
     exact = True
 
     @classmethod
-    def over(cls, pieces: Iterable[ReleasedBoxes]) -> PlainValues | None:
+    def over(cls, pieces: Iterable[Any]) -> PlainValues | None:
         """Of all pieces, each given with its records one by one; None if a box has a width.
 
         Memory : 24 bytes per different record, to count them, and half of that again while counts are merged.

@@ -12,14 +12,18 @@ References
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuanon.assessing.figures import Beside, Measured
+from gpuanon.arrays.backend import Host
+from gpuanon.assessing.figures import Beside, Figure, Measured
+from gpuanon.assessing.measure import NULL_IS_A_VALUE, RISK_OF_RECORDS, SHARE, Measure
+from gpuanon.numerics.alone import single_person
 from gpuanon.numerics.equal_rows import equal_rows
 
-Host = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 MARGIN = 0.01
 """By how much a share may exceed chance, beside its sampling error, before people count as copied."""
@@ -38,8 +42,8 @@ def copies(
     """Share of the unique people of the original who stand whole in the release.
 
     original, release, reference : (n, d) codes, equal where values are equal
-    persons : (n,) whole numbers, equal for the records of a person: a person is unique who has a unique record, and
-        reproduced if one of these is; None: each record is a person
+    persons : (n,) whole numbers, equal for the records of a person: a person is unique who has a record that nobody
+        else has, and reproduced if one of these is; None: each record is a person
 
     Beside it `chance`: the same share for a second sample.  With a reference, of the unique people of the original in
     it.  Without one, of one random half of the original in the other half; whether people were copied is then decided
@@ -59,7 +63,7 @@ def copies(
         judged, chance, looked = value, _share(reproduced(labels[0], labels[2], who)), unique
         excess, sample = judged - chance, "the reference"
     margin = MARGIN + 2 * float(np.sqrt(2 * max(chance * (1 - chance), judged * (1 - judged)) / max(looked, 1)))
-    details = {
+    details: dict[str, Figure] = {
         "unique_originals": unique,
         "reproduced": found,
         "chance_from": sample,
@@ -73,7 +77,7 @@ def copies(
 def reproduced(labels: Host, others: Host, who: Host) -> tuple[int, int]:
     """Number of unique people among rows with these labels, and of those whose label is among the others."""
     levels = int(max(labels.max(initial=-1), others.max(initial=-1))) + 1
-    alone = np.bincount(labels, minlength=levels)[labels] == 1
+    alone = single_person(labels, levels, who)
     there = np.zeros(levels, dtype=bool)
     there[others] = True
     return len(np.unique(who[alone])), len(np.unique(who[alone & there[labels]]))
@@ -97,3 +101,23 @@ def _of_halves(labels: Host, released: Host, who: Host, rng: np.random.Generator
 def _share(counted: tuple[int, int]) -> float:
     unique, found = counted
     return found / unique if unique else 0.0
+
+
+def _copies(c: Comparison) -> Measured:
+    """On all columns that original and release have."""
+    if c.reference_table is None:
+        before, after = c.rows_alike(c.original, c.points)
+        return copies(before, after, persons=c.persons)
+    before, after, others = c.rows_alike(c.original, c.points, c.reference_table)
+    return copies(before, after, others, c.persons)
+
+
+COPIES = Measure(
+    name="copies", label="unique people who stand whole in the release",
+    sentence="Of the people who are unique in the original, this share is in the release with every value unchanged;"
+    " beside it, the share that a second sample of the population would show by chance.",
+    summary="share of the unique originals that stand whole in the release, beside chance",
+    family="risk", range=SHARE, usual="no more than a second sample shows by chance",
+    unit="person", function=copies, compute=_copies, arrays=None, weights=RISK_OF_RECORDS, nulls=NULL_IS_A_VALUE,
+    scaling="whole", host="rows are compared by their bits, which are made on the host", source="Howarth et al. 2023",
+)  # fmt: skip

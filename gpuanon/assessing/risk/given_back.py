@@ -9,13 +9,18 @@ public would tell the pair.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.figures import By, Measured
+from gpuanon.assessing.measure import RISK_OF_RECORDS, SHARE, Applies, Measure
+from gpuanon.tables.codes import level_codes
+from gpuanon.tables.row_bits import row_bits
 
-Host = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 PEOPLE = 5
 """People who share a kept value, at least, for the pair to be public knowledge."""
@@ -52,3 +57,39 @@ def _tells(kept: Host, values: Host) -> Host:
     mixed = np.zeros(len(some), dtype=bool)
     mixed[codes[some[codes] != values]] = True
     return ~mixed[codes] & (np.bincount(codes)[codes] >= PEOPLE)
+
+
+def _given_back(c: Comparison) -> Measured:
+    """Of columns that the release has as they were, and of those whose values it changed."""
+    names = [name for name in c.shown if name in c.original.names]
+    kept = [name for name in names if _unchanged(c, name)]
+    masked = [name for name in names if name not in kept]
+    (before,) = level_codes([c.original], names)
+    at = {name: number for number, name in enumerate(names)}
+    return given_back(
+        before[:, [at[name] for name in kept]],
+        before[:, [at[name] for name in masked]],
+        kept_names=kept,
+        masked_names=masked,
+    )
+
+
+def _unchanged(c: Comparison, name: str) -> bool:
+    """Whether every released value of a column is that of its original."""
+    if c.original.arrow(name).type != c.points.arrow(name).type:
+        return False
+    before, after = (row_bits(table, [name])[:, 0] for table in (c.original, c.points))
+    there = c.link >= 0
+    return bool((before[c.link[there]] == after[there]).all())
+
+
+GIVEN_BACK = Measure(
+    name="given_back", label="masked values that a kept column gives back",
+    sentence="For this share of the people the original value of a masked column can be read off a column that was"
+    " released as it is.",
+    summary="share of people for whom a kept column determines the value of a masked one",
+    family="risk", range=SHARE, usual="0", unit="record",
+    applies=Applies(("kept", "dropped", "added"), link=True), function=given_back, compute=_given_back, arrays=None,
+    weights=RISK_OF_RECORDS, nulls="a null tells nothing, and is no secret", scaling="whole",
+    host="counts of codes, column by column", source="ours",
+)  # fmt: skip

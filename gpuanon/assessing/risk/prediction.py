@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,9 +30,6 @@ from gpuanon.assessing.options import FROM_0 as NOT_NEGATIVE
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance.distance import k_nearest_with_ties
 from gpuanon.numerics.sampling import sample_rows, share_error
-
-if TYPE_CHECKING:
-    from gpuanon.assessing.comparison import Comparison
 
 EXACT_ROWS = 100_000
 """Up to this many rows every original is compared with every released record; beyond, a sample of the originals is."""
@@ -275,15 +272,18 @@ def _variances(release: Array, index: Array) -> Array:
     return out
 
 
-def _prediction_distance(c: Comparison) -> Measured:
+# `c` below is a `Comparison`, which imports this file.
+
+
+def _prediction_distance(c: Any) -> Measured:
     return prediction_distance(*c.standardised, prediction=c.prediction)
 
 
-def _prediction_ambiguity(c: Comparison) -> Measured:
+def _prediction_ambiguity(c: Any) -> Measured:
     return prediction_ambiguity(*c.standardised, prediction=c.prediction)
 
 
-def _prediction_uncertainty(c: Comparison, weights: Mapping[str, float] | None = None) -> Measured:
+def _prediction_uncertainty(c: Any, weights: Mapping[str, float] | None = None) -> Measured:
     before, after = c.standardised
     return prediction_uncertainty(before, after, prediction=c.prediction, names=c.quasi_features, weights=weights)
 

@@ -15,7 +15,7 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -30,10 +30,6 @@ from gpuanon.numerics.distance.distance_search import looks_at_few
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.metric import tie_limit
 from gpuanon.numerics.sampling import sample_rows
-
-if TYPE_CHECKING:
-    from gpuanon.assessing.comparison import Comparison
-
 
 _DEVICE_PAIRS = 1 << 38  # that a device looks at before a k-d tree on the host takes over: 500 000 times 500 000 rows
 
@@ -127,16 +123,27 @@ def reidentification_by_class(X: Array, Y: Array, link: Array, *, hits: Hits | N
     )
 
 
-def attacked(X: Array, Y: Array, link: Array, *, prediction: Prediction | None = None, limit: int = EXACT_ROWS) -> Hits:
+def attacked(
+    X: Array,
+    Y: Array,
+    link: Array,
+    *,
+    persons: Host | None = None,
+    prediction: Prediction | None = None,
+    limit: int = EXACT_ROWS,
+) -> Hits:
     """The attack on every original, or on a repeatable random sample of ``limit² / m`` of them.
 
     A sample is taken of more than `limit` rows with so many columns of many values that nearly all distances have to be
     looked at: on the host and on a device alike, so that both attack the same records.
 
+    persons    : (n,) whose record each original is: a hit is then any released record of the person
     prediction : of the same tables, whose search is used
     """
     link = like(to_host(link), X)
     _check(X, Y, link)
+    if persons is not None:
+        return _persons_attacked(X, Y, link, persons, limit)
     few = looks_at_few(some_rows(Y))
     if prediction is not None and not few:
         rows, found = prediction.rows, (prediction.squared, prediction.ties)
@@ -145,6 +152,24 @@ def attacked(X: Array, Y: Array, link: Array, *, prediction: Prediction | None =
         return Hits(np.arange(len(X)), to_host(hit_probabilities(X, Y, link)), len(X))
     rows = like(sample_rows(len(X), max(1, limit**2 // len(Y)), "prediction"), X)
     return Hits(to_host(rows), to_host(hit_probabilities(X[rows], Y, place_in(rows, link))), len(X))
+
+
+def _persons_attacked(X: Array, Y: Array, link: Array, persons: Host, limit: int) -> Hits:
+    """The attack where a person has several records: the share of a record's ties that are the person's."""
+    n, m, origin = len(X), len(Y), to_host(link)
+    count = n if max(n, m) <= limit else max(1, limit**2 // m)
+    rows = np.arange(n) if count >= n else sample_rows(n, count, "prediction")
+    least, ties = nearest_with_ties(X[like(rows, X)], Y)
+    released = np.flatnonzero(origin >= 0)
+    released = released[np.argsort(persons[origin[released]], kind="stable")]
+    owners = persons[origin[released]]
+    first, last = (np.searchsorted(owners, persons[rows], side=side) for side in ("left", "right"))
+    mine = np.repeat(np.arange(len(rows)), last - first)
+    places = np.arange(len(mine)) - np.repeat(np.cumsum(last - first) - (last - first), last - first)
+    theirs = released[np.repeat(first, last - first) + places]
+    mine_there = like(mine, X)
+    hit = to_host(paired(X[like(rows[mine], X)], Y[like(theirs, X)]) <= tie_limit(least)[mine_there])
+    return Hits(rows, np.bincount(mine[hit], minlength=len(rows)) / to_host(ties), n)
 
 
 def place_in(rows: Array, link: Array) -> Array:
@@ -227,12 +252,20 @@ def _note(unmasked: float) -> str | None:
     return f"the unmasked table itself gives {unmasked:.3g}: compare with that as well as with 1/k"
 
 
-def _reidentification(c: Comparison) -> Measured:
-    return reidentification(*c.quasi, c.link, unmasked=c.unmasked, hits=c.hits)
+# `c` below is a `Comparison`, which imports this file.
 
 
-def _reidentification_by_class(c: Comparison) -> Measured:
-    return reidentification_by_class(*c.quasi, c.link, hits=c.hits)
+def _reidentification(c: Any) -> Measured:
+    before, after = c.quasi
+    unmasked = c.unmasked
+    if c.persons is not None and unmasked is None:
+        unmasked = attacked(before, before, np.arange(len(before)), persons=c.persons).values
+    return reidentification(before, after, c.link, unmasked=unmasked, hits=c.hits)
+
+
+def _reidentification_by_class(c: Any) -> Measured:
+    before, after = c.quasi
+    return reidentification_by_class(before, after, c.link, hits=c.hits)
 
 
 REIDENTIFICATION = Measure(

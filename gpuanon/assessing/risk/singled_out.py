@@ -11,15 +11,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 from math import comb
-from typing import Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+from pydantic import Field
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.threads import each
-from gpuanon.assessing.figures import Beside, Measured
+from gpuanon.assessing.figures import Beside, Figure, Measured
+from gpuanon.assessing.measure import NULL_IS_A_VALUE, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.numerics.alone import EXACT_WORK, MOST_COLUMNS, Alone, alone_on_few
+from gpuanon.tables.codes import level_codes
 
-Host = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 LIMIT = 0.05
 """Share of the people from which on a release is not called safe, where a recipe says nothing else."""
@@ -28,19 +33,25 @@ SPLITS = 2
 
 
 def singled_out(
-    codes: Host, persons: Host | None = None, *, names: Sequence[str], columns: int = MOST_COLUMNS
+    codes: Host,
+    persons: Host | None = None,
+    *,
+    names: Sequence[str],
+    columns: int = MOST_COLUMNS,
+    counted: Host | None = None,
 ) -> Measured:
     """Share of the persons who are alone on at most so many released columns.
 
     codes   : (n, d) whole numbers, equal for equal values of a released column
     persons : (n,) whole numbers, equal for the rows of a person; None: each row is a person
+    counted : (n,) whether a row is a person's: an added row is not
     """
-    return figure_of(alone_on_few(codes, persons, columns), names)
+    return figure_of(alone_on_few(codes, persons, columns, counted=counted), names)
 
 
 def figure_of(found: Alone, names: Sequence[str]) -> Measured:
     """The share, with the sets of columns that single out most by themselves."""
-    details = {
+    details: dict[str, Figure] = {
         "people": found.people,
         "by_columns": {str(size): share for size, share in enumerate(found.shares, 1)},
         "worst_sets": {", ".join(names[at] for at in some): share for some, share in found.leading},
@@ -53,7 +64,7 @@ def figure_of(found: Alone, names: Sequence[str]) -> Measured:
 
 
 def found_by_few(original: Host, release: Host, *, columns: int = MOST_COLUMNS) -> Measured:
-    """Share of the originals who could be found in rows that are all new, with chance beside it.
+    """Share of the originals who could be found in rows that are all new, beyond chance.
 
     An original is found if a set of at most so many columns holds values that nobody else in the original has and
     that exactly one released row has.  Chance is the share of one random half of the original in the other half;
@@ -75,13 +86,18 @@ def found_by_few(original: Host, release: Host, *, columns: int = MOST_COLUMNS) 
             judged += int(_found(before[side], some, sets).sum())
             chance += int(_found(before[side], before[~side], sets).sum())
     share, by_chance = judged / max(looked, 1), chance / max(looked, 1)
-    details = {
+    details: dict[str, float] = {
         "excess": 2 * (share - by_chance),
         "error": 2 * float(np.sqrt(2 * max(share * (1 - share), by_chance * (1 - by_chance)) / max(n, 1))),
         "sets": len(sets),
     }
-    value = float(_found(before, after, sets).mean()) if n else 0.0
-    return Measured(value, details, beside=(Beside("chance", "of a second sample", by_chance),))
+    details["found"] = float(_found(before, after, sets).mean()) if n else 0.0
+    return Measured(
+        float(np.clip(details["excess"], 0.0, 1.0)),
+        details,
+        "every released row is new: originals that could be found beyond what a second sample would find",
+        beside=(Beside("chance", "of a second sample", by_chance),),
+    )
 
 
 def _sets(d: int, most: int, rows: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
@@ -116,3 +132,30 @@ def _found(before: Host, after: Host, sets: Sequence[tuple[int, ...]]) -> Host:
     for rows in each(on, list(sets)):
         found[rows] = True
     return found
+
+
+def _singled_out(c: Comparison, columns: int = MOST_COLUMNS) -> Measured:
+    """On all released columns; the number of a person's records is one, where pseudonyms show it."""
+    if c.all_new:
+        names = [name for name in c.shown if name in c.original.names]
+        return found_by_few(*level_codes([c.original, c.points], names), columns=columns)
+    (codes,) = level_codes([c.release], c.shown)
+    names, who = list(c.shown), c.released_persons
+    if who is not None and len(c.shown) < len(c.release.names):
+        numbers = np.unique(who, return_inverse=True)[1].reshape(-1)
+        codes = np.concatenate([codes, np.bincount(numbers)[numbers][:, None]], axis=1)
+        names.append("number of records")
+    counted = None if c.known_link is None else c.known_link >= 0
+    return singled_out(codes, who, names=names, columns=columns, counted=counted)
+
+
+SINGLED_OUT = Measure(
+    name="singled_out", label="people alone on three columns",
+    sentence="This share of the people is the only one in the release with some three of its values, or fewer, all"
+    " released columns counted.",
+    summary="share of persons alone on at most three released columns; of new rows, originals found so beyond chance",
+    family="risk", range=SHARE, usual="below 0.05; 0 where every released row has look-alikes",
+    unit="person", function=singled_out, compute=_singled_out, options={"columns": Annotated[int, Field(ge=1, le=3)]},
+    arrays=None, weights=RISK_OF_RECORDS, nulls=NULL_IS_A_VALUE, scaling="whole", long=1,
+    host="counts of many small sets of columns: each row is looked up by codes, as a hash would", source="ours",
+)  # fmt: skip

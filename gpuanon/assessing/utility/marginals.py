@@ -15,14 +15,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 from math import comb
-from typing import Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+from pydantic import Field
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.figures import By, Measured, join
+from gpuanon.assessing.measure import NULL_IS_A_VALUE, USED, Measure
+from gpuanon.assessing.utility.cell_counts import binned
+from gpuanon.tables.values import floats
 
-Host = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 WAYS = 3
 MOST_TABLES = 400
@@ -96,3 +102,33 @@ def _distance(columns: Sequence[tuple[Host, Host, int]], weights: tuple[Host, Ho
     counts = [np.bincount(side, own[at], minlength=levels) for at, side in enumerate((before, after))]
     shares = [count / count.sum() for count in counts]
     return float(np.abs(shares[0] - shares[1]).sum() / 2)
+
+
+def bins_for(rows: int) -> int:
+    """Bins of a number: ten, and fewer where a table of three columns would have fewer than five rows in a cell."""
+    return int(np.clip(round((rows / 5) ** (1 / 3)), 2, 10))
+
+
+def _marginals(c: Comparison, ways: int = WAYS) -> Measured:
+    """Of all columns that both tables have; numbers and dates of many values in bins of equal weight."""
+    names = [name for name in c.shown if name in c.original.names]
+    before, after = c.codes_of(tuple(names))
+    most = bins_for(c.original.n_rows)
+    for at, name in enumerate(names):
+        if c.is_number(name) and len(np.unique(before[:, at])) > most + 2:
+            first, second = (floats(table.arrow(name))[:, None] for table in (c.original, c.points))
+            first, second = binned(first, second, bins=most)
+            before[:, at], after[:, at] = first[:, 0], second[:, 0]
+    return marginals(before, after, names=names, ways=ways, weights=c.host.weights)
+
+
+MARGINALS = Measure(
+    name="marginals", label="likeness of all small tables",
+    sentence="How near the tables of all single columns, pairs and triples of columns are to the original's: 1000 is"
+    " equal, whatever became of the rows.",
+    summary="1000 · (1 − mean total variation) of all one-, two- and three-way tables of binned columns",
+    family="utility", better="higher", range=(0.0, 1000.0), usual="above 900; a second sample has 900 to 980",
+    unit="table", function=marginals, compute=_marginals, options={"ways": Annotated[int, Field(ge=1, le=3)]},
+    arrays=None, weights=USED, nulls=NULL_IS_A_VALUE, scaling="whole", sees="together", long=1,
+    host="counts of many small tables, by codes", source="Task et al. 2023 (two-way form)",
+)  # fmt: skip

@@ -24,11 +24,11 @@ def test_the_share_is_that_of_unique_exact_matches(seed):
 
 
 def test_a_person_counts_once_with_all_records():
-    original = np.array([[0, 0], [1, 1], [2, 2], [3, 3], [3, 3]])
-    persons = np.array([7, 7, 8, 9, 9])
-    found = copies(original, np.array([[0, 0], [1, 1], [3, 3]]), persons=persons)
-    assert found.details["unique_originals"] == 2  # persons 7 and 8; nobody is unique on 3, 3
-    assert found.value == 0.5
+    original = np.array([[0, 0], [1, 1], [2, 2], [3, 3], [3, 3], [4, 4], [4, 4]])
+    persons = np.array([7, 7, 8, 9, 9, 5, 6])
+    found = copies(original, np.array([[0, 0], [1, 1], [3, 3], [4, 4]]), persons=persons)
+    assert found.details["unique_originals"] == 3  # persons 7, 8 and 9; two share the values 4, 4
+    assert found.value == 2 / 3
 
 
 def test_a_copy_is_beyond_chance_and_a_second_sample_is_not():

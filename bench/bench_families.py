@@ -92,6 +92,11 @@ def recipe(name: str, columns: list[str]) -> dict[str, Any]:
     """The recipe of one of `MASKS`: what it does not mask is kept as it is."""
     mask = MASKS[name]
     masked = mask.get("columns", columns)
+    if mask.get("method") == "distribution-preserving":  # what it hides is beside what the records stand
+        return {
+            "columns": {column: {"role": "quasi"} for column in columns} | {"two": {"role": "sensitive"}},
+            "mask": [mask],
+        }
     roles: dict[str, dict[str, Any]] = {column: {"role": "quasi", "keep": column not in masked} for column in columns}
     if mask.get("method") == "recode":
         roles = {column: values | HIERARCHIES.get(column, {}) for column, values in roles.items()}

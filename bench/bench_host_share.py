@@ -145,7 +145,10 @@ def measured(mask: dict[str, Any], source: Path, folder: Path, staging: Staging)
             timed = clock.timed(getattr(owner, last), step)
         setattr(owner, last, timed)
     recipe = folder / "recipe.json"
-    columns = {name: {"role": "quasi"} for name in pq.read_schema(source).names}
+    names = pq.read_schema(source).names
+    columns = {name: {"role": "quasi"} for name in names}
+    if mask["method"] == "distribution-preserving":  # what it hides is beside what the records stand
+        columns[names[-1]] = {"role": "sensitive"}
     recipe.write_text(json.dumps({"columns": columns, "mask": [mask]}))
     try:
         clock.timed(protect_file, "rest")(source, recipe, folder / "release.parquet", backend="numpy", force=True)

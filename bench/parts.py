@@ -63,7 +63,10 @@ def make_parts(folder: Path, rows: int, columns: int) -> int:
 
 def recipe(method: str, columns: int = 10) -> Recipe:
     """A recipe with this number of quasi-identifiers and one mask."""
-    return Recipe.load({"columns": {f"x{j}": {"role": "quasi"} for j in range(columns)}, "mask": [METHODS[method]]})
+    roles = {f"x{j}": {"role": "quasi"} for j in range(columns)}
+    if method == "resample":  # what it hides is beside what the records stand
+        roles[f"x{columns - 1}"] = {"role": "sensitive"}
+    return Recipe.load({"columns": roles, "mask": [METHODS[method]]})
 
 
 class Watch:

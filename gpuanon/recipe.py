@@ -21,6 +21,7 @@ from gpuanon.assessing.formulas import Analysis
 from gpuanon.errors import RecipeError, nearest
 from gpuanon.masking.contract import MaskPart
 from gpuanon.masking.methods.catalogue import AnyMask
+from gpuanon.masking.whole_rows import whole_row_faults
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
 from gpuanon.tables.formats.csv.csv_types import CsvColumns
 from gpuanon.tables.roles import UNRELEASED
@@ -140,6 +141,14 @@ class Recipe(MaskPart):
                 )
             if name in changed and schema[name].keep:
                 faults.append(f"columns.{name}: keep = true, and a mask changes it")
+        adds = any(mask.combination().operation.rows == "added" for mask in self.mask)
+        if adds and schema.person is not None and schema.person.release is not None:
+            faults.append(
+                f"columns.{schema.person.name}: release: rows are added, each with a pseudonym of its own and one"
+                " record, which tells them from persons with several; leave the column out (no release), or take a"
+                " method that adds no rows"
+            )
+        faults += whole_row_faults([mask.combination() for mask in self.mask], released)
         if faults:
             raise RecipeError("\n".join(faults))
         return released

@@ -118,6 +118,10 @@ class Key:
         words = np.frombuffer(digest, dtype="<u4")
         return int(words[0]), int(words[1]), int(words[2])
 
+    def secret(self, purpose: str) -> bytes:
+        """32 bytes for one purpose, which tell nothing of the key."""
+        return hashlib.blake2b(purpose.encode(), key=hashlib.blake2b(self._secret).digest(), digest_size=32).digest()
+
     def digest(self) -> str:
         """A hash that is equal for equal keys and does not reveal the key."""
         return hashlib.blake2b(b"gpuanon run", key=hashlib.blake2b(self._secret).digest(), digest_size=16).hexdigest()

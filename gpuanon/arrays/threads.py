@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import lru_cache, partial
 from threading import Lock, local
 from types import CellType, FunctionType, MethodType
@@ -88,7 +89,8 @@ def _shared(function: Callable[[Item], Result], work: list[Item], first: int, th
             with counting:
                 report(0.99 * (first + len(results)) / len(work))  # 1 is reported at the end of the stage
 
-    helpers = [_pool(threads).submit(_tasks.inside(take)) for _ in range(min(threads, len(waiting)) - 1)]
+    count = min(threads, len(waiting)) - 1
+    helpers = [_pool(threads).submit(copy_context().run, _tasks.inside(take)) for _ in range(count)]
     try:
         take()
     finally:

@@ -37,6 +37,8 @@ _PLACES: Mapping[str, str] = {
     "linkage_probabilistic": "risk.linkage.LINKAGE_PROBABILISTIC",
     "k_ambiguity": "risk.k_ambiguity.K_AMBIGUITY",
     "ct_isolation": "risk.ct_isolation.CT_ISOLATION",
+    "exact_ends": "risk.exact_ends.EXACT_ENDS",
+    "dominance": "risk.dominance.DOMINANCE",
     "interval_disclosure": "risk.interval_disclosure.INTERVAL_DISCLOSURE",
     "closest_record": "risk.closest_record.CLOSEST_RECORD",
     "singling_out": "risk.singling_out.SINGLING_OUT",

@@ -6,8 +6,9 @@ the input, the store, the workers and the rows of a cell.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -22,6 +23,7 @@ from gpuanon.engine.run import Done, Run
 from gpuanon.engine.store import Store
 from gpuanon.engine.workers import Workers, in_turn
 from gpuanon.recipe import Recipe
+from gpuanon.tables.row_bits import keyed_rows, with_keyed_rows
 from gpuanon.tables.table import Table
 
 if TYPE_CHECKING:
@@ -100,10 +102,15 @@ def mask_input(
     GuaranteeError
         When the release would not keep its guarantee or exceeds one of the recipe's limits.
     """
-    parts, head, seen = given.prepared(recipe, store, workers)
-    sample = seen.same_columns(reference)
-    run = Run(seen.recipe, key, backend, store, workers, cell_rows, log)
-    done = protect_parts(run, parts, head, sample)
+
+    def keyed(task: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        return workers(partial(with_keyed_rows, key, task), items)
+
+    with keyed_rows(key):
+        parts, head, seen = given.prepared(recipe, store, keyed)
+        sample = seen.same_columns(reference)
+        run = Run(seen.recipe, key, backend, store, keyed, cell_rows, log)
+        done = protect_parts(run, parts, head, sample)
     manifest = describe(run.recipe, backend.name, done)
     manifest |= {"warnings": [*manifest["warnings"], *given.notes], **seen.facts}
     found = Masked(

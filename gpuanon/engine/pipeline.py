@@ -14,7 +14,10 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gpuanon.engine import tasks
+from gpuanon.engine.imitation import check_imitation
 from gpuanon.engine.run import Done, Run, Step
 from gpuanon.engine.store import Part, StoredPart
 from gpuanon.engine.store.placement import Cell, Placing, cells_of, placing_of
@@ -70,6 +73,7 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
     check_columns(run.recipe, schema)
     state = _State(list(parts), run.recipe.fit(schema), rows)
     warnings = _repeated_identifiers(run, parts, schema, rows)
+    warnings += check_imitation(run, parts, state.schema, rows)
     steps: list[Step] = []
     for number in range(len(run.recipe.mask)):
         step, state = _step(run, number, state, schema, reference)
@@ -111,7 +115,10 @@ def _concluded(
     unmasked = [column.name for column in state.schema.columns if column.name not in changed]
     warnings += unused_hierarchies(run.recipe, schema.without(schema.identifiers))
     if unmasked:
-        warnings += identifying_columns(run.store.released(0, unmasked), unmasked, run.store.persons(0))
+        origin, persons = run.store.origin(0), run.store.persons(0)
+        known = origin >= 0 if bool((origin >= 0).any()) else origin < 0  # added rows would hide who stands alone
+        rows_told = run.store.released(0, unmasked).take(np.flatnonzero(known))
+        warnings += identifying_columns(rows_told, unmasked, None if persons is None else persons[known])
     smallest = _smallest_classes(run, state, tuple(counted))
     done = Done(schema, (rows, state.rows), added, state.release_parts, tuple(steps), smallest, quasi, warnings)
     done.conclude(done.smallest)

@@ -29,7 +29,7 @@ ROUNDING = 1e-9
 class Constraint:
     """What every group must hold, in each sensitive column.
 
-    diversity : different values, at least; None for no bound
+    diversity : different values, at least, a null not counted; None for no bound
     closeness : distance of the group's distribution from the whole table's, at most; None for no bound
     """
 
@@ -66,11 +66,13 @@ class Sensitive:
     codes   : (n, columns) int64 rank of each value among those of its column in the whole table
     table   : for each column (levels,) rows of each value in the whole table
     ordered : for each column whether the order of its values means something
+    nulls   : for each column whether the first of its values is a null, which is none of the values that differ
     """
 
     codes: Array
     table: tuple[Array, ...]
     ordered: tuple[bool, ...]
+    nulls: tuple[bool, ...]
 
 
 def failing(groups: Partition, sensitive: Sensitive, constraint: Constraint, counts: Array | None = None) -> Array:
@@ -86,7 +88,8 @@ def failing(groups: Partition, sensitive: Sensitive, constraint: Constraint, cou
     for at, (table, ordered) in enumerate(zip(sensitive.table, sensitive.ordered, strict=True)):
         values = sensitive.codes[:, at]
         if constraint.diversity is not None:
-            fails |= distinct_values(labels, values) < constraint.diversity
+            missing = values == 0 if sensitive.nulls[at] else None
+            fails |= distinct_values(labels, values, missing) < constraint.diversity
         if constraint.closeness is not None:
             distance = (ordered_distance if ordered else equal_distance)(labels, values, table, counts)
             fails |= distance > constraint.closeness + ROUNDING

@@ -236,6 +236,15 @@ class Operation(NamedPart):
         """How a released column of this kind is to be read."""
         return "same"
 
+    def moves_rows(self, kinds: Sequence[Kind | None]) -> bool:
+        """Whether the values that a released row receives are, in all columns of the mask, those of one record.
+
+        Then they are hidden by what they stand beside, and by nothing else.
+
+        kinds : of the columns of the mask
+        """
+        return False
+
     def changes(self, name: str) -> bool:
         """Whether values of this column of the mask may be changed, or come to stand in other rows."""
         return True

@@ -22,7 +22,7 @@ from gpuanon.masking.outcomes import AddedRows, ColumnValues, Sampled, Samples
 from gpuanon.tables.encoding.numbers import NumberCodec
 from gpuanon.tables.native import gather
 from gpuanon.tables.rows import Rows
-from gpuanon.tables.schema import Schema
+from gpuanon.tables.schema import Column, Schema
 from gpuanon.tables.summaries import NumberSummary
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import distinct, family, floats, lookup
@@ -116,19 +116,34 @@ class ModelledColumns:
         return self.coders[self.names.index(name)].column(values, sample.series(name))
 
 
-def _coder(sample: Table, schema: Schema, name: str) -> NumberValues | LevelValues:
-    """How one column becomes numbers: those that float64 cannot hold exactly, or square, are levels."""
+def copied(column: Column, data: pa.ChunkedArray) -> bool:
+    """Whether drawn values of a column can only be copies of those that occur: it has levels, and no new numbers."""
+    return _numbers(column, data) is None
+
+
+def _numbers(column: Column, data: pa.ChunkedArray) -> NumberValues | None:
+    """A column as numbers; None for levels, and for numbers that float64 cannot hold exactly, or square."""
     import pyarrow as pa
 
+    if column.kind not in ("numeric", "date") or family(data.type) not in ("number", "time"):
+        return None
+    plain = column.model_copy(update={"transform": "none"})
+    size = float(np.nanmax(np.abs(floats(data)), initial=0.0))
+    if size >= _LARGEST:
+        return None
+    summary = NumberSummary.of(plain, data)
+    if not (pa.types.is_floating(data.type) or size / max(summary.unit, 1) < _EXACT):
+        return None
+    return NumberValues(NumberCodec.fit(plain, summary, "indicator", "indicator"))
+
+
+def _coder(sample: Table, schema: Schema, name: str) -> NumberValues | LevelValues:
+    """How one column becomes numbers."""
     data, column = sample.arrow(name), schema[name]
+    numbers = _numbers(column, data)
+    if numbers is not None:
+        return numbers
     kind = family(data.type)
-    if column.kind in ("numeric", "date") and kind in ("number", "time"):
-        plain = column.model_copy(update={"transform": "none"})
-        size = float(np.nanmax(np.abs(floats(data)), initial=0.0))
-        if size < _LARGEST:
-            summary = NumberSummary.of(plain, data)
-            if pa.types.is_floating(data.type) or size / max(summary.unit, 1) < _EXACT:
-                return NumberValues(NumberCodec.fit(plain, summary, "indicator", "indicator"))
     rows = np.arange(len(data), dtype=np.int64)
     if kind == "other":
         return LevelValues(None, np.append(rows, -1))
@@ -253,6 +268,7 @@ class Fill:
                 codes,
                 cell,
                 key.draws(records[at : at + _ROWS], f"{stream}/fill"),
+                rows.persons,
             )
             found = self.operation.filled(self.model, added)
             pieces.append(

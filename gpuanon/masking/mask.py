@@ -338,7 +338,8 @@ class Mask:
             return None
         codes = np.stack([column.codes(rows.table) for column in known], axis=1)
         counts = tuple(backend.upload(column.counts) for column in known)
-        return Sensitive(backend.upload(codes), counts, tuple(column.ordered for column in known))
+        ordered, nulls = tuple(column.ordered for column in known), tuple(column.nulls for column in known)
+        return Sensitive(backend.upload(codes), counts, ordered, nulls)
 
     def _outcome(
         self, view: View, draws: Draws, part: Groups, learned: CellSummary | None

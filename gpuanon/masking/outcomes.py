@@ -89,6 +89,7 @@ class AddedRows:
     codes   : (n, columns) codes of the mask's columns in the rows of the cell
     cell    : gives the columns to be filled in the rows of the cell
     draws   : of the added rows
+    persons : (n,) whose rows those of the cell are, or None
     """
 
     known: ColumnValues
@@ -97,6 +98,7 @@ class AddedRows:
     codes: Array
     cell: Callable[[], ColumnValues]
     draws: Draws
+    persons: Array | None = None
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,13 +11,18 @@ from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition, segment_sums
 
 
-def distinct_values(labels: Array, values: Array) -> Array:
+def distinct_values(labels: Array, values: Array, missing: Array | None = None) -> Array:
     """(g,) different `values` (n,) of the rows of each group.
 
-    labels : (n,) group of each row, from 0, each with at least one row
+    labels  : (n,) group of each row, from 0, each with at least one row
+    missing : (n,) whether a row has no value: all such rows have one number, which does not count
     """
+    xp = namespace(labels)
     of_group, _, _ = pairs(labels, values)
-    return namespace(labels).bincount(of_group)
+    different = xp.bincount(of_group)
+    if missing is not None:
+        different = different - (xp.bincount(labels[missing], minlength=len(different)) > 0)
+    return different
 
 
 def equal_distance(labels: Array, values: Array, table: Array, counts: Array | None = None) -> Array:

@@ -60,6 +60,8 @@ class Findings:
             limits = {name: min(value, mask["k"]) if name == "k_anonymity" else value for name, value in limits.items()}
         if not any(choice.role == "quasi" for choice in self.choices):
             limits = {}  # measures of risk are of quasi-identifiers
+        if "bins" in mask and not any(one.released and one.kind in ("numeric", "date") for one in self.choices):
+            mask = {"method": "microaggregation", "k": mask["k"], "columns": mask["columns"]}  # categories have no bins
         return mask, limits
 
     def _on_columns(self, mask: dict[str, Any]) -> dict[str, Any]:

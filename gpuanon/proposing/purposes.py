@@ -51,7 +51,7 @@ PURPOSES: tuple[Purpose, ...] = (
     Purpose(
         "training",
         "training data for models: all columns drawn anew from groups of 10, so that their distribution is kept",
-        {"method": "distribution-preserving", "k": 10, "dither": "gaussian", "columns": "all"},
+        {"method": "distribution-preserving", "k": 10, "dither": "gaussian", "bins": 20, "columns": "all"},
         {"reidentification": 0.2},
     ),
     Purpose(

@@ -10,6 +10,7 @@ Borders that follow from the values (quantiles, tails) are rounded, so that no l
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeAlias
 
@@ -193,7 +194,12 @@ class Prefix(Build):
 
 
 class Order(Build):
-    """Groups of so many neighbours in the order of the values, and of so many such groups at the next level."""
+    """Groups of so many neighbours in the order of the values, and of so many such groups at the next level.
+
+    The label of a group of numbers or dates names ends that are rounded outwards, to powers of ten and to months: the
+    exact ends would be values of records, the largest of all among them.  Groups whose rounded ends are equal are
+    numbered.  Levels of text are named as they are.
+    """
 
     build: Literal["order"]
     sizes: tuple[Annotated[int, Field(ge=2)], ...] = Field(min_length=1)
@@ -202,7 +208,9 @@ class Order(Build):
         out, size = [], 1
         for factor in self.sizes:
             size *= factor
-            names = [f"{texts[at]} … {texts[min(at + size, len(texts)) - 1]}" for at in range(0, len(texts), size)]
+            lows, highs = _outwards(values, counts, texts, -(-len(texts) // size))
+            ends = [f"{lows[at]} … {highs[min(at + size, len(texts)) - 1]}" for at in range(0, len(texts), size)]
+            names = _numbered(ends)
             out.append([names[at // size] for at in range(len(texts))])
         return out
 
@@ -210,6 +218,33 @@ class Order(Build):
 AnyBuild: TypeAlias = Annotated[
     FixedIntervals | Rounding | QuantileIntervals | Tails | Dates | Prefix | Order, Field(discriminator="build")
 ]
+
+
+def _outwards(values: pa.Array, counts: Host, texts: Sequence[str], groups: int) -> tuple[Sequence[str], Sequence[str]]:
+    """Each value as the lower and as the upper end of one of so many groups: numbers and dates are rounded outwards."""
+    import pyarrow as pa
+
+    if family(values.type) == "number":
+        x = np.asarray(floats(pa.chunked_array([values])))
+        step = _step(x, counts, groups)
+        if np.allclose(np.rint(x / step) * step, x, rtol=0, atol=1e-9 * step):  # a grid of the values themselves
+            step *= 10
+        low, high = np.floor(x / step + 1e-9) * step, np.ceil(x / step - 1e-9) * step
+        return [f"{end:.12g}" for end in low], [f"{end:.12g}" for end in high]
+    if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
+        months = numpy_array(values.cast(pa.timestamp("us"))).astype("M8[M]").astype(str).tolist()
+        return months, months
+    return texts, texts
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """The names, each different: the second of a name is followed by (2), and so on."""
+    seen: Counter[str] = Counter()
+    out = []
+    for name in names:
+        seen[name] += 1
+        out.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return out
 
 
 def _check_multiples(steps: Sequence[float], name: str) -> None:

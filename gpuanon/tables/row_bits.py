@@ -1,8 +1,10 @@
 """Rows of a table as 128 bits that are equal for equal rows, in whatever piece of the table they lie.
 
-A value is one 64-bit word (text: two).  With x its mixed bits and odd multipliers a, b for each column, a row is the
-pair of sums ``Σ a x`` and ``Σ b x`` over its columns (multiplicative hashing [1]_), mixed once more.  Different rows
-share their bits with probability of about 2^-126 over the multipliers, which are the same in every run.
+A value is one 64-bit word (text: two).  With x its bits, mixed with a secret word of the column, and odd secret
+multipliers a, b, a row is the pair of sums ``Σ a x`` and ``Σ b x`` over its columns (multiplicative hashing [1]_),
+mixed once more.  Different rows share their bits with probability of about 2^-126 over the secret, which follows from
+the key of a run (`keyed_rows`): who does not know it cannot write a table whose different rows share their bits.
+Outside of a run the secret is a constant, so that figures are the same every time.
 
 References
 ----------
@@ -13,15 +15,18 @@ References
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpuanon.arrays.backend import HOST, Array, Backend, Host, on_device
-from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
+from gpuanon.arrays.hashing import mix_bits
 from gpuanon.arrays.ranges import ranges
+from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each
 from gpuanon.tables.arrow import arrow_scalar, numpy_array
 from gpuanon.tables.native import without_nan
@@ -33,14 +38,36 @@ if TYPE_CHECKING:
 
 
 _SHORT = 64
-_SEEDS = (np.uint64(0x243F6A8885A308D3), np.uint64(0x13198A2E03707344))
+_secret: ContextVar[bytes] = ContextVar("secret of row bits", default=b"no run: bits that are the same every time")
+
+
+@contextmanager
+def keyed_rows(key: Key) -> Iterator[None]:
+    """Bits of rows are those of this key; in all threads that are started from here."""
+    token = _secret.set(key.secret("bits of rows"))
+    try:
+        yield
+    finally:
+        _secret.reset(token)
+
+
+def with_keyed_rows(key: Key, task: Callable[[Any], Any], item: Any) -> Any:
+    """A task in `keyed_rows`, wherever it is done."""
+    with keyed_rows(key):
+        return task(item)
+
+
+def _numbers(name: str, count: int) -> Host:
+    """(count,) uint64 that the secret derives from a name."""
+    digest = hashlib.blake2b(name.encode(), key=_secret.get(), digest_size=8 * count).digest()
+    return np.frombuffer(digest, dtype=np.uint64)
 
 
 def text_bits(texts: pa.Array) -> Host:
     """(n, 2) uint64 of an Arrow array of text: the sum over its bytes of a random number for each byte and place.
 
     Such sums (simple tabulation) of two different texts are equal with probability 2^-128 over the random numbers,
-    which are the same in every run.  A null has the bits of an empty text.  Cost : O(bytes).
+    which follow from the secret.  A null has the bits of an empty text.  Cost : O(bytes).
     """
     import pyarrow as pa
 
@@ -49,10 +76,11 @@ def text_bits(texts: pa.Array) -> Host:
     content = texts.buffers()[2]
     letters = np.empty(0, np.uint8) if content is None else np.frombuffer(content, dtype=np.uint8)
     longest = int(np.diff(offsets).max(initial=0))
-    return _short(letters, offsets, longest) if longest <= _SHORT else _long(letters, offsets)
+    seeds = _numbers("text", 2)
+    return _short(letters, offsets, longest, seeds) if longest <= _SHORT else _long(letters, offsets, seeds)
 
 
-def _short(letters: Host, offsets: Host, longest: int) -> Host:
+def _short(letters: Host, offsets: Host, longest: int, seeds: Host) -> Host:
     """All texts at once, byte after byte."""
     out = np.zeros((len(offsets) - 1, 2), np.uint64)
     lengths, rows = np.diff(offsets), np.arange(len(offsets) - 1)
@@ -60,18 +88,18 @@ def _short(letters: Host, offsets: Host, longest: int) -> Host:
         rows = rows[lengths[rows] > place]
         found = letters[offsets[rows] + place]
         keys = np.arange(place * 256, place * 256 + 256, dtype=np.uint64)
-        for half, seed in enumerate(_SEEDS):
+        for half, seed in enumerate(seeds):
             out[rows, half] += mix_bits(keys ^ seed)[found]
     return out
 
 
-def _long(letters: Host, offsets: Host) -> Host:
+def _long(letters: Host, offsets: Host, seeds: Host) -> Host:
     """Running sums over all bytes."""
     first, last = int(offsets[0]), int(offsets[-1])
     place = np.arange(last - first) - np.repeat(offsets[:-1] - first, np.diff(offsets))
     keys = (place * 256 + letters[first:last]).astype(np.uint64)
     out = np.empty((len(offsets) - 1, 2), np.uint64)
-    for half, seed in enumerate(_SEEDS):
+    for half, seed in enumerate(seeds):
         running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mix_bits(keys ^ seed), dtype=np.uint64)])
         out[:, half] = running[offsets[1:] - first] - running[offsets[:-1] - first]
     return out
@@ -86,12 +114,14 @@ class Words:
 
     values  : (n, 1) or (n, 2) uint64, equal for equal values
     missing : (n,) whether a value is null; None if none is
+    secret  : (2,) what the values are mixed with
     factors : (2,) odd multipliers of the column
     null    : (2,) what a null adds to the sums.  No value adds both, so that a null differs from every value
     """
 
     values: Array
     missing: Array | None
+    secret: Host
     factors: Host
     null: Host
 
@@ -125,8 +155,8 @@ def column_words(table: Table, columns: Sequence[str], *, stored: bool) -> dict[
 
 def _named(name: str, words: tuple[Host, Host | None]) -> Words:
     """The words of a column of this name."""
-    numbers = np.frombuffer(hashlib.blake2b(name.encode(), digest_size=32).digest(), dtype=np.uint64)
-    return Words(*words, numbers[:2] | np.uint64(1), numbers[2:])
+    numbers = _numbers(f"column {name}", 6)
+    return Words(*words, numbers[:2], numbers[2:4] | np.uint64(1), numbers[4:])
 
 
 def bits_of(columns: Sequence[Words], n: int, backend: Backend = HOST) -> Array:
@@ -153,11 +183,7 @@ def _add(column: Words, lines: slice, sums: Array) -> None:
     missing = None if column.missing is None else column.missing[lines]
     for half in (0, 1):
         if half < column.values.shape[1]:
-            words = column.values[lines, half]
-            mixed = words >> np.uint64(32)
-            mixed ^= words  # many floats differ in their upper bits alone
-            mixed *= np.uint64(GOLDEN_GAMMA)
-            mixed ^= mixed >> np.uint64(32)
+            mixed = mix_bits(column.values[lines, half] ^ column.secret[half])
         terms = mixed * column.factors[half]
         if missing is not None:
             terms[missing] = column.null[half]
@@ -230,5 +256,6 @@ def _text_words(column: pa.ChunkedArray) -> tuple[Host, Host | None]:
 
 def _digests(values: Sequence[Any]) -> Host:
     """(n, 2) words of each value's text."""
-    digests = [hashlib.blake2b(str(value).encode(), digest_size=16).digest() for value in values]
+    key = _secret.get()
+    digests = [hashlib.blake2b(str(value).encode(), key=key, digest_size=16).digest() for value in values]
     return np.frombuffer(b"".join(digests), dtype=np.uint64).reshape(-1, 2)

@@ -41,6 +41,7 @@ ON_A_COPY = {
     "membership": 1.0,
     "k_ambiguity": 1.0,
     "ct_isolation": 1.0,
+    "dominance": 1.0,
     "interval_disclosure": 1.0,
     "closest_record": 1.0,
     "k_anonymity": 1.0,

@@ -41,9 +41,13 @@ def test_groups_are_united_as_on_the_host(constraint):
     X, labels = np.round(rng.normal(size=(200, 2)), 2), np.arange(200) // 5
     codes = np.stack([rng.integers(0, 5, 200), rng.integers(0, 20, 200)], axis=1)
     table = tuple(np.bincount(column) for column in codes.T)
-    expected = unite_failing(Partition.from_labels(labels), X, Sensitive(codes, table, (False, True)), constraint)
+    expected = unite_failing(
+        Partition.from_labels(labels), X, Sensitive(codes, table, (False, True), (False, True)), constraint
+    )
     with fake_cupy() as cp:
-        sensitive = Sensitive(cp.asarray(codes), tuple(cp.asarray(column) for column in table), (False, True))
+        sensitive = Sensitive(
+            cp.asarray(codes), tuple(cp.asarray(column) for column in table), (False, True), (False, True)
+        )
         found = unite_failing(Partition.from_labels(cp.asarray(labels)), cp.asarray(X), sensitive, constraint)
         assert isinstance(found.order, cp.ndarray)
         np.testing.assert_array_equal(host(found.labels()), expected.labels())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -70,7 +72,7 @@ def test_groups_are_united_until_each_holds(constraint):
     rng = np.random.default_rng(4)
     X = rng.normal(size=(400, 2))
     codes = np.stack([(X[:, 0] > 0.5).astype(np.int64) + rng.integers(0, 3, 400), rng.integers(0, 40, 400)], axis=1)
-    sensitive = Sensitive(codes, tuple(np.bincount(column) for column in codes.T), (False, True))
+    sensitive = Sensitive(codes, tuple(np.bincount(column) for column in codes.T), (False, True), (False, False))
     begin = Partition.from_labels(np.argsort(np.argsort(X[:, 0])) // 5)
     found = unite_failing(begin, X, sensitive, constraint)
     labels, before = found.labels(), begin.labels()
@@ -89,7 +91,7 @@ def test_groups_that_hold_are_left_alone_and_a_table_that_cannot_is_refused():
     X = np.arange(8.0)[:, None]
     groups = Partition.from_labels(np.arange(8) // 2)
     good = np.arange(8)[:, None] % 2
-    sensitive = Sensitive(good, (np.array([4, 4]),), (False,))
+    sensitive = Sensitive(good, (np.array([4, 4]),), (False,), (False,))
     assert unite_failing(groups, X, sensitive, Constraint(2, 0.1)).parts == 4
     with pytest.raises(GuaranteeError, match="3 different"):
         unite_failing(groups, X, sensitive, Constraint(3, None))
@@ -176,3 +178,49 @@ def test_a_constraint_without_sensitive_columns_is_refused():
     rules = {"columns": {"a": {"role": "quasi"}}, "mask": [{"method": "mondrian", "k": 2, "diversity": 2}]}
     with pytest.raises(GpuanonError, match="role sensitive"):
         gpuanon.protect(pa.table({"a": [1.0, 2, 3, 4]}), rules, rng=SECRET)
+
+
+def with_gaps(rows=400):
+    """Groups of one age, half of whom have no diagnosis."""
+    rng = np.random.default_rng(9)
+    diagnosis = rng.choice(["a", "b", None, None], rows)
+    age = np.repeat(np.arange(rows // 4), 4)
+    return pa.table({"age": age, "diagnosis": pa.array(diagnosis.tolist(), pa.string())})
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        {"method": "microaggregation", "k": 4},
+        {"method": "suppress", "k": 4},
+        {"method": "mondrian", "k": 4},
+        {"method": "recode", "k": 4, "limit": 1.0},
+    ],
+    ids=lambda mask: mask["method"],
+)
+def test_a_missing_value_is_none_of_the_values_that_differ(mask):
+    hierarchy = {"build": "intervals", "widths": [10, 50]}
+    columns = {"age": {"role": "quasi", "hierarchy": hierarchy}, "diagnosis": {"role": "sensitive"}}
+    rules = {"columns": columns, "nulls": "category", "mask": [mask | {"diversity": 2}]}
+    release = gpuanon.protect(with_gaps(), rules, rng=b"a key for the tests of constraints", backend="numpy")
+    counts = release.data.to_pandas().groupby("age").diagnosis.nunique()  # pandas leaves nulls out
+    assert counts.min() >= 2
+    assert "a missing value does not count" in release.manifest["guarantee"][1]["statement"]
+    measured = gpuanon.assess(with_gaps(), release.data, rules, measures=["l_diversity"]).measured["l_diversity"]
+    assert measured.value == counts.min()
+
+
+def test_a_claim_counts_no_null(monkeypatch):
+    """Groups that were formed with nulls as values are refused."""
+    from gpuanon.masking import constraints
+
+    honest = constraints.failing
+
+    def counting(groups, sensitive, *given):
+        return honest(groups, replace(sensitive, nulls=(False,)), *given)
+
+    monkeypatch.setattr(constraints, "failing", counting)
+    columns = {"age": {"role": "quasi"}, "diagnosis": {"role": "sensitive"}}
+    mask = {"method": "microaggregation", "k": 4, "diversity": 2}
+    with pytest.raises(GuaranteeError, match="a group has 1 different values"):
+        gpuanon.protect(with_gaps(), {"columns": columns, "mask": [mask]}, rng=b"a key for the tests of constraints")

@@ -175,7 +175,7 @@ ZEROS = [0.0, -0.0, float("nan"), None]
     "mask", [MICRO, {"method": "suppress", "k": 5}, {"method": "distribution-preserving", "k": 5, "dither": "resample"}]
 )
 def test_masked_floats_have_one_zero_and_one_null(kind: str, mask: dict[str, Any]) -> None:
-    table = pa.table({"x": pa.array([ZEROS[i % 4] for i in range(20)] + [1.5] * 20)})
+    table = pa.table({"x": pa.array([ZEROS[i % 4] for i in range(20)] + [1.5] * 20), "kept": pa.array(range(40))})
     frame: Any = table
     if kind == "polars":
         frame = pl.from_arrow(table)

@@ -25,7 +25,7 @@ MASK = {"method": "distribution-preserving", "k": 20, "bins": 8}
 
 def sensitive(codes, ordered=(True,)):
     codes = np.asarray(codes, dtype=np.int64).reshape(len(codes), -1)
-    return Sensitive(codes, tuple(np.bincount(column) for column in codes.T), ordered)
+    return Sensitive(codes, tuple(np.bincount(column) for column in codes.T), ordered, (False,) * len(ordered))
 
 
 def people(n=2000):

@@ -144,3 +144,36 @@ def test_a_search_works_on_built_hierarchies():
     assert release.manifest["mask"][0]["search_proven"]
     levels = release.manifest["mask"][0]["levels"]
     assert 0 < sum(levels.values()) < 4 + 3 + 3 + 3
+
+
+@pytest.mark.parametrize("kind", ["money", "ages", "whole"])
+def test_labels_of_ordered_groups_hold_their_values_and_show_none(kind):
+    rng = np.random.default_rng(3)
+    drawn = {
+        "money": rng.lognormal(9, 1, 900).round(2),
+        "ages": rng.integers(18, 94, 900),
+        "whole": rng.normal(size=900),
+    }
+    values = np.unique(drawn[kind])
+    found = built(values, build="order", sizes=[4, 5])
+    exact = {float(value) for value in values}
+    shown = set()
+    for leaf, path in found.paths.items():
+        for label in path[:-1]:
+            low, high = (float(end) for end in label.split(" (")[0].split(" … "))
+            assert low <= float(leaf) <= high
+            shown |= {low, high}
+    assert max(exact) not in shown
+    assert all(end % 10 == 0 for end in shown) if kind == "ages" else not shown & exact
+    for level, size in ((0, 4), (1, 20)):  # groups are what they were
+        labels = [found.paths[str(value)][level] for value in values]
+        assert len(set(labels)) == -(-len(values) // size)
+        assert labels == sorted(labels, key=labels.index)
+    assert_nested(found)
+
+
+def test_dates_of_ordered_groups_are_months():
+    days = [str(day) for day in np.arange("2020-01-05", "2020-04-15", dtype="M8[D]")]
+    found = built([np.datetime64(day).astype(object) for day in days], build="order", sizes=[30])
+    assert found.paths["2020-01-05"] == ("2020-01 … 2020-02", "*")
+    assert found.paths["2020-04-14"][0] == "2020-04 … 2020-04"

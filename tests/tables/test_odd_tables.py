@@ -19,7 +19,7 @@ from gpuanon.errors import GpuanonError, InputError
 KEY = gpuanon.Key(b"a key for tests, of sixteen bytes or more")
 MASKS: list[dict[str, Any]] = [
     {"method": "microaggregation", "k": 4},
-    {"method": "distribution-preserving", "k": 4},
+    {"method": "distribution-preserving", "k": 4, "bins": 8},
     {"method": "suppress", "k": 4},
     {"method": "noise"},
 ]

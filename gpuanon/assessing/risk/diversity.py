@@ -17,7 +17,15 @@ from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition, segment_sums
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import By, Figure, Measured
-from gpuanon.assessing.measure import FROM_1, NULL_IS_A_VALUE, QUASI_SENSITIVE, RISK_OF_RECORDS, SHARE, Measure
+from gpuanon.assessing.measure import (
+    FROM_0,
+    NULL_IS_A_VALUE,
+    NULL_IS_LEFT_OUT,
+    QUASI_SENSITIVE,
+    RISK_OF_RECORDS,
+    SHARE,
+    Measure,
+)
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.closeness import equal_distance, ordered_distance, pairs
 from gpuanon.numerics.equal_rows import equal_rows
@@ -29,23 +37,28 @@ if TYPE_CHECKING:
 def l_diversity(quasi: Array, sensitive: Array, *, names: Names = None) -> Measured:
     """Fewest different sensitive values in a class of records that are equal on the quasi-identifiers.
 
-    quasi, sensitive : (n, d) and (n, s) codes of the released records, equal where values are equal
+    quasi, sensitive : (n, d) and (n, s) codes of the released records, equal where values are equal; below 0: missing
 
-    By sensitive column (`names`); beside it entropy ℓ-diversity, exp of the smallest entropy, and the share of the
-    commonest value at its largest.
+    A missing value is none of the values: a class without any has 0.  By sensitive column (`names`); beside it entropy
+    ℓ-diversity, exp of the smallest entropy, and the share of the commonest value at its largest, both among the
+    records with a value.
     """
     classes, columns = _checked(quasi, sensitive)
     xp = namespace(classes)
     counts = int(classes.max()) + 1
-    sizes = xp.bincount(classes)
     distinct: dict[str, float | None] = {}
     entropies: dict[str, Figure] = {}
     commonest: dict[str, Figure] = {}
-    for name, values in zip(column_names(names, len(columns)), columns, strict=True):
-        of_class, _, count = pairs(classes, values)
-        share = count / sizes[of_class]
+    for at, (name, values) in enumerate(zip(column_names(names, len(columns)), columns, strict=True)):
+        known = xp.flatnonzero(sensitive[:, at] >= 0)
+        if not len(known):
+            distinct[name], entropies[name], commonest[name] = 0, 1.0, None
+            continue
+        of_class, _, count = pairs(classes[known], values[known])
+        share = count / xp.bincount(classes[known], minlength=counts)[of_class]
         distinct[name] = int(xp.bincount(of_class, minlength=counts).min())
-        entropy = segment_sums(-share * xp.log(share), Partition.from_labels(of_class))
+        there = xp.unique(of_class, return_inverse=True)[1].reshape(-1)  # classes with a value, without gaps
+        entropy = segment_sums(-share * xp.log(share), Partition.from_labels(there))
         entropies[name] = float(np.exp(float(entropy.min())))
         commonest[name] = float(share.max())
     details: dict[str, Figure] = {
@@ -101,9 +114,10 @@ L_DIVERSITY = Measure(
     sentence="Somebody who finds a person's group of look-alikes still has at least this many sensitive values to"
     " choose from.",
     summary="fewest different sensitive values in a class",
-    family="risk", better="higher", range=FROM_1, usual="1: everybody in some class has the same sensitive value",
+    family="risk", better="higher", range=FROM_0,
+    usual="1: everybody in some class with a known sensitive value has the same; 0: nobody there has one",
     unit="class", applies=QUASI_SENSITIVE, function=l_diversity, compute=_l_diversity, arrays="classes",
-    weights=RISK_OF_RECORDS, nulls=NULL_IS_A_VALUE, scaling="whole", source="Machanavajjhala et al. 2007",
+    weights=RISK_OF_RECORDS, nulls=NULL_IS_LEFT_OUT, scaling="whole", source="Machanavajjhala et al. 2007",
 )  # fmt: skip
 T_CLOSENESS = Measure(
     name="t_closeness", label="how unusual a group's sensitive values are",

@@ -16,7 +16,7 @@ from gpuanon.masking.constraints import ROUNDING, Constraint, Spread, separated_
 from gpuanon.numerics.closeness import distinct_values, equal_distance, ordered_distance
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.tables.encoding import Encoding
-from gpuanon.tables.row_bits import row_bits
+from gpuanon.tables.row_bits import bits_of, column_words, row_bits
 from gpuanon.tables.rows import Rows
 from gpuanon.tables.schema import Unit
 from gpuanon.tables.summaries import SensitiveColumn
@@ -168,7 +168,10 @@ class _OfGroups(Claim):
 
 @dataclass(frozen=True)
 class DiverseGroups(_OfGroups):
-    """The released records of a group have at least `least` different values in each sensitive column."""
+    """The released records of a group have at least `least` different values in each sensitive column.
+
+    A missing value is none of them: it leaves those of the others to be known.
+    """
 
     least: int = 2
 
@@ -176,15 +179,16 @@ class DiverseGroups(_OfGroups):
     def statement(self) -> str:
         return (
             f"the released records of each {self.group} have at least {self.least} different values in each of"
-            f" {self.names}"
+            f" {self.names}, where a missing value does not count"
         )
 
     def check(self, before: Rows, trace: Trace, after: Rows) -> Evidence:
         found = super().check(before, trace, after)
         labels, fewest = self.released_groups(trace, after), _NO_ROWS
         for column in self.sensitive if len(after) else ():
-            values = np.unique(row_bits(after.table, [column.name])[:, 0], return_inverse=True)[1].reshape(-1)
-            fewest = min(fewest, int(distinct_values(labels, values).min()))
+            words = column_words(after.table, [column.name], stored=False)[column.name]
+            values = np.unique(bits_of([words], len(after))[:, 0], return_inverse=True)[1].reshape(-1)
+            fewest = min(fewest, int(distinct_values(labels, values, words.missing).min()))
         return Evidence(found.sums, {**found.minima, "fewest_values": fewest})
 
     def conclude(self, evidence: Evidence, smallest: Mapping[Counted, int]) -> Guarantee:

@@ -144,7 +144,10 @@ class Combination(MaskPart):
 
 
 Diversity = Annotated[
-    int | None, Field(ge=2, description="different values of each sensitive column in a group, at least")
+    int | None,
+    Field(
+        ge=2, description="different values of each sensitive column in a group, at least; a missing one does not count"
+    ),
 ]
 Closeness = Annotated[
     float | None,

@@ -6,6 +6,7 @@ is swapping within clusters.  Values are moved and never computed: the values of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -16,6 +17,7 @@ from gpuanon.arrays.rng import Draws
 from gpuanon.masking.contract import Operation, Sight
 from gpuanon.masking.given import Records
 from gpuanon.masking.outcomes import NewColumn, Recoded
+from gpuanon.tables.schema import Kind
 
 
 def exchange(codes: Array, groups: Partition, draws: Draws, together: bool = False) -> Array:
@@ -41,6 +43,9 @@ class Exchange(Operation):
 
     use: Literal["exchange"] = "exchange"
     together: bool = Field(default=False, description="all columns by one permutation, instead of each by its own")
+
+    def moves_rows(self, kinds: Sequence[Kind | None]) -> bool:
+        return self.together
 
     def apply(self, T: Array, groups: Partition, records: Records) -> Recoded:
         codes = exchange(T, groups, records.draws.child("exchange"), self.together)

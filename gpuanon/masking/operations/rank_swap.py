@@ -20,7 +20,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -34,6 +34,7 @@ from gpuanon.masking.given import Records
 from gpuanon.masking.operations.random_ranks import random_tie_order
 from gpuanon.masking.outcomes import NewColumn, Recoded
 from gpuanon.numerics.equal_rows import equal_rows
+from gpuanon.tables.schema import Kind
 
 _ROUNDS = 96
 
@@ -253,6 +254,9 @@ class TargetedSwap(Operation):
     use: Literal["targeted-swap"] = "targeted-swap"
     below: int = Field(default=2, ge=2, description="records with fewer equals, themselves included, are at risk")
     rate: float = Field(default=0.0, ge=0, le=1, description="share of records that exchange, at least, at random")
+
+    def moves_rows(self, kinds: Sequence[Kind | None]) -> bool:
+        return True
 
     def apply(self, T: Array, groups: Partition, records: Records) -> Recoded:
         source, facts = targeted_swap(T, groups, records.draws.child("targeted-swap"), self.below, self.rate)

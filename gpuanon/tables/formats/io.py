@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from gpuanon.arrays.rng import Key
 from gpuanon.errors import InputError
 from gpuanon.tables.class_counts import HELD, count_classes, smallest_of
 from gpuanon.tables.formats import (
@@ -24,6 +25,7 @@ from gpuanon.tables.formats import (
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
 from gpuanon.tables.formats.csv.csv_types import CsvColumns
 from gpuanon.tables.formats.writing import Writing, check_output, write
+from gpuanon.tables.row_bits import keyed_rows
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import plain
 
@@ -133,11 +135,12 @@ def smallest_classes(written: Path, name: Path, counted: Sequence[C], rows: int)
     columns = tuple(dict.fromkeys(column for classes in counted for column in classes.columns))
     wanted = [(classes.columns, classes.wildcard, classes.covered) for classes in counted]
     rounds = max(1, -(-rows // HELD))
-    for share in range(rounds if counted else 0):
-        pieces = [count_classes(piece, wanted, (share, rounds)) for piece in _pieces(written, name, columns)]
-        for number, classes in enumerate(counted):
-            smallest = smallest_of([piece[number] for piece in pieces])
-            found[classes] = min(found[classes], smallest or rows)
+    with keyed_rows(Key.fresh()):
+        for share in range(rounds if counted else 0):
+            pieces = [count_classes(piece, wanted, (share, rounds)) for piece in _pieces(written, name, columns)]
+            for number, classes in enumerate(counted):
+                smallest = smallest_of([piece[number] for piece in pieces])
+                found[classes] = min(found[classes], smallest or rows)
     return found
 
 

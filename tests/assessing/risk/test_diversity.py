@@ -108,3 +108,19 @@ def test_individual_risk_of_weights_near_one(f: int, weight: float) -> None:
     p = 1 / weight
     expected = quad(lambda s: s ** (f - 1) * (p / (1 - (1 - p) * s)) ** f, 0, 1)[0]
     assert risks(np.zeros((f, 1), dtype=int), np.full(f, weight)) == pytest.approx(expected, abs=1e-10)
+
+
+def test_a_missing_value_is_no_value() -> None:
+    import pandas as pd
+
+    rng = np.random.default_rng(3)
+    quasi, sensitive = rng.integers(0, 30, (300, 1)), rng.integers(-1, 3, (300, 2))
+    sensitive[quasi[:, 0] == 4, 1] = -1  # a class in which nobody has a value
+    frame = pd.DataFrame(sensitive, columns=["a", "b"]).mask(sensitive < 0).assign(q=quasi[:, 0])
+    expected = frame.groupby("q")[["a", "b"]].nunique().min()
+    found = l_diversity(quasi, sensitive, names=["a", "b"])
+    assert found.parts[0].values == {"a": expected.a, "b": 0}
+    assert found.value == 0
+    shares = frame.groupby("q").a.value_counts(normalize=True)
+    assert found.details["commonest_share_by_column"]["a"] == pytest.approx(shares.max())
+    assert l_diversity(quasi, np.full((300, 1), -1)).value == 0

@@ -188,7 +188,7 @@ class TestGaussian:
         rng = np.random.default_rng(2)
         y = rng.integers(0, 40, 900)
         X = np.column_stack([rng.integers(0, 3, 900), y // 8, rng.normal(size=900), (y - 20) ** 2 // 50]).astype(float)
-        known = Sensitive(y[:, None], (np.bincount(y),), (True,))
+        known = Sensitive(y[:, None], (np.bincount(y),), (True,), (False,))
         assert column_order(X, "response", sensitive=known) == [1, 3, 0, 2]
         X[:, 2] += 100 * y  # tells all, but all its values differ
         assert column_order(X, "response", sensitive=known) == [1, 3, 0, 2]
@@ -204,7 +204,7 @@ class TestGaussian:
         rng = np.random.default_rng(3)
         X = rng.integers(0, 5, (400, 2)).astype(float)
         y = rng.integers(0, 4, 400) + (X[:, 0] > 2).astype(int)
-        known = Sensitive(xp.asarray(y[:, None]), (xp.asarray(np.bincount(y)),), (ordered,))
+        known = Sensitive(xp.asarray(y[:, None]), (xp.asarray(np.bincount(y)),), (ordered,), (False,))
         response = y[:, None].astype(float) if ordered else np.eye(y.max() + 1)[y]
         for found, column in zip(association(xp.asarray(X), known), X.T, strict=True):
             dummies = np.eye(5)[column.astype(int)]
@@ -213,7 +213,7 @@ class TestGaussian:
             assert found == pytest.approx(expected, abs=2e-9)
 
     def test_a_response_without_variance_is_told_by_nothing(self):
-        known = Sensitive(np.zeros((9, 1), dtype=np.int64), (np.array([9]),), (True,))
+        known = Sensitive(np.zeros((9, 1), dtype=np.int64), (np.array([9]),), (True,), (False,))
         assert association(np.arange(9.0)[:, None], known) == [0.0]
 
     def test_binned_values_return_to_their_own_columns(self):

@@ -42,6 +42,7 @@ from gpuanon.masking.operations.dither.permute import check_weights
 from gpuanon.masking.operations.dither.rosenblatt import conditional_cdfs
 from gpuanon.masking.outcomes import Changed, Moved, Outcome
 from gpuanon.numerics.cuts.median_blocks import blocks
+from gpuanon.tables.schema import Kind
 
 ColumnOrder: TypeAlias = Literal["auto", "fewest", "response", "given"] | tuple[int, ...]
 
@@ -304,6 +305,10 @@ class Dither(Operation):
         """Cell dithers stay among the members of the record's own group."""
         claim = DrawnFromMixture if self.kind == "gaussian" else DrawnFromGroup
         return () if k is None else (claim(k, tuple(sets)),)
+
+    def moves_rows(self, kinds: Sequence[Kind | None]) -> bool:
+        """With bins, numbers are drawn inside them column by column; categories stay together."""
+        return self.bins is None or not any(kind in ("numeric", "date") for kind in kinds)
 
     def apply(self, T: Array, groups: Partition, records: Records) -> Outcome:
         columns = column_order(T, self.order, self.bins, records.sensitive)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from gpuanon.masking.contract import Operation
 from gpuanon.masking.given import Records
 from gpuanon.masking.operations.dither.empirical import quantile_place, running_weights
 from gpuanon.masking.outcomes import Moved
+from gpuanon.tables.schema import Kind
 
 
 def resample(groups: Partition, draws: Draws, weights: Array | None = None) -> Array:
@@ -108,6 +110,9 @@ class Permute(Operation):
 
     use: Literal["permute"] = "permute"
 
+    def moves_rows(self, kinds: Sequence[Kind | None]) -> bool:
+        return True
+
     def apply(self, T: Array, groups: Partition, records: Records) -> Moved:
         return Moved(permute(groups, records.draws, records.weights))
 
@@ -118,6 +123,9 @@ class Resample(Operation):
     claim: ClassVar[type[Claim] | None] = DrawnFromGroup
 
     use: Literal["resample"] = "resample"
+
+    def moves_rows(self, kinds: Sequence[Kind | None]) -> bool:
+        return True
 
     def apply(self, T: Array, groups: Partition, records: Records) -> Moved:
         return Moved(resample(groups, records.draws, records.weights))

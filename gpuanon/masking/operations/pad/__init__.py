@@ -1,8 +1,5 @@
 """Synthetic rows: rows are added to classes that are too small.
 
-The joint fill draws from the records of a class itself.  A class of one record can only repeat its values, which
-discloses them: that fill is the baseline of the literature [2].
-
 References
 ----------
 .. [1] W. Fried, D. Vamvourellis, Towards minimizing statistical distortion introduced by de-identification methods:
@@ -19,8 +16,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from gpuanon.arrays.backend import Array, Host, namespace, to_host
-from gpuanon.arrays.normal_quantile import normal_quantile
+from gpuanon.arrays.backend import Array, namespace, to_host
 from gpuanon.arrays.partition import Partition
 from gpuanon.masking.claims import Claim
 from gpuanon.masking.claims.class_claims import EqualRecords
@@ -28,34 +24,13 @@ from gpuanon.masking.contract import Operation, RowEffect, Sight
 from gpuanon.masking.given import Facts, Records
 from gpuanon.masking.operations.pad.calibration import ColumnTilt, Populations
 from gpuanon.masking.operations.pad.fill_parameters import Calibrate, Depth, FillKind, Leaf, SampleRows, Trees
+from gpuanon.masking.operations.pad.joint import Donors
+from gpuanon.masking.operations.pad.responses import Response
 from gpuanon.masking.operations.pad.sequence import FillModel, Settings, fit_sequence
 from gpuanon.masking.outcomes import AddedRows, Filled, Moved, Sampled, Samples
 from gpuanon.masking.person_blocks import persons_per_part
 from gpuanon.numerics.compatible import covering_counts
 from gpuanon.numerics.equal_rows import equal_rows
-
-NOISE = 0.025
-"""Deviation of the noise that hides a mean, as a share of the column's range (0.025 for a grade from 0 to 1)."""
-
-
-def class_draws(classes: Partition, parents: Host, u: Host) -> Host:
-    """(m,) a random row of the class of each of `parents` (m,), by `u` (m,)."""
-    part = classes.labels()[parents]
-    return np.asarray(classes.order[classes.starts[part] + (u * classes.sizes[part]).astype(np.int64)])
-
-
-def class_means(values: Host, classes: Partition, parents: Host, u: Host) -> Host:
-    """(m,) the mean of `values` (n,) in the class of each of `parents` (m,), and normal noise; NaN without a value."""
-    known = ~np.isnan(values)
-    if not known.any():
-        return np.full(len(parents), np.nan)
-    labels = classes.labels()
-    count = np.bincount(labels[known], minlength=classes.parts)
-    total = np.bincount(labels[known], values[known], minlength=classes.parts)
-    means = np.divide(total, count, out=np.full(classes.parts, np.nan), where=count > 0)
-    low, high = values[known].min(), values[known].max()
-    return np.asarray(np.clip(means[labels[parents]] + NOISE * (high - low) * normal_quantile(u), low, high))
-
 
 _CALIBRATED_ROWS = 100_000
 """Added rows that a calibration is solved on, about."""
@@ -164,7 +139,7 @@ class Pad(Operation):
     @model_validator(mode="after")
     def _calibrated_models(self) -> Self:
         if self.calibrate is not None and self.fill in ("joint", "joint-mean"):
-            raise ValueError("calibrate: draws from a class itself are not tilted; another fill is needed")
+            raise ValueError("calibrate: draws from the nearest classes are not tilted; another fill is needed")
         return self
 
     def claims(self, k: int | None, sets: Sequence[tuple[str, ...]]) -> tuple[Claim, ...]:
@@ -204,14 +179,18 @@ class Pad(Operation):
     def filled(self, model: FillModel | None, added: AddedRows) -> Sequence[Filled]:
         if model is not None:
             return [Filled(values) for values in model.draw(added.known.values, added.draws).T]
-        classes, cell = Partition.from_labels(equal_rows(added.codes)), added.cell()
+        donors, cell = Donors.of(added.codes, added.parents, self.k, added.persons), added.cell()
         u = added.draws.uniform(len(added.names))
         found = []
+        move = added.draws.child("smooth").uniform(len(added.names))
         for at, levels in enumerate(cell.levels):
-            if self.fill == "joint-mean" and not levels:
-                found.append(Filled(class_means(cell.values[:, at], classes, added.parents, u[:, at])))
+            values, rows = cell.values[:, at], donors.rows(u[:, at])
+            if levels:
+                found.append(Filled(donors=rows))
+            elif self.fill == "joint-mean":
+                found.append(Filled(donors.means(values, u[:, at])))
             else:
-                found.append(Filled(donors=class_draws(classes, added.parents, u[:, at])))
+                found.append(Filled(Response(values).smoothed(values[rows], move[:, at])))
         return found
 
     def report(self, model: FillModel | None, names: Sequence[str]) -> Mapping[str, Any]:

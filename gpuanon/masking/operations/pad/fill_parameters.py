@@ -19,7 +19,8 @@ FillKind = Annotated[
     FillName,
     Field(
         description="how other columns of an added row are drawn: marginal = the value of a random row; marginal-mean ="
-        " the mean of five; joint = of a record of the same class; joint-mean = their mean and noise; regression ="
+        " the mean of five; joint = of records of the nearest other classes, since a class below k would repeat itself;"
+        " joint-mean = their mean and noise; regression ="
         " logistic, then probit–gamma; beta = logistic, then beta; tree, forest, bagging = records of the same leaf;"
         " boosting, network, hierarchical = records with a similar prediction"
     ),

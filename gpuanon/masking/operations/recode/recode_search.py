@@ -210,6 +210,7 @@ class RecodeSearch(Operation):
             classes.shares,
             () if records.sensitive is None else tuple(to_host(table) for table in records.sensitive.table),
             () if records.sensitive is None else records.sensitive.ordered,
+            () if records.sensitive is None else records.sensitive.nulls,
             records.person_numbers is not None,
             self.constraint,
         )

@@ -25,6 +25,7 @@ class RecodingTable:
     shares     : for each column (values, depths) share of the leaves
     sensitive  : for each sensitive column (levels,) rows of each value in the whole table
     ordered    : for each sensitive column whether the order of its values means something
+    nulls      : for each sensitive column whether the first of its values is a null
     persons    : whether person numbers are there; k counts them then
     constraint : on the sensitive values of each class, or None
     """
@@ -35,6 +36,7 @@ class RecodingTable:
     shares: tuple[Host, ...]
     sensitive: tuple[Host, ...] = ()
     ordered: tuple[bool, ...] = ()
+    nulls: tuple[bool, ...] = ()
     persons: bool = False
     constraint: Constraint | None = None
     own: tuple[Host, ...] = ()
@@ -118,7 +120,7 @@ class RecodingTable:
             at = len(self.names)
             values = self.patterns.codes[:, at : at + len(self.sensitive)]
             groups = Partition.from_labels(labels)
-            sensitive = Sensitive(values, self.sensitive, self.ordered)
+            sensitive = Sensitive(values, self.sensitive, self.ordered, self.nulls)
             out[labels[groups.order[groups.starts[:-1]]]] = failing(groups, sensitive, constraint, self.patterns.counts)
         return out
 

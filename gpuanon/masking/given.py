@@ -44,6 +44,8 @@ class ClassInfo:
     wildcard  : whether a null matches every value
     shares    : for each column (values, depth + 1) share of its hierarchy's leaves below each ancestor, on the host,
                 for operations that declare `Operation.whole_table`
+    numbers   : for each column (values,) float64: numbers and times as `gpuanon.tables.values.floats` has them; None
+                for values between which there are none.  On the host
     """
 
     names: tuple[str, ...]
@@ -51,6 +53,7 @@ class ClassInfo:
     ancestors: tuple[Array, ...]
     wildcard: bool = False
     shares: tuple[Any, ...] = ()
+    numbers: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,7 +14,7 @@ from gpuanon.tables.arrow import arrow_array, arrow_scalar
 from gpuanon.tables.codes import NULL, ColumnCodes
 from gpuanon.tables.interval_columns import interval_column
 from gpuanon.tables.native import from_arrow, gather, one_zero, text_series
-from gpuanon.tables.schema import Schema
+from gpuanon.tables.schema import Column, Schema
 from gpuanon.tables.table import Table
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class CodedColumn(Protocol):
     def depth(self) -> int | None: ...
     @property
     def members(self) -> Any: ...
+    @property
+    def between(self) -> Any: ...
 
 
 def moved(table: Table, columns: Sequence[str], source: Host) -> Columns:
@@ -56,6 +58,9 @@ def recoded(
         reading = schema[name].reading
         places = ("low", "high") if reading == "interval-column" else schema[name].released_names
         place = places[len(found[name])]
+        if column.between is not None:
+            found[name][place] = _interpolated(table, schema[name], column, values[column.column])
+            continue
         found[name][place] = _coded(table.series(name), reading, column, values[column.column], place)
     for name in columns:
         if schema[name].reading == "interval-column":
@@ -75,6 +80,20 @@ def _coded(like: nw.Series[Any], reading: str, column: CodedColumn, values: Colu
     taken = labels.take(arrow_array(np.where(codes == NULL, 0, codes), null=codes == NULL))
     made = from_arrow(taken, like) if as_values else text_series(taken, like)
     return made.alias(name)
+
+
+def _interpolated(table: Table, spec: Column, column: CodedColumn, values: ColumnCodes) -> nw.Series[Any]:
+    """Numbers and times between the values of two codes, on the lattice of their column."""
+    from gpuanon.tables.encoding.numbers import NumberCodec
+    from gpuanon.tables.summaries import NumberSummary
+
+    numbers, codes = values.numbers(), to_host(column.codes)
+    assert numbers is not None
+    above = numbers[np.minimum(codes + 1, len(numbers) - 1)]
+    made = np.where(codes == NULL, np.nan, numbers[codes] + column.between * (above - numbers[codes]))
+    plain = spec.model_copy(update={"transform": "none"})
+    codec = NumberCodec.fit(plain, NumberSummary.of(plain, table.arrow(spec.name)), "indicator", "indicator")
+    return codec.on_lattice(made, table.series(spec.name)).alias(spec.name)
 
 
 def _sets(members: Host, labels: pa.Array) -> pa.Array:

@@ -11,9 +11,12 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.errors import ParameterError
 from gpuanon.masking.contract import Operation, RowEffect, Sight
 from gpuanon.masking.given import Records
-from gpuanon.masking.operations.sequential.conditional_models import BLOCK, Model, synthesise
-from gpuanon.masking.operations.sequential.conditional_trees import Coded
-from gpuanon.masking.outcomes import NewColumn, Recoded
+from gpuanon.masking.operations.column_chain.pooled_table import PooledTable
+from gpuanon.masking.operations.column_chain.rare_values import RARE
+from gpuanon.masking.operations.column_chain.structural_zeros import StructuralZeros
+from gpuanon.masking.operations.column_chain.trees import Coded
+from gpuanon.masking.operations.sequential.conditional_models import BLOCK, LEAF, Model, synthesise
+from gpuanon.masking.outcomes import Recoded
 from gpuanon.numerics.equal_rows import equal_rows
 
 Host = np.ndarray[Any, Any]
@@ -29,13 +32,14 @@ class _Sequential(Operation):
         default="cart",
         description="cart: values of the leaf of a tree; parametric: regressions; mixture: each row by one of both",
     )
-    leaf: int = Field(default=5, ge=1, description="cart: records of a leaf, at least")
+    leaf: int = Field(default=LEAF, ge=1, description="cart: records of a leaf, about")
     proper: bool = Field(default=False, description="fit to a bootstrap sample: copies then vary as the models do")
     even: bool = Field(default=True, description="cart: draw the records of a leaf equally often, with less error")
+    rare: int = Field(default=RARE, ge=1, description="values that fewer records have are not released; 1: all are")
     block: int = Field(default=BLOCK, ge=100, description="records that one model is fitted to, about")
 
-    def new_codes(self, T: Host, groups: Partition, records: Records) -> Host:
-        """(n, columns) codes of new rows."""
+    def synthetic(self, T: Host, groups: Partition, records: Records) -> tuple[PooledTable, Host, int]:
+        """The table without its rare values, (n, columns) new rows of it, and how many stayed as they should not."""
         if groups.parts > 1:
             raise ParameterError(
                 f"sequential: one group of all rows is allowed, got {groups.parts}", hint='groups = { use = "whole" }'
@@ -45,17 +49,24 @@ class _Sequential(Operation):
         given = records.given
         columns = [] if given is None else list(zip(given.codes.T, given.classes.ordered, strict=True))
         columns = [column for at, column in enumerate(columns) if at not in self.left_out(records)]
-        return synthesise(
-            T,
-            records.classes.ordered,
-            records.draws.child("sequential"),
-            given=[Coded(codes, ordered, int(codes.max(initial=-1)) + 1) for codes, ordered in columns],
+        draws = records.draws.child("sequential")
+        pooled = PooledTable.of(T, records.classes, self.rare, draws)
+        coded = [Coded(codes, ordered, int(codes.max(initial=-1)) + 1) for codes, ordered in columns]
+        known = np.column_stack([*(column.codes for column in coded), pooled.codes])
+        zeros = StructuralZeros.of(known, [*(column.ordered for column in coded), *pooled.ordered])
+        codes, left = synthesise(
+            pooled.codes,
+            pooled.ordered,
+            draws,
+            given=coded,
             model=self.model,
             leaf=self.leaf,
             proper=self.proper,
             even=self.even,
             block=self.block,
+            zeros=zeros,
         )
+        return pooled, codes, left
 
     def left_out(self, records: Records) -> tuple[int, ...]:
         """Positions of columns of the mask's `by` that the models do not depend on."""
@@ -70,9 +81,10 @@ class Sequential(_Sequential):
     use: Literal["sequential"] = "sequential"
 
     def apply(self, T: Host, groups: Partition, records: Records) -> Recoded:
-        codes = self.new_codes(T, groups, records)
+        pooled, codes, left = self.synthetic(T, groups, records)
+        columns = pooled.released(codes, records.draws.child("place"))
         rows = np.arange(len(T), dtype=np.int64)
-        return Recoded([NewColumn(j, codes[:, j]) for j in range(T.shape[1])], rows=rows, added=len(T))
+        return Recoded(columns, rows=rows, added=len(T), facts={"rows_not_redrawn": left})
 
 
 class PartlySynthetic(_Sequential):
@@ -118,14 +130,12 @@ class PartlySynthetic(_Sequential):
         return np.asarray(flags == 1)
 
     def apply(self, T: Host, groups: Partition, records: Records) -> Recoded:
-        codes = self.new_codes(T, groups, records)
+        pooled, codes, left = self.synthetic(T, groups, records)
         chosen = np.ones(len(T), dtype=bool)
         if self.below is not None:
             classes = Partition.from_labels(equal_rows(T))
             chosen = classes.sizes[classes.labels()] < self.below
         if self.chosen is not None:
             chosen &= self._marked(records)
-        codes = np.where(chosen[:, None], codes, T)
-        return Recoded(
-            [NewColumn(j, codes[:, j]) for j in range(T.shape[1])], facts={"records_synthetic": int(chosen.sum())}
-        )
+        columns = pooled.released(codes, records.draws.child("place"), ~chosen, T)
+        return Recoded(columns, facts={"records_synthetic": int(chosen.sum()), "rows_not_redrawn": left})

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.masking.operations.column_chain.trees import Coded
 from gpuanon.masking.operations.random_ranks import mid_scores
-from gpuanon.masking.operations.sequential.conditional_trees import Coded
 
 Host = np.ndarray[Any, Any]
 

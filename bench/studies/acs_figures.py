@@ -151,3 +151,21 @@ def inconsistencies(frame: pd.DataFrame) -> dict[str, float]:
         ),
     }
     return {name: 100 * float(rule().mean()) for name, (needs, rule) in rules.items() if needs <= set(frame.columns)}
+
+
+def near_copies(members: pd.DataFrame, others: pd.DataFrame, release: pd.DataFrame, most: int = 1000) -> float:
+    """Probability that a member of the table lies nearer to the release than somebody who is not in it; ties are half.
+
+    Distance: the number of columns in different bins, to the nearest released row; `most` people of each side.
+    """
+    both, new = binned_pair(pd.concat([members[:most], others[:most]], ignore_index=True), release)
+    nearest = np.full(len(both), both.shape[1])
+    for at in range(0, len(new), 256):
+        apart = np.zeros((len(both), len(new[at : at + 256])), dtype=np.int8)
+        for j in range(both.shape[1]):
+            apart += both[:, j, None] != new[None, at : at + 256, j]
+        nearest = np.minimum(nearest, apart.min(axis=1))
+    inside, outside = np.split(nearest, [min(most, len(members))])
+    counts = [np.bincount(side, minlength=both.shape[1] + 1) / len(side) for side in (inside, outside)]
+    farther = 1 - np.cumsum(counts[1])
+    return float((counts[0] * (farther + 0.5 * counts[1])).sum())

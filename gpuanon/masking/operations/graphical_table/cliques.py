@@ -54,7 +54,7 @@ class Entropies:
         return self._found[columns]
 
     def information(self, column: int, parents: frozenset[int]) -> float:
-        """Mutual information of a column and its parents, less what independent columns have by chance (Miller 1955).
+        """Mutual information of a column and its parents, less a record's share for each free cell (Akaike 1974).
 
         −∞ where the cells of both together have fewer than `CELL` records on average.
         """
@@ -63,7 +63,7 @@ class Entropies:
         )
         if len(parents) > 1 and cells * CELL > len(self.codes):
             return -np.inf
-        return own + given - both - (cells - a - b + 1) / (2 * max(1, len(self.codes)))
+        return own + given - both - (cells - a - b + 1) / max(1, len(self.codes))
 
 
 def _cell_counts(codes: Host, columns: Sequence[int], counts: Sequence[int]) -> Host:

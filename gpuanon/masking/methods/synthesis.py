@@ -13,6 +13,7 @@ from gpuanon.masking.groups.kmember import KMember
 from gpuanon.masking.groups.whole import Whole
 from gpuanon.masking.methods.combination import ColumnChoice, Combination, K, Method
 from gpuanon.masking.operations.column_chain.rare_values import RARE
+from gpuanon.masking.operations.column_chain.rules import Rule
 from gpuanon.masking.operations.condense import Condense
 from gpuanon.masking.operations.graphical_table import BINS, TableSample
 from gpuanon.masking.operations.maximum_entropy import MOMENTS, LargestEntropy, MomentNames, check_moments
@@ -78,6 +79,7 @@ class TableSynthesis(_Synthesis):
     bins: int = Field(default=BINS, ge=2, description="of equal counts, of a number with more values")
     even: bool = Field(default=True, description="draw the records of a cell equally often, with less error")
     rare: int = Field(default=RARE, ge=1, description="values that fewer records have are not released; 1: all are")
+    rules: tuple[Rule, ...] = Field(default=(), description="what every new row follows, beside what the records show")
 
     @model_validator(mode="after")
     def _applies(self) -> Self:
@@ -87,7 +89,9 @@ class TableSynthesis(_Synthesis):
         return self
 
     def combination(self) -> Combination:
-        operation = TableSample(margins=self.margins, group=self.group, bins=self.bins, even=self.even, rare=self.rare)
+        operation = TableSample(
+            margins=self.margins, group=self.group, bins=self.bins, even=self.even, rare=self.rare, rules=self.rules
+        )
         return Combination(groups=Whole(), basis=Codes(), operation=operation, **self._released)
 
 
@@ -129,9 +133,10 @@ class ClusteredSynthesis(_Synthesis):
 
 
 class SequentialSynthesis(_Synthesis):
-    """Columns drawn one after another, given those before: all rows new, or chosen columns and rows of the table.
+    """Columns drawn one after another, given those before: all rows drawn, or chosen columns and rows of the table.
 
-    With `given`, `below` or `chosen` records are kept, and their masked columns drawn anew (partly synthetic data).
+    A drawn row may equal a record: it stands as often as a model without that record would have made it.  With `given`,
+    `below` or `chosen` records are kept, and their masked columns drawn anew (partly synthetic data).
     """
 
     source: ClassVar[str] = "Nowok, Raab and Dibben 2016; Reiter 2003, 2005; Kulik 2025"
@@ -145,6 +150,7 @@ class SequentialSynthesis(_Synthesis):
     proper: bool = Field(default=False, description="fit to a bootstrap sample, for the combination of several copies")
     even: bool = Field(default=True, description="cart: draw the records of a leaf equally often, with less error")
     rare: int = Field(default=RARE, ge=1, description="values that fewer records have are not released; 1: all are")
+    rules: tuple[Rule, ...] = Field(default=(), description="what every new row follows, beside what the records show")
     given: tuple[str, ...] = Field(default=(), description="columns that stay; the others are drawn given them")
     below: int | None = Field(
         default=None, ge=2, description="only records with fewer equals on the masked columns, themselves included"
@@ -167,6 +173,7 @@ class SequentialSynthesis(_Synthesis):
             "proper": self.proper,
             "even": self.even,
             "rare": self.rare,
+            "rules": self.rules,
         }
         operation: Sequential | PartlySynthetic = Sequential(**settings)
         if self.given or self.below is not None or self.chosen is not None:

@@ -8,7 +8,7 @@ import pytest
 
 import gpuanon
 from gpuanon.arrays.rng import Key
-from gpuanon.errors import ParameterError
+from gpuanon.errors import ParameterError, RecipeError
 from gpuanon.masking.given import ClassInfo
 from gpuanon.masking.operations.column_chain.conditional import Conditional, whole_table
 from gpuanon.masking.operations.column_chain.drawing import ROUNDS, chance_to_keep, draw_rows, unique_rows
@@ -46,7 +46,8 @@ def test_a_copy_of_a_unique_record_is_kept_as_often_as_a_model_without_it_makes_
     chain = chain_of(TINY)
     cells = np.unique(TINY, axis=0)
     leaves = np.column_stack([step.find(list(cells.T)) for step in chain])
-    chance = chance_to_keep(chain, cells, leaves, unique_rows(TINY))
+    chance, weakest = chance_to_keep(chain, cells, leaves, unique_rows(TINY))
+    assert (weakest[chance < 1] == 1).all()
     for row, found in zip(cells, chance, strict=True):
         same = np.flatnonzero((row == TINY).all(axis=1))
         expected = 1.0 if len(same) > 1 else probability(np.delete(TINY, same, axis=0), row) / probability(TINY, row)
@@ -54,16 +55,17 @@ def test_a_copy_of_a_unique_record_is_kept_as_often_as_a_model_without_it_makes_
 
 
 def test_drawn_rows_have_the_distribution_of_the_redraw():
-    """q(x) ∝ p(x) · chance(x), against frequencies of 60 000 rows: five standard errors."""
+    """The unique record (0, 1) is never made without it: its share goes to what else has its first value.
+
+    Against frequencies of 60 000 rows: five standard errors.
+    """
     records = np.repeat([[0, 0], [0, 1], [1, 0], [1, 1]], [2, 1, 3, 4], axis=0)
     cells = np.unique(records, axis=0)
     chain, n = chain_of(records), 60_000
     made, left = draw_rows(chain, np.empty((n, 0), dtype=np.int64), records, draws(n), even=False)
     assert left == 0
-    weight = np.array([probability(records, row) for row in cells])
-    without = np.delete(records, 2, axis=0)
-    weight[1] = probability(without, cells[1])  # the unique record: 0, as its value occurs once among its kind
-    expected = weight / weight.sum()
+    assert probability(np.delete(records, 2, axis=0), cells[1]) == 0
+    expected = np.array([0.3, 0.0, 0.3, 0.4])
     found = np.array([(made == row).all(axis=1).mean() for row in cells])
     assert (np.abs(found - expected) <= 5 * np.sqrt(expected * (1 - expected) / n)).all()
 
@@ -257,3 +259,42 @@ def test_impossible_rows_are_not_drawn_and_other_columns_keep_their_shares():
     assert left == 0
     assert not ((made[:, 0] == 1) & (made[:, 1] == 1)).any()
     assert made[:, 0].mean() == pytest.approx(child.mean(), abs=0.001)
+
+
+# Rules of a recipe.
+
+
+@pytest.mark.parametrize("method", ["sequential-synthesis", "table-synthesis"])
+def test_rules_are_followed_by_every_new_row_even_where_records_break_them(method):
+    rng = np.random.default_rng(8)
+    n = 3000
+    age = rng.integers(0, 90, n)
+    frame = pd.DataFrame({"age": age, "school": rng.choice(["N", "some", "much"], n), "weight": rng.random(n).round(2)})
+    frame.loc[age < 20, "weight"] = np.nan
+    rules = [
+        {"when": {"age": {"below": 3}}, "then": {"school": "N"}},
+        {"when": {"school": ["much"]}, "then": {"age": {"least": 18}}},
+        {"when": {"weight": {"null": True}}, "then": {"age": {"below": 30}}},
+    ]
+
+    def made(rules, **settings):
+        recipe = {
+            "columns": {name: {"role": "quasi"} for name in frame},
+            "mask": [{"method": method, "rules": rules, **settings}],
+        }
+        return gpuanon.protect(frame, recipe, rng=KEY, backend="numpy").data
+
+    plain, found = made([]), made(rules)
+    assert ((plain["age"] < 3) & (plain["school"] != "N")).any()
+    assert not ((found["age"] < 3) & (found["school"] != "N")).any()
+    assert not ((found["school"] == "much") & (found["age"] < 18)).any()
+    assert not (found["weight"].isna() & (found["age"] >= 30)).any()
+    assert 0.1 < found["weight"].isna().mean() < 0.3
+    with pytest.raises(ParameterError, match="do not follow"):
+        made([{"when": {"age": {"least": 0}}, "then": {"school": "none of them"}}])
+    with pytest.raises(ParameterError, match="'income'"):
+        made([{"when": {"income": 3}, "then": {"school": "N"}}])
+    with pytest.raises(ParameterError, match="no numbers"):
+        made([{"when": {"school": {"below": 3}}, "then": {"age": 5}}])
+    with pytest.raises(RecipeError, match="another one in then"):
+        made([{"when": {"age": 3, "weight": 1}, "then": {"school": "N"}}])

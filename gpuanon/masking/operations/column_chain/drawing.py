@@ -3,6 +3,9 @@
 A row that equals a unique record is kept as often as a model without that record would have made it (leave one out):
 a record is then reproduced about as often as a person of whom the model knows nothing.  To refuse every copy would
 tell who is in the table: those whose records never occur.
+
+What is drawn again begins with the column that gives the record away most; the columns before it stay.  Whole rows that
+are refused would take their common values with them: unusual people would become fewer.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ Host = np.ndarray[Any, Any]
 
 ROUNDS = 50
 """Times that a row is drawn again, at most; what it is then stays, and is counted."""
+_WHOLE_ROWS = 10
+"""Rounds after which whole rows are drawn again."""
 TRIES = 20
 """Times that a column is drawn again which contradicts those before it, at most."""
 
@@ -51,12 +56,14 @@ def draw_rows(
     given = beside.shape[1]
     out[:, :given] = beside
     unique = unique_rows(records)
-    rows = np.arange(n)
+    rows, start = np.arange(n), np.zeros(n, dtype=np.int64)
     for number in range(ROUNDS):
         own = draws.take(rows).child(f"round.{number}")
-        codes, leaves, again = _pass(chain, out[rows], given, own, even and number == 0, zeros)
+        codes, leaves, impossible = _pass(chain, out[rows], given, start, own, even and number == 0, zeros)
         out[rows] = codes
-        again |= own.child("keep").uniform(1)[:, 0] >= chance_to_keep(chain, codes, leaves, unique)
+        chance, weakest = chance_to_keep(chain, codes, leaves, unique)
+        again = impossible | (own.child("keep").uniform(1)[:, 0] >= chance)
+        start = np.where(impossible | (number >= _WHOLE_ROWS), 0, weakest)[again]
         rows = rows[again]
         if not len(rows):
             break
@@ -64,15 +71,25 @@ def draw_rows(
 
 
 def _pass(
-    chain: Sequence[Conditional], rows: Host, given: int, draws: Draws, even: bool, zeros: StructuralZeros | None
+    chain: Sequence[Conditional],
+    rows: Host,
+    given: int,
+    start: Host,
+    draws: Draws,
+    even: bool,
+    zeros: StructuralZeros | None,
 ) -> tuple[Host, Host, Host]:
-    """The rows with all columns drawn, the leaf (m, chain) that each was drawn from, and whether any is impossible."""
+    """The rows with their columns drawn, the leaf (m, chain) that each was drawn from, and whether a row is impossible.
+
+    start : (m,) the first step of the chain that is drawn; what the steps before gave stays
+    """
     rows, leaves = rows.copy(), np.empty((len(rows), len(chain)), dtype=np.int64)
     known, impossible = list(range(given)), np.zeros(len(rows), dtype=bool)
     for at, step in enumerate(chain):
         leaves[:, at] = step.find(list(rows.T))
         own = draws.child(str(step.column))
-        rows[:, step.column] = step.draw(leaves[:, at], own.uniform(1)[:, 0], even)
+        drawn = step.draw(leaves[:, at], own.uniform(1)[:, 0], even)
+        rows[:, step.column] = np.where(start <= at, drawn, rows[:, step.column])
         if zeros is not None:
             clash = np.flatnonzero(zeros.contradicts(rows, step.column, known))
             for number in range(TRIES):
@@ -92,17 +109,20 @@ def unique_rows(records: Host) -> Host:
     return np.asarray(records[np.bincount(classes)[classes] == 1])
 
 
-def chance_to_keep(chain: Sequence[Conditional], codes: Host, leaves: Host, unique: Host) -> Host:
-    """(m,) probability that a drawn row stays: 1 unless it equals a unique record.
+def chance_to_keep(chain: Sequence[Conditional], codes: Host, leaves: Host, unique: Host) -> tuple[Host, Host]:
+    """(m,) probability that a drawn row stays: 1 unless it equals a unique record; and its weakest step.
 
     Else the product over the columns of what `Conditional.kept_without_one` says: a row that equals the record was
-    drawn from the leaves in which that record is.
+    drawn from the leaves in which that record is.  The weakest step is the one of the smallest factor, the last of
+    several.
     """
     classes = equal_rows(np.ascontiguousarray(np.concatenate([unique, codes])))
     known = np.zeros(int(classes.max(initial=-1)) + 1, dtype=bool)
     known[classes[: len(unique)]] = True
     copies = np.flatnonzero(known[classes[len(unique) :]])
-    chance = np.ones(len(codes))
-    for at, step in enumerate(chain):
-        chance[copies] *= step.kept_without_one(leaves[copies, at], codes[copies, step.column])
-    return chance
+    factors = [step.kept_without_one(leaves[copies, at], codes[copies, step.column]) for at, step in enumerate(chain)]
+    chance, weakest = np.ones(len(codes)), np.zeros(len(codes), dtype=np.int64)
+    if len(copies) and factors:
+        chance[copies] = np.prod(factors, axis=0)
+        weakest[copies] = len(factors) - 1 - np.argmin(factors[::-1], axis=0)
+    return chance, weakest

@@ -39,8 +39,7 @@ class PooledTable:
         drawn from similar records, in a leaf of a tree of all other columns.
         """
         c = codes.shape[1]
-        given = classes.numbers or (None,) * c
-        numbers = [classes.ordered[j] and given[j] is not None for j in range(c)]
+        numbers = [bool(classes.values) and classes.values[j].numbers() is not None for j in range(c)]
         pooled = each(lambda j: _column(codes[:, j], classes.ordered[j], rare, numbers[j]), range(c))
         for j in range(c):
             hidden = np.zeros(0, dtype=bool) if classes.ordered[j] else rare_levels(codes[:, j], rare)

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from gpuanon.arrays.threads import each
 
 Host = np.ndarray[Any, Any]
+Exclusion: TypeAlias = tuple[int, int, Host]
+"""Columns i and j, and which codes exclude each other: (codes of i + 1, codes of j + 1) bool, null first."""
 
 SURE = 12.0
 """Records that independent columns would be expected to have there, at least: none is there with a chance of e⁻¹²."""
@@ -28,9 +30,13 @@ _CELLS = 1 << 20
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StructuralZeros:
-    """For pairs of columns (i, j) which codes exclude each other: (codes of i + 1, codes of j + 1), null first."""
+    """Codes of two columns that exclude each other, for pairs of columns."""
 
-    tables: tuple[tuple[int, int, Host], ...]
+    tables: tuple[Exclusion, ...]
+
+    def with_rules(self, rules: Sequence[Exclusion]) -> StructuralZeros:
+        """These and others."""
+        return StructuralZeros((*self.tables, *rules))
 
     @classmethod
     def of(cls, codes: Host, ordered: Sequence[bool]) -> StructuralZeros:
@@ -45,7 +51,7 @@ class StructuralZeros:
             if min(counts[i], counts[j]) <= _LEVELS and counts[i] * counts[j] <= _CELLS
         ]
 
-        def find(pair: tuple[int, int]) -> tuple[int, int, Host]:
+        def find(pair: tuple[int, int]) -> Exclusion:
             i, j = pair
             cells = np.bincount((codes[:, i] + 1) * counts[j] + codes[:, j] + 1, minlength=counts[i] * counts[j])
             return i, j, zeros_of_pair(cells.reshape(counts[i], counts[j]), ordered[i], ordered[j])

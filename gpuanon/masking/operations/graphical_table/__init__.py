@@ -17,7 +17,8 @@ from gpuanon.masking.operations.column_chain.conditional import Conditional
 from gpuanon.masking.operations.column_chain.drawing import draw_rows
 from gpuanon.masking.operations.column_chain.pooled_table import PooledTable
 from gpuanon.masking.operations.column_chain.rare_values import RARE
-from gpuanon.masking.operations.column_chain.structural_zeros import StructuralZeros
+from gpuanon.masking.operations.column_chain.rules import Rule, check_rules, exclusions
+from gpuanon.masking.operations.column_chain.structural_zeros import Exclusion, StructuralZeros
 from gpuanon.masking.operations.graphical_table.cliques import Chain, cell_numbers, find_chain
 from gpuanon.masking.outcomes import Recoded
 
@@ -59,6 +60,7 @@ def graphical_rows(
     group: int | None = None,
     bins: int = BINS,
     even: bool = True,
+    rules: Sequence[Exclusion] = (),
 ) -> tuple[Host, int]:
     """(n, c) codes of as many new rows, drawn column by column; and how many could not be drawn as they should.
 
@@ -84,11 +86,23 @@ def graphical_rows(
     chain = [*conditionals(cells, counts, links, chosen)]
     chain += [_inside(c + at, codes[:, j], cells[:, j], j) for at, j in enumerate(wide)]
     zeros = StructuralZeros.of(whole, [*ordered, *(True for _ in wide)])
+    zeros = zeros.with_rules([_on_cells(rule, codes, wide) for rule in rules])
     made, left = draw_rows(chain, np.empty((n, 0), dtype=np.int64), whole, draws, even, zeros)
     values = [made[:, c] if j in wide else np.unique(codes[:, j])[made[:, j]] for j in range(c)]
     for at, j in enumerate(wide):
         values[j] = made[:, c + at]
     return np.column_stack(values), left
+
+
+def _on_cells(rule: Exclusion, codes: Host, wide: Sequence[int]) -> Exclusion:
+    """A rule on the codes of two columns, as one on the columns of the chain: cells, then the values of wide ones."""
+    places: list[int] = []
+    lines: list[Host] = []
+    for j in rule[:2]:
+        places.append(codes.shape[1] + wide.index(j) if j in wide else j)
+        # Cells are numbered from 0 in the order of the values that occur, null among them; none of them is −1.
+        lines.append(np.arange(rule[2].shape[len(lines)]) if j in wide else np.r_[0, np.unique(codes[:, j]) + 1])
+    return places[0], places[1], rule[2][np.ix_(*lines)]
 
 
 def conditionals(cells: Host, counts: Sequence[int], links: Chain, first: Host) -> list[Conditional]:
@@ -137,6 +151,7 @@ class TableSample(Operation):
     bins: int = Field(default=BINS, ge=2, description="of equal counts, of an ordered column with more values")
     even: bool = Field(default=True, description="draw the records of a cell equally often, with less error")
     rare: int = Field(default=RARE, ge=1, description="values that fewer records have are not released; 1: all are")
+    rules: tuple[Rule, ...] = Field(default=(), description="what every new row follows, beside what the records show")
 
     def apply(self, T: Host, groups: Partition, records: Records) -> Recoded:
         if groups.parts > 1 or records.classes is None:
@@ -144,7 +159,9 @@ class TableSample(Operation):
         draws = records.draws.child("table")
         margins, group = self._places(records.classes)
         pooled = PooledTable.of(T, records.classes, self.rare, draws)
-        codes, left = graphical_rows(pooled.codes, pooled.ordered, draws, margins, group, self.bins, self.even)
+        rules = exclusions(self.rules, records.classes, pooled)
+        codes, left = graphical_rows(pooled.codes, pooled.ordered, draws, margins, group, self.bins, self.even, rules)
+        check_rules(codes, rules)
         columns = pooled.released(codes, records.draws.child("place"))
         rows = np.arange(len(T), dtype=np.int64)
         return Recoded(columns, rows=rows, added=len(T), facts={"rows_not_redrawn": left})

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import ParameterError
@@ -13,6 +13,7 @@ from gpuanon.masking.contract import Operation, RowEffect, Sight
 from gpuanon.masking.given import Records
 from gpuanon.masking.operations.column_chain.pooled_table import PooledTable
 from gpuanon.masking.operations.column_chain.rare_values import RARE
+from gpuanon.masking.operations.column_chain.rules import Rule, check_rules, exclusions
 from gpuanon.masking.operations.column_chain.structural_zeros import StructuralZeros
 from gpuanon.masking.operations.column_chain.trees import Coded
 from gpuanon.masking.operations.sequential.conditional_models import BLOCK, LEAF, Model, synthesise
@@ -36,7 +37,15 @@ class _Sequential(Operation):
     proper: bool = Field(default=False, description="fit to a bootstrap sample: copies then vary as the models do")
     even: bool = Field(default=True, description="cart: draw the records of a leaf equally often, with less error")
     rare: int = Field(default=RARE, ge=1, description="values that fewer records have are not released; 1: all are")
+    rules: tuple[Rule, ...] = Field(default=(), description="what every new row follows, beside what the records show")
     block: int = Field(default=BLOCK, ge=100, description="records that one model is fitted to, about")
+
+    @model_validator(mode="after")
+    def _rules_apply(self) -> Self:
+        """Refuse rules that would not be followed."""
+        if self.rules and (self.model != "cart" or self.conditional):
+            raise ValueError('rules: are for new rows by model = "cart"')
+        return self
 
     def synthetic(self, T: Host, groups: Partition, records: Records) -> tuple[PooledTable, Host, int]:
         """The table without its rare values, (n, columns) new rows of it, and how many stayed as they should not."""
@@ -54,6 +63,7 @@ class _Sequential(Operation):
         coded = [Coded(codes, ordered, int(codes.max(initial=-1)) + 1) for codes, ordered in columns]
         known = np.column_stack([*(column.codes for column in coded), pooled.codes])
         zeros = StructuralZeros.of(known, [*(column.ordered for column in coded), *pooled.ordered])
+        rules = [] if given is not None else exclusions(self.rules, records.classes, pooled)
         codes, left = synthesise(
             pooled.codes,
             pooled.ordered,
@@ -64,8 +74,9 @@ class _Sequential(Operation):
             proper=self.proper,
             even=self.even,
             block=self.block,
-            zeros=zeros,
+            zeros=zeros.with_rules(rules),
         )
+        check_rules(codes, rules)
         return pooled, codes, left
 
     def left_out(self, records: Records) -> tuple[int, ...]:
@@ -74,7 +85,10 @@ class _Sequential(Operation):
 
 
 class Sequential(_Sequential):
-    """All rows are new: column after column is drawn given those before it, the first from its own values."""
+    """Rows that stand for no record: column after column is drawn given those before, the first from its own values.
+
+    A row may equal a record: it stands as often as a model without that record would have made it.
+    """
 
     rows: ClassVar[RowEffect] = "new"
 

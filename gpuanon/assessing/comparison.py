@@ -11,11 +11,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gpuanon.arrays.backend import HOST, Array
+from gpuanon.arrays.backend import HOST, Array, Host, namespace, to_host
 from gpuanon.assessing.compared_tables import ComparedTables
 from gpuanon.assessing.released import (
+    as_text,
     class_columns,
     class_columns_by_name,
+    recoded,
     require_finite,
     require_values,
 )
@@ -23,14 +25,14 @@ from gpuanon.assessing.risk.k_anonymity import sizes_of
 from gpuanon.assessing.risk.prediction import CANDIDATES, Prediction, predict, scale_of, scaled
 from gpuanon.assessing.risk.reidentification import Hits, attacked
 from gpuanon.assessing.shared_arrays import lock_of, made_once
-from gpuanon.assessing.source import MissingEvidence, Side, Source
-from gpuanon.assessing.utility.contingency import Counted, binned, tables
+from gpuanon.assessing.source import EvidenceSource, MissingEvidence, Side
+from gpuanon.assessing.utility.cell_counts import Counted, binned, tables
 from gpuanon.assessing.utility.propensity.scores import Fitted, fitted
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.table import Table
-from gpuanon.tables.values import floats, null_mask
+from gpuanon.tables.values import family, floats, null_mask, value_type
 
 T = TypeVar("T")
 
@@ -66,8 +68,8 @@ class Comparison(ComparedTables):
     def _collected(self) -> dict[Any, Any]:
         return {}
 
-    def collect(self, evidence: Callable[[Source], T]) -> T:
-        """See `Source`."""
+    def collect(self, evidence: Callable[[EvidenceSource], T]) -> T:
+        """See `EvidenceSource`."""
         with lock_of(self, f"evidence {id(evidence)}"):
             if evidence not in self._collected:
                 self._collected[evidence] = evidence(self)
@@ -86,6 +88,61 @@ class Comparison(ComparedTables):
         """The link where it is known."""
         return None if self.known_link is None else self.link
 
+    @property
+    def link_of_pairs(self) -> Array | None:
+        """The link where it is known and a released row has an original; None: there are no pairs to exchange."""
+        link = self.link_or_none
+        return link if link is not None and bool((link >= 0).any()) else None
+
+    @made_once
+    def persons(self) -> Host | None:
+        """(n,) whose record each original is, where the table says so; None: each record is a person's of its own."""
+        column = self.schema.person
+        if column is None or column.name not in self.original.names:
+            return None
+        return np.unique(row_bits(self.original, [column.name])[:, 0], return_inverse=True)[1].reshape(-1)
+
+    @made_once
+    def released_persons(self) -> Host | None:
+        """(m,) whose row each released one is: the numbers of `persons`, a number of its own for an added row.
+
+        None where each row is a person's of its own, or where nothing tells whose it is.
+        """
+        if self.persons is None or self.known_link is None:
+            return None
+        numbers = int(self.persons.max(initial=-1)) + 1 + np.arange(self.release.n_rows)
+        return np.where(self.known_link >= 0, self.persons[np.maximum(self.known_link, 0)], numbers)
+
+    @property
+    def all_new(self) -> bool:
+        """Whether no released row stands for an original."""
+        return self.known_link is not None and not bool((self.known_link >= 0).any())
+
+    @made_once
+    def shown(self) -> tuple[str, ...]:
+        """Every column of the release that an intruder can compare: all but pseudonyms."""
+        column = self.schema.person
+        return tuple(name for name in self.release.names if column is None or name != column.name)
+
+    def rows_alike(self, *tables: Table) -> tuple[Host, ...]:
+        """Codes of the rows of tables, equal for equal rows, on all columns that original and release have."""
+        names = [name for name in self.shown if name in self.original.names]
+        labels = recoded(self.points, self._types, names)
+        texts = [as_text(table, labels) for table in tables]
+        if all(len({table.arrow(name).type for table in texts}) == 1 for name in names):
+            return tuple(row_bits(table, names).view(np.int64) for table in texts)
+        return tuple(level_codes(texts, names))
+
+    def codes_of(self, columns: tuple[str, ...]) -> tuple[Host, Host]:
+        """Equal codes for equal values of these columns of original and release, on the host."""
+        before, after = self._codes(columns)
+        return before, after
+
+    def is_number(self, name: str) -> bool:
+        """Whether original and release have numbers or times in a column."""
+        types = [value_type(table.arrow(name).type) for table in (self.original, self.points)]
+        return all(family(one) in ("number", "time") for one in types)
+
     @placed
     def quasi(self) -> tuple[Array, Array]:
         """The quasi-identifiers of original and release, encoded and standardised alike."""
@@ -100,7 +157,7 @@ class Comparison(ComparedTables):
             return found, names
         return [self.backend.upload(points) for points in found], names
 
-    def with_released(self, rows: np.ndarray[Any, Any]) -> Comparison:
+    def with_released(self, rows: Host) -> Comparison:
         """The same originals, and these released rows alone, which ascend; on the host, without the link."""
         return replace(self.host, release=self.release.take(rows), known_link=None)
 
@@ -124,8 +181,17 @@ class Comparison(ComparedTables):
 
     @made_once
     def class_sizes(self) -> Array:
-        """See `Source`."""
-        return sizes_of(self.classes)
+        """See `EvidenceSource`."""
+        return self._sizes(self.classes)
+
+    def _sizes(self, codes: Array) -> Array:
+        """(classes,) people of each class of equal codes: persons, where it is known whose row each is."""
+        if self.released_persons is None:
+            return sizes_of(codes)
+        labels = to_host(equal_rows(codes))
+        pairs = equal_rows(np.stack([labels, self.released_persons], axis=1))
+        first = np.unique(pairs, return_index=True)[1]
+        return namespace(codes).asarray(np.bincount(labels[first]))
 
     @placed
     def column_classes(self) -> Array:
@@ -140,13 +206,13 @@ class Comparison(ComparedTables):
 
     @made_once
     def class_sizes_by_column(self) -> Mapping[str, Array]:
-        """See `Source`."""
+        """See `EvidenceSource`."""
         codes = self.column_classes + 1  # a null is a value here, as it is in a class
-        return {name: sizes_of(codes[:, at : at + 1]) for at, name in enumerate(self.schema.quasi)}
+        return {name: self._sizes(codes[:, at : at + 1]) for at, name in enumerate(self.schema.quasi)}
 
     @made_once
     def population(self) -> float:
-        """See `Source`."""
+        """See `EvidenceSource`."""
         return float(self.release_weights.sum())
 
     @placed
@@ -245,11 +311,11 @@ class Comparison(ComparedTables):
         return None if known is None else self._encoding.encode(known)
 
     def encoded_pieces(self, side: Side) -> Iterator[Array]:
-        """See `Source`: one piece."""
+        """See `EvidenceSource`: one piece."""
         yield self.encoded[0 if side == "original" else 1]
 
     def weight_pieces(self, side: Side) -> Iterator[Array] | None:
-        """See `Source`."""
+        """See `EvidenceSource`."""
         return None if self.weights is None else iter([self.weights[0 if side == "original" else 1]])
 
     @made_once
@@ -285,4 +351,5 @@ class Comparison(ComparedTables):
     @made_once
     def hits(self) -> Hits:
         """The reidentification attack, by the search of `prediction` where both measure the same distances."""
-        return attacked(*self.quasi, self.link, prediction=self.prediction_or_none if self._scale is None else None)
+        shared = self.prediction_or_none if self._scale is None else None
+        return attacked(*self.quasi, self.link, persons=self.persons, prediction=shared)

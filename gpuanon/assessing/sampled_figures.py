@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import isfinite
-from typing import cast
+from typing import Any
 
 import numpy as np
 
-from gpuanon.assessing.comparison import Comparison
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.figures import Measured, join
-from gpuanon.assessing.refits import Rows, pieces_of, with_error
-from gpuanon.assessing.source import Source
+from gpuanon.assessing.refits import pieces_of, with_error
+from gpuanon.assessing.source import EvidenceSource
 from gpuanon.errors import GpuanonError
 
 UNKNOWN = "the error of the sample is not known: a piece of it cannot be measured"
 
 
-def with_sampling_error(
-    figure: Measured, c: Comparison, measure: Callable[[Comparison], Measured], *, squares: bool
-) -> Measured:
+def with_sampling_error(figure: Measured, c: Any, measure: Callable[[Any], Measured], *, squares: bool) -> Measured:
     """The figure with its error; as it is where the tables are no samples, or where it has an error already."""
     if not c.sampled or figure.interval is not None or "sampling_error" in figure.details:
         return figure
@@ -33,16 +31,17 @@ def with_sampling_error(
     return with_error(figure, refits, squares=squares)
 
 
-def pieces(c: Comparison) -> list[Comparison]:
+def pieces(c: Any) -> list[Any]:
     """The tables in disjoint pieces, made once for all measures."""
-    return c.collect(_cut)
+    found: list[Any] = c.collect(_cut)
+    return found
 
 
-def _cut(source: Source) -> list[Comparison]:
+def _cut(source: EvidenceSource) -> list[Any]:
     """A released row is with its original where that is known.  Pieces are encoded by the whole original, as `c` is."""
-    c = cast(Comparison, source)
+    c: Any = source  # a `Comparison`, which measures are computed on and which imports some of them
     owns, link = pieces_of(c.original.n_rows), c.known_link
-    known: list[Rows | None] = [None] * len(owns)
+    known: list[Host | None] = [None] * len(owns)
     if link is None:
         others = pieces_of(c.release.n_rows)
     else:

@@ -13,7 +13,7 @@ from rich.table import Table as RichTable
 if TYPE_CHECKING:
     from gpuanon.cli.explaining import Explanation
     from gpuanon.comparing.compare import Trials
-    from gpuanon.engine.assessing import Assessment
+    from gpuanon.engine.assess import Assessment
     from gpuanon.engine.interval_files import Intervals
 
 out, err = Console(emoji=False), Console(stderr=True, emoji=False)  # a name like ":x:" stays as it is
@@ -24,6 +24,11 @@ def print_json(data: Any) -> None:
     print(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=str))
 
 
+def print_result(data: Mapping[str, Any]) -> None:
+    """The result of a command as JSON, with the version of its form: see `gpuanon.cli.schemas`."""
+    print_json({"schema": "gpuanon/1", **data})
+
+
 def groups_text(mask: Mapping[str, Any]) -> str:
     """How many groups a mask formed, or how many classes it found, and the smallest of them."""
     groups, before = mask["groups_formed"], mask.get("smallest_class_before")
@@ -31,6 +36,14 @@ def groups_text(mask: Mapping[str, Any]) -> str:
         return f"{groups:,} classes before it, the smallest of {before:,} record{'s' * (before != 1)}"
     smallest = mask["smallest_group"]
     return f"{groups:,} groups, the smallest of {smallest:,} record{'s' * (smallest != 1)}"
+
+
+_MARKS = {"good": "✓", "open": "!", "bad": "✗"}
+_STATES = {
+    "good": "good: promises kept, and people are not singled out",
+    "open": "open: somebody has to decide what is marked",
+    "bad": "BAD: people can be found in this release; see what is marked",
+}
 
 
 def print_release(result: dict[str, Any]) -> None:
@@ -55,6 +68,10 @@ def print_release(result: dict[str, Any]) -> None:
         table.add_row("quasi-identifiers", escape(f"{smallest} {', '.join(quasi['columns'])}"))
         if quasi["kept"]:
             table.add_row("", escape(f"released as they are: {', '.join(quasi['kept'])}"))
+    verdict = result["verdict"]
+    table.add_row("verdict", f"{_STATES[verdict['state']]}")
+    for point in verdict["points"]:
+        table.add_row("", escape(f"{_MARKS[point['state']]} {point['text']}"))
     table.add_row("time", f"{result['seconds']:.1f} s on {result['backend']} ({rate:,.0f} rows/s)")
     table.add_row("written", escape(str(result["output"])))
     out.print(table, highlight=False)
@@ -66,7 +83,11 @@ def print_assessment(result: Assessment) -> None:
 
     notes: dict[str, list[str]] = {}
     for family in ("risk", "utility"):
-        chosen = [m for m in MEASURES if m.family == family and (m.name in result.measured or m.name in result.failed)]
+        chosen = [
+            m
+            for m in MEASURES.values()
+            if m.family == family and (m.name in result.measured or m.name in result.failed)
+        ]
         if not chosen:
             continue
         table = RichTable(title=family.capitalize(), title_justify="left", show_edge=False)

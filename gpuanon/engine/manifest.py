@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from gpuanon import __version__
-from gpuanon.arrays.versions import installed_version
+from gpuanon.arrays.compiled import installed_version
 from gpuanon.engine.run import Done, Step
 from gpuanon.masking.claims import Counted
 from gpuanon.recipe import Recipe
+from gpuanon.version import __version__
 
 
 def describe(recipe: Recipe, backend: str, done: Done) -> dict[str, Any]:
@@ -42,6 +42,7 @@ def describe(recipe: Recipe, backend: str, done: Done) -> dict[str, Any]:
         "readings": {column.name: column.reading for column in released.columns if column.reading != "same"},
         "nulls": recipe.nulls,
         "limits": recipe.limits,
+        **({"accept": recipe.accept} if recipe.accept else {}),
         **({"measures": recipe.options} if recipe.options else {}),
         "mask": masks,
         **conclude(done, done.smallest),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from gpuanon.proposing.content import content, dates_as_text
 from gpuanon.proposing.profiling import Profile, ordered_texts
@@ -72,12 +72,12 @@ class Choice:
         return replace(self, reason=reason, **changes)
 
 
-def choices(table: Table, profiles: Sequence[Profile], unknown: Literal["other", "quasi"]) -> list[Choice]:
-    """A proposal for every column by itself; `unknown` is the role of those about which nothing is known."""
-    return [_with_kind(table, _choose(profile, unknown)) for profile in profiles]
+def choices(table: Table, profiles: Sequence[Profile]) -> list[Choice]:
+    """A proposal for every column by itself; what nothing is known of is masked."""
+    return [_with_kind(table, _choose(profile)) for profile in profiles]
 
 
-def _choose(profile: Profile, unknown: Literal["other", "quasi"]) -> Choice:
+def _choose(profile: Profile) -> Choice:
     """Role and reason."""
     about = subjects(profile.name)
     direct = _direct(profile, about)
@@ -92,7 +92,7 @@ def _choose(profile: Profile, unknown: Literal["other", "quasi"]) -> Choice:
         return Choice(profile, "dropped", reason, doubtful=True, hipaa=3)
     if profile.holds == "text" and profile.length >= 30 and profile.spaces > 0.5 and profile.distinct > 50:
         return Choice(profile, "dropped", "free text, which may name people", doubtful=True)
-    return _indirect(profile, about, unknown)
+    return _indirect(profile, about)
 
 
 def _direct(profile: Profile, about: Sequence[Subject]) -> Choice | None:
@@ -147,15 +147,14 @@ def _unique_code(profile: Profile, about: Sequence[Subject]) -> Choice | None:
     return None
 
 
-def _indirect(profile: Profile, about: Sequence[Subject], unknown: Literal["other", "quasi"]) -> Choice:
+def _indirect(profile: Profile, about: Sequence[Subject]) -> Choice:
     """Quasi-identifiers, sensitive columns, weights and others, by name."""
     groups = {subject.group: subject for subject in reversed(about)}
     if "weight" in groups and profile.holds == "number" and not profile.nulls and profile.lowest >= 0:
-        many = profile.share_alone > 0.05
-        reason = "sample weight, by its name" + (
-            "; many are of one record only: they link two releases" if many else ""
-        )
-        return Choice(profile, "weight", reason, doubtful=many)
+        if profile.share_alone > 0.05:
+            reason = "sample weight, by its name, and fine enough to tell people apart: averaged, which keeps totals"
+            return Choice(profile, "quasi", reason, doubtful=True)
+        return Choice(profile, "weight", "sample weight, by its name")
     if "quasi" in groups or profile.holds == "time":
         subject = groups.get("quasi")
         label, hipaa = (subject.label, subject.hipaa) if subject is not None else ("date", 3)
@@ -171,11 +170,7 @@ def _indirect(profile: Profile, about: Sequence[Subject], unknown: Literal["othe
     if _is_year(profile):
         return Choice(profile, "quasi", "years: others may know them", doubtful=True, hipaa=3)
     apart = f"; {profile.share_alone:.0%} of the records have a value of their own" if profile.share_alone > 0.5 else ""
-    if unknown == "quasi" or apart:
-        return Choice(
-            profile, "quasi", f"nothing is known of it: masked{apart}", doubtful=unknown != "quasi", unknown=True
-        )
-    return Choice(profile, "other", "nothing is known of it: released as it is", unknown=True)
+    return Choice(profile, "quasi", f"nothing is known of it: masked{apart}", unknown=True)
 
 
 def _is_year(profile: Profile) -> bool:

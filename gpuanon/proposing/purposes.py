@@ -1,10 +1,10 @@
-"""Ready recipes by purpose: which mask, which limits, and what becomes of columns that nobody knows."""
+"""Ready recipes by purpose: which mask, and which limits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from gpuanon.errors import ParameterError
 
@@ -15,14 +15,14 @@ class Purpose:
 
     mask    : of the recipe
     limits  : measures that the release is held to, and the worst value that is written
-    unknown : role of columns about which nothing is known: other (released as they are) or quasi (masked)
+    instead : other masks, which are tried where the first loses much; they are held to no limits of groups
     """
 
     name: str
     summary: str
     mask: Mapping[str, Any]
     limits: Mapping[str, float] = field(default_factory=dict)
-    unknown: Literal["other", "quasi"] = "other"
+    instead: tuple[Mapping[str, Any], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As ``recipes --json`` lists it."""
@@ -31,30 +31,28 @@ class Purpose:
             "summary": self.summary,
             "mask": dict(self.mask),
             "limits": dict(self.limits),
-            "unknown_columns": self.unknown,
         }
 
 
 PURPOSES: tuple[Purpose, ...] = (
     Purpose(
         "research",
-        "a research file for a safe room: quasi-identifiers in groups of 5, all else as it is",
-        {"method": "microaggregation", "k": 5},
+        "a research file: every column that is released is masked, in groups of 5 or by rows drawn anew",
+        {"method": "microaggregation", "k": 5, "columns": "all"},
         {"k_anonymity": 5, "uniqueness": 0.0},
+        instead=({"method": "sequential-synthesis", "columns": "all"},),
     ),
     Purpose(
         "public-use",
         "a public-use file: every column that is released is masked, in groups of 10",
-        {"method": "microaggregation", "k": 10},
+        {"method": "microaggregation", "k": 10, "columns": "all"},
         {"k_anonymity": 10, "uniqueness": 0.0, "reidentification": 0.2},
-        unknown="quasi",
     ),
     Purpose(
         "training",
         "training data for models: all columns drawn anew from groups of 10, so that their distribution is kept",
         {"method": "distribution-preserving", "k": 10, "dither": "gaussian", "columns": "all"},
         {"reidentification": 0.2},
-        unknown="quasi",
     ),
     Purpose(
         "statistics",
@@ -62,7 +60,6 @@ PURPOSES: tuple[Purpose, ...] = (
         " record is",
         {"method": "svd-swap", "orthonormal": True, "columns": "all"},
         {"reidentification": 0.05, "means": 0.05},
-        unknown="quasi",
     ),
 )
 """The first is the one that is taken if none is named."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from gpuanon.assessing.figures import By, Part
-from gpuanon.assessing.measures import by_name
+from gpuanon.assessing.measures import MEASURES
 from gpuanon.report.contents import Contents
 
 State: TypeAlias = Literal["good", "bad", "open"]
@@ -40,7 +40,7 @@ class Verdict:
 
 def verdict_of(contents: Contents) -> Verdict | None:
     """The verdict on a release; None where the report is not about one."""
-    if contents.assessment is None and contents.manifest is None:
+    if contents.figures is None and contents.manifest is None:
         return None
     manifest = contents.manifest
     standards = [*_disclosures(contents), *_standards(contents)]
@@ -55,9 +55,20 @@ def verdict_of(contents: Contents) -> Verdict | None:
             reason + _decided(standards),
             tuple(standards),
         )
-    checks = [*_promises(manifest), _headline(manifest), *_limits(manifest), *standards]
-    checks += [Check("open", "warning", warning) for warning in manifest["warnings"]]
+    checks = [*_promises(manifest), _headline(manifest), *_limits(manifest), *_judged(manifest), *standards]
+    accepted = manifest.get("accept", {})
+    checks += [Check("open", "warning", warning) for warning in manifest["warnings"] if "warnings" not in accepted]
     return _concluded([check for check in checks if check is not None], manifest)
+
+
+def _judged(manifest: Mapping[str, Any]) -> list[Check]:
+    """What the run measured of the people in the release."""
+    points = manifest.get("verdict", {}).get("points", ())
+    return [
+        Check(point["state"], MEASURES[point["name"]].label, point["text"])
+        for point in points
+        if point["name"] in MEASURES
+    ]
 
 
 def _concluded(checks: list[Check], manifest: Mapping[str, Any]) -> Verdict:
@@ -65,8 +76,11 @@ def _concluded(checks: list[Check], manifest: Mapping[str, Any]) -> Verdict:
     found = tuple(checks)
     if any(check.state == "bad" for check in checks):
         missed = ", ".join(check.what for check in checks if check.state == "bad")
-        return Verdict("bad", "Should not go out: not as its recipe wants it", f"Not met: {missed}.", found)
-    promised = any(guarantee["verified"] for guarantee in manifest["guarantee"])
+        unmet = any(check.state == "bad" and check.what.startswith("limit on") for check in checks)
+        why = "not as its recipe wants it" if unmet else "people can be found in it"
+        return Verdict("bad", f"Should not go out: {why}", f"Not met: {missed}.", found)
+    judged = {point["name"]: point["state"] for point in manifest.get("verdict", {}).get("points", ())}
+    promised = any(one["verified"] for one in manifest["guarantee"]) or judged.get("promise") == "good"
     held = "every promise of the recipe was verified on the release"
     held += ", and its limits are met" if manifest.get("limits") else "; the recipe sets no limits"
     if not promised:
@@ -102,11 +116,13 @@ def _named(points: list[Check]) -> str:
 
 
 def _promises(manifest: Mapping[str, Any]) -> list[Check]:
-    """The guarantees."""
+    """The guarantees; of rows that are all new nothing has to be promised, what they reproduce is judged."""
+    points = manifest.get("verdict", {}).get("points", ())
+    open_promise = not any(point["name"] == "promise" and point["state"] == "good" for point in points)
     return [
         Check("good", "promise, verified on what was written", str(found["statement"]))
         if found["verified"]
-        else Check("open", "no promise", str(found["statement"]))
+        else Check("open" if open_promise else "good", "no promise", str(found["statement"]))
         for found in manifest["guarantee"]
     ]
 
@@ -125,7 +141,7 @@ def _headline(manifest: Mapping[str, Any]) -> Check | None:
 
 def _limits(manifest: Mapping[str, Any]) -> list[Check]:
     """The limits of the recipe, with what was measured."""
-    measured, known, found = manifest.get("measured", {}), by_name(), []
+    measured, known, found = manifest.get("measured", {}), MEASURES, []
     for name, limit in manifest.get("limits", {}).items():
         way = "at most" if name in known and known[name].better == "lower" else "at least"
         met = name in measured and name in known and not known[name].exceeds(measured[name], limit)
@@ -139,7 +155,7 @@ def _disclosures(contents: Contents) -> list[Check]:
 
     The manifest's headline tells of the first, where there is a manifest.
     """
-    measured = {} if contents.assessment is None else contents.assessment.measured
+    measured = {} if contents.figures is None else contents.figures.measured
     found = []
     if contents.manifest is None and "k_anonymity" in measured and measured["k_anonymity"].value <= 1:
         alone = measured["k_anonymity"].details["in_smallest"]
@@ -159,9 +175,9 @@ def _values(part: Part) -> list[tuple[str, float]]:
 
 def _standards(contents: Contents) -> list[Check]:
     """Measures that hold a release to a standard say whether it passes."""
-    assessment = contents.assessment
+    figures = contents.figures
     found = []
-    for name, figure in () if assessment is None else assessment.measured.items():
+    for name, figure in () if figures is None else figures.measured.items():
         passes = figure.details.get("passes")
         if isinstance(passes, bool):
             says = figure.details.get("verdict")

@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.intervals.interval_statistics import Range, rounded_outward
 from gpuanon.errors import InputError
 from gpuanon.numerics import exact_sum
 from gpuanon.tables.class_counts import ClassCounts, GrowingCounts
 from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.table import Table
-
-if TYPE_CHECKING:
-    from gpuanon.assessing.intervals.ranges_of_statistics import ReleasedBoxes
-
-Host = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,12 +67,12 @@ class PlainValues:
     names: tuple[str, ...]
     rows: int
     boxes: int
-    sums: tuple[exact_sum.Moments, ...]
+    sums: tuple[exact_sum.ExactMoments, ...]
     pairs: PairMoments
     exact = True
 
     @classmethod
-    def over(cls, pieces: Iterable[ReleasedBoxes]) -> PlainValues | None:
+    def over(cls, pieces: Iterable[Any]) -> PlainValues | None:
         """Of all pieces, each given with its records one by one; None if a box has a width.
 
         Memory : 24 bytes per different record, to count them, and half of that again while counts are merged.
@@ -90,9 +86,9 @@ class PlainValues:
                 raise InputError("interval statistics need finite ends")
             names, rows = piece.names, rows + len(low)
             growing.add(ClassCounts.of(row_bits(_table(low), [str(at) for at in range(low.shape[1])])))
-            sums.append([exact_sum.Moments.of(column[~np.isnan(column)]) for column in low.T])
+            sums.append([exact_sum.ExactMoments.of(column[~np.isnan(column)]) for column in low.T])
             pairs.append(PairMoments.of(low))
-        exact = tuple(reduce(exact_sum.Moments.merge, column) for column in zip(*sums, strict=True))
+        exact = tuple(reduce(exact_sum.ExactMoments.merge, column) for column in zip(*sums, strict=True))
         boxes = len(growing.merged().sizes)
         return cls(names, rows, boxes, exact, reduce(PairMoments.merge, pairs))
 

@@ -19,17 +19,17 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, like, namespace, on_device, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, on_device, to_host
 from gpuanon.arrays.partition import Partition
-from gpuanon.assessing.figures import Beside, Distribution, Figure, Interval, Measured, join
+from gpuanon.assessing.figures import Beside, ConfidenceInterval, Distribution, Figure, Measured, join
+from gpuanon.assessing.measure import NULL_IS_MARKED, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.distance.distance import nearest_with_ties, paired, tie_limit
+from gpuanon.numerics.distance.distance import nearest_with_ties, paired
 from gpuanon.numerics.distance.distance_search import looks_at_few
 from gpuanon.numerics.equal_rows import equal_rows
+from gpuanon.numerics.metric import tie_limit
 from gpuanon.numerics.sampling import sample_rows
-
-Floats = np.ndarray[Any, Any]
 
 _DEVICE_PAIRS = 1 << 38  # that a device looks at before a k-d tree on the host takes over: 500 000 times 500 000 rows
 
@@ -43,8 +43,8 @@ class Hits:
     originals : original records, of which `rows` are all or a sample
     """
 
-    rows: Floats
-    values: Floats
+    rows: Host
+    values: Host
     originals: int
 
     @property
@@ -89,7 +89,7 @@ def reidentification(
         details,
         join(hits.note, _note(baseline)),
         parts=(Distribution.over("original records", hits.values),),
-        interval=Interval(max(0.0, value - 1.96 * error), min(1.0, value + 1.96 * error)),
+        interval=ConfidenceInterval(max(0.0, value - 1.96 * error), min(1.0, value + 1.96 * error)),
         beside=(Beside("unmasked", "unmasked", baseline), Beside("guess", "a blind guess", 1 / len(Y))),
     )
 
@@ -123,16 +123,27 @@ def reidentification_by_class(X: Array, Y: Array, link: Array, *, hits: Hits | N
     )
 
 
-def attacked(X: Array, Y: Array, link: Array, *, prediction: Prediction | None = None, limit: int = EXACT_ROWS) -> Hits:
+def attacked(
+    X: Array,
+    Y: Array,
+    link: Array,
+    *,
+    persons: Host | None = None,
+    prediction: Prediction | None = None,
+    limit: int = EXACT_ROWS,
+) -> Hits:
     """The attack on every original, or on a repeatable random sample of ``limit² / m`` of them.
 
     A sample is taken of more than `limit` rows with so many columns of many values that nearly all distances have to be
     looked at: on the host and on a device alike, so that both attack the same records.
 
+    persons    : (n,) whose record each original is: a hit is then any released record of the person
     prediction : of the same tables, whose search is used
     """
     link = like(to_host(link), X)
     _check(X, Y, link)
+    if persons is not None:
+        return _persons_attacked(X, Y, link, persons, limit)
     few = looks_at_few(some_rows(Y))
     if prediction is not None and not few:
         rows, found = prediction.rows, (prediction.squared, prediction.ties)
@@ -141,6 +152,24 @@ def attacked(X: Array, Y: Array, link: Array, *, prediction: Prediction | None =
         return Hits(np.arange(len(X)), to_host(hit_probabilities(X, Y, link)), len(X))
     rows = like(sample_rows(len(X), max(1, limit**2 // len(Y)), "prediction"), X)
     return Hits(to_host(rows), to_host(hit_probabilities(X[rows], Y, place_in(rows, link))), len(X))
+
+
+def _persons_attacked(X: Array, Y: Array, link: Array, persons: Host, limit: int) -> Hits:
+    """The attack where a person has several records: the share of a record's ties that are the person's."""
+    n, m, origin = len(X), len(Y), to_host(link)
+    count = n if max(n, m) <= limit else max(1, limit**2 // m)
+    rows = np.arange(n) if count >= n else sample_rows(n, count, "prediction")
+    least, ties = nearest_with_ties(X[like(rows, X)], Y)
+    released = np.flatnonzero(origin >= 0)
+    released = released[np.argsort(persons[origin[released]], kind="stable")]
+    owners = persons[origin[released]]
+    first, last = (np.searchsorted(owners, persons[rows], side=side) for side in ("left", "right"))
+    mine = np.repeat(np.arange(len(rows)), last - first)
+    places = np.arange(len(mine)) - np.repeat(np.cumsum(last - first) - (last - first), last - first)
+    theirs = released[np.repeat(first, last - first) + places]
+    mine_there = like(mine, X)
+    hit = to_host(paired(X[like(rows[mine], X)], Y[like(theirs, X)]) <= tie_limit(least)[mine_there])
+    return Hits(rows, np.bincount(mine[hit], minlength=len(rows)) / to_host(ties), n)
 
 
 def place_in(rows: Array, link: Array) -> Array:
@@ -179,7 +208,7 @@ def unmasked_probabilities(X: Array) -> Array:
     return 1 / namespace(X).bincount(classes)[classes]
 
 
-def permuted_probabilities(X: Array, groups: Partition) -> Floats:
+def permuted_probabilities(X: Array, groups: Partition) -> Host:
     """(n,) hit probability of each record, in expectation over all permutations inside the groups.
 
     Every value of the table is in the release, as often as in the table, so the ties of a record are its class, of
@@ -193,13 +222,13 @@ def permuted_probabilities(X: Array, groups: Partition) -> Floats:
     return np.asarray(share / np.bincount(classes)[classes])
 
 
-def class_means(X: Array, hits: Floats) -> Floats:
+def class_means(X: Array, hits: Host) -> Host:
     """(classes,) mean of `hits` over the records of each equivalence class of `X`."""
     classes = equal_rows(to_host(X))
     return np.asarray(np.bincount(classes, hits) / np.bincount(classes))
 
 
-def some_rows(Y: Array) -> Floats:
+def some_rows(Y: Array) -> Host:
     """Some thousand rows, on the host."""
     return to_host(Y[:: max(1, len(Y) // 4096)])
 
@@ -221,3 +250,39 @@ def _note(unmasked: float) -> str | None:
     if unmasked > 0.5:
         return None
     return f"the unmasked table itself gives {unmasked:.3g}: compare with that as well as with 1/k"
+
+
+# `c` below is a `Comparison`, which imports this file.
+
+
+def _reidentification(c: Any) -> Measured:
+    before, after = c.quasi
+    unmasked = c.unmasked
+    if c.persons is not None and unmasked is None:
+        unmasked = attacked(before, before, np.arange(len(before)), persons=c.persons).values
+    return reidentification(before, after, c.link, unmasked=unmasked, hits=c.hits)
+
+
+def _reidentification_by_class(c: Any) -> Measured:
+    before, after = c.quasi
+    return reidentification_by_class(before, after, c.link, hits=c.hits)
+
+
+REIDENTIFICATION = Measure(
+    name="reidentification", label="people found by the nearest record",
+    sentence="Somebody who knows a person's quasi-identifiers and picks the most similar released record picks that"
+    " person's own this often.",
+    summary="expected share of originals whose nearest released record is their own",
+    family="risk", range=SHARE, unit="record", applies=PAIRED_QUASI, function=reidentification,
+    compute=_reidentification, arrays="quasi", weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="queries",
+    source="Wei, Ramamurthy and Varshney 2018", long=1,
+)  # fmt: skip
+REIDENTIFICATION_BY_CLASS = Measure(
+    name="reidentification_by_class", label="people found, rare ones counting as much as common ones",
+    sentence="As `reidentification`, but people who were alike before masking count once together, so that rare people"
+    " weigh as much as common ones.",
+    summary="the same, each class of equal originals counting once",
+    family="risk", range=SHARE, unit="class", applies=PAIRED_QUASI, function=reidentification_by_class,
+    compute=_reidentification_by_class, arrays="quasi", weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="whole",
+    source="Wei, Ramamurthy and Varshney 2018",
+)  # fmt: skip

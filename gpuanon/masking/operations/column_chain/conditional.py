@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.partition import Partition, sort_within
-
-Host = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -11,16 +11,14 @@ are refused would take their common values with them: unusual people would becom
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.operations.column_chain.conditional import Conditional
 from gpuanon.masking.operations.column_chain.structural_zeros import StructuralZeros
 from gpuanon.numerics.equal_rows import equal_rows
-
-Host = np.ndarray[Any, Any]
 
 ROUNDS = 50
 """Times that a row is drawn again, at most; what it is then stays, and is counted."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
@@ -15,8 +15,6 @@ from gpuanon.masking.given import ClassInfo
 from gpuanon.masking.operations.column_chain.rare_values import PooledColumn, pool_ordered, rare_levels
 from gpuanon.masking.operations.column_chain.trees import Coded, tree_conditional
 from gpuanon.masking.outcomes import NewColumn
-
-Host = np.ndarray[Any, Any]
 
 _LEAF = 20
 """Records of a leaf from which a level takes the place of a rare one, at least."""

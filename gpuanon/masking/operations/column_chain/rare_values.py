@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-Host = np.ndarray[Any, Any]
+from gpuanon.arrays.backend import Host
 
 RARE = 5
 """Records that have a value, at least, for it to be released as it is."""

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from gpuanon.arrays.backend import Host
 from gpuanon.errors import ParameterError
-from gpuanon.masking.contract import Part
+from gpuanon.masking.contract import MaskPart
 from gpuanon.masking.given import ClassInfo
 from gpuanon.masking.operations.column_chain.pooled_table import PooledTable
 from gpuanon.masking.operations.column_chain.rare_values import PooledColumn
 from gpuanon.masking.operations.column_chain.structural_zeros import Exclusion
 from gpuanon.tables.codes import ColumnCodes
 
-Host = np.ndarray[Any, Any]
 Value: TypeAlias = bool | int | float | str
 
 
-class Range(Part):
+class Range(MaskPart):
     """Numbers from a bound to below another, or nulls."""
 
     least: float | None = Field(default=None, description="numbers from here on")
@@ -31,7 +31,7 @@ class Range(Part):
 Condition: TypeAlias = Range | Value | tuple[Value, ...]
 
 
-class Rule(Part):
+class Rule(MaskPart):
     """Where a column has some values, another has some: ``when = { AGEP = { below = 3 } }, then = { EDU = "N" }``."""
 
     when: dict[str, Condition] = Field(description="one column, and its values: one, a list, or least, below and null")

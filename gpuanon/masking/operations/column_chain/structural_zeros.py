@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.threads import each
 
-Host = np.ndarray[Any, Any]
 Exclusion: TypeAlias = tuple[int, int, Host]
 """Columns i and j, and which codes exclude each other: (codes of i + 1, codes of j + 1) bool, null first."""
 

@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.masking.operations.column_chain.conditional import Conditional, whole_table
-
-Host = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.errors import ParameterError
@@ -21,8 +22,6 @@ from gpuanon.masking.operations.column_chain.rules import Rule, check_rules, exc
 from gpuanon.masking.operations.column_chain.structural_zeros import Exclusion, StructuralZeros
 from gpuanon.masking.operations.graphical_table.cliques import Chain, cell_numbers, find_chain
 from gpuanon.masking.outcomes import Recoded
-
-Host = np.ndarray[Any, Any]
 
 BINS = 20
 """Of a number with more values."""

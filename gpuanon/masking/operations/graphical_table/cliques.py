@@ -20,11 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-Host = np.ndarray[Any, Any]
+from gpuanon.arrays.backend import Host
+
 Chain: TypeAlias = list[tuple[int, tuple[int, ...]]]
 """Columns in the order in which they are drawn, each with its parents, which come before it."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import ParameterError
 from gpuanon.masking.contract import Operation, RowEffect, Sight
@@ -19,8 +20,6 @@ from gpuanon.masking.operations.column_chain.trees import Coded
 from gpuanon.masking.operations.sequential.conditional_models import BLOCK, LEAF, Model, synthesise
 from gpuanon.masking.outcomes import Recoded
 from gpuanon.numerics.equal_rows import equal_rows
-
-Host = np.ndarray[Any, Any]
 
 
 class _Sequential(Operation):

@@ -287,8 +287,7 @@ def test_partly_synthetic_rows_are_those_that_a_column_marks():
 
 @pytest.mark.data
 def test_synthesis_of_the_social_diagnosis_is_as_good_as_synthpops(data_folder: Path) -> None:
-    """pMSE by CART of synthpop's own synthesis is 0.008475; here the mean of ten keys, with leaves as small as its own, by the
-    same measure."""
+    """pMSE by CART of synthpop's own synthesis is 0.008475; here the mean of ten keys, with leaves as small as its."""
     with open(data_folder / "sd2011" / "syn_cart_seed34567.csv", newline="") as file:
         names = next(csv.reader(file))
     table = pd.read_csv(data_folder / "sd2011" / "sd2011.csv")[names]

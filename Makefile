@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-plain screenshots lint types bench bench-full bench-rows bench-programs bench-baselines bench-memory bench-figures guard fuzz hpc clean
+.PHONY: demo test test-slow test-plain screenshots lint types bench bench-full bench-rows bench-programs bench-baselines bench-memory bench-figures guard fuzz hpc study-acs clean
 demo: .venv/installed
 	$(BIN)/gpuanon demo
 
@@ -56,6 +56,10 @@ bench-programs: .venv/installed-test
 bench-baselines: .venv/installed-test
 	$(BIN)/python bench/baselines.py
 	$(BIN)/python bench/figures.py
+
+# The public benchmark of synthetic census tables; GPUANON_DATA names the folder of its files.  Six minutes.
+study-acs: .venv/installed-test
+	$(BIN)/python bench/studies/acs.py bench/results/acs_lines.md
 
 # Peak memory of every method, each in a process of its own.
 bench-memory: .venv/installed-test

@@ -10,6 +10,7 @@ from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.constraints import Sensitive
+from gpuanon.tables.codes import ColumnCodes
 
 Facts: TypeAlias = "Mapping[str, int | Facts]"
 """Counts by name, in groups or not."""
@@ -44,6 +45,7 @@ class ClassInfo:
     wildcard  : whether a null matches every value
     shares    : for each column (values, depth + 1) share of its hierarchy's leaves below each ancestor, on the host,
                 for operations that declare `Operation.whole_table`
+    values    : the columns themselves, on the host
     """
 
     names: tuple[str, ...]
@@ -51,6 +53,7 @@ class ClassInfo:
     ancestors: tuple[Array, ...]
     wildcard: bool = False
     shares: tuple[Any, ...] = ()
+    values: tuple[ColumnCodes, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)

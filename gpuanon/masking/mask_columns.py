@@ -15,10 +15,12 @@ from gpuanon.masking.methods.combination import Combination
 from gpuanon.masking.outcomes import NewColumn
 from gpuanon.tables.arrow import arrow_array, arrow_scalar
 from gpuanon.tables.codes import ColumnCodes
+from gpuanon.tables.encoding.numbers import NumberCodec
 from gpuanon.tables.interval_columns import interval_column
 from gpuanon.tables.native import from_arrow, gather, one_zero, text_series
 from gpuanon.tables.rows import ADDED, Rows, added_records
 from gpuanon.tables.schema import Column, Schema
+from gpuanon.tables.summaries import NumberSummary
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import NULL
 
@@ -146,6 +148,9 @@ def recoded_columns(
         reading = schema[name].reading
         places = ("low", "high") if reading == "interval-column" else schema[name].released_names
         place = places[len(found[name])]
+        if column.between is not None:
+            found[name][place] = _interpolated(table, schema[name], column, values[column.column])
+            continue
         found[name][place] = _coded(table.series(name), reading, column, values[column.column], place)
     for name in columns:
         if schema[name].reading == "interval-column":
@@ -165,6 +170,17 @@ def _coded(like: nw.Series[Any], reading: str, column: NewColumn, values: Column
     taken = labels.take(arrow_array(np.where(codes == NULL, 0, codes), null=codes == NULL))
     made = from_arrow(taken, like) if as_values else text_series(taken, like)
     return made.alias(name)
+
+
+def _interpolated(table: Table, spec: Column, column: NewColumn, values: ColumnCodes) -> nw.Series[Any]:
+    """Numbers and times between the values of two codes, on the lattice of their column."""
+    numbers, codes = values.numbers(), to_host(column.codes)
+    assert numbers is not None
+    above = numbers[np.minimum(codes + 1, len(numbers) - 1)]
+    made = np.where(codes == NULL, np.nan, numbers[codes] + column.between * (above - numbers[codes]))
+    plain = spec.model_copy(update={"transform": "none"})
+    codec = NumberCodec.fit(plain, NumberSummary.of(plain, table.arrow(spec.name)), "indicator", "indicator")
+    return codec.on_lattice(made, table.series(spec.name)).alias(spec.name)
 
 
 def _sets(members: Host, labels: pa.Array) -> pa.Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -136,12 +137,15 @@ class NewColumn:
     depth   : of the hierarchy; 0 for the column's own values; None: codes number the nodes of all depths, those of
               depth 0 first
     members : (sets, values) bool: each code means a set of values; None: each code means one value
+    between : (m,) float64 from 0 to below 1: how far from its code to the next one a number or a time lies, which is
+              then put on the column's lattice; None: each has the value of its code.  On the host
     """
 
     column: int
     codes: Array
     depth: int | None = 0
     members: Array | None = None
+    between: Any = None
 
 
 @dataclass(frozen=True, repr=False)

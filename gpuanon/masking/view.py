@@ -253,7 +253,7 @@ def _classes(
     ordered = tuple(schema[name].kind != "categorical" for name in columns)
     ancestors = tuple(backend.upload(column.ancestors) for column in values)
     shares = tuple(column.shares() for column in values) if shared else ()
-    return codes, ClassInfo(columns, ordered, ancestors, nulls == "wildcard", shares)
+    return codes, ClassInfo(columns, ordered, ancestors, nulls == "wildcard", shares, values)
 
 
 def _flags(column: ColumnCodes) -> Host:

@@ -15,13 +15,15 @@ from gpuanon.tables.arrow import arrow_array, arrow_scalar, numpy_array
 from gpuanon.tables.hierarchy import Hierarchy, value_texts
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
-from gpuanon.tables.values import NULL, distinct, family, lookup, plain, value_type
+from gpuanon.tables.values import NULL, distinct, family, floats, lookup, plain, value_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from gpuanon.tables.schema import ColumnSpec, Schema
     from gpuanon.tables.table import Table
+
+_EXACT = 2.0**53
 
 
 def level_codes(tables: Sequence[Table], columns: Sequence[str]) -> list[Host]:
@@ -84,6 +86,13 @@ class ColumnCodes:
         if depth is None:
             return pa.concat_arrays([self.labels(at).cast(pa.string()) for at in range(len(self.names) + 1)])
         return self.names[depth - 1] if depth else arrow_array(value_texts(self.values), pa.string())
+
+    def numbers(self) -> Host | None:
+        """(values,) float64 of numbers and times; None for other values, and for those that float64 does not hold."""
+        if family(self.values.type) not in ("number", "time"):
+            return None
+        numbers = floats(chunked(self.values))
+        return numbers if float(np.abs(numbers).max(initial=0.0)) < _EXACT else None
 
     def shares(self) -> Host:
         """(values, depth + 1) share of the hierarchy's leaves below each value's ancestor at each depth.

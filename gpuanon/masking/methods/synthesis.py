@@ -12,12 +12,15 @@ from gpuanon.masking.bases.normal_scores import NormalScores
 from gpuanon.masking.groups.kmember import KMember
 from gpuanon.masking.groups.plain_groups import Whole
 from gpuanon.masking.methods.combination import ColumnChoice, Combination, K, Method
+from gpuanon.masking.operations.column_chain.rare_values import RARE
+from gpuanon.masking.operations.column_chain.rules import Rule
 from gpuanon.masking.operations.condense import Condense
+from gpuanon.masking.operations.graphical_table import BINS, TableSample
 from gpuanon.masking.operations.maximum_entropy import MOMENTS, LargestEntropy, MomentNames, check_moments
 from gpuanon.masking.operations.rank_match import LatinHypercube
 from gpuanon.masking.operations.sample import Sample
 from gpuanon.masking.operations.sequential import PartlySynthetic, Sequential
-from gpuanon.masking.operations.table_sample import TableSample
+from gpuanon.masking.operations.sequential.conditional_models import LEAF
 
 
 class _Synthesis(Method):
@@ -58,18 +61,37 @@ class HypercubeSynthesis(_Synthesis):
 
 
 class TableSynthesis(_Synthesis):
-    """New rows from a contingency table with given margins, by iterative proportional fitting; numbers in bins."""
+    """New rows from a graphical model: tables of a few columns each, linked by those they share; numbers in bins.
 
-    source: ClassVar[str] = "Reiss 1984; Deming and Stephan 1940; Lasko 2007, ch. 2"
+    Any number of columns.  Rows that equal a unique record stand as often as without that record, and pairs of values
+    that never occur together, although chance would put them together, do not stand.
+    """
+
+    source: ClassVar[str] = "Chow and Liu 1968; Lauritzen 1996; Reiss 1984; Lasko 2007, ch. 2"
 
     method: Literal["table-synthesis"] = "table-synthesis"
     margins: tuple[tuple[str, ...], ...] = Field(
-        default=(), description="sets of columns whose tables are kept, up to the draw; none: all pairs"
+        default=(), description="sets of columns whose tables are kept, up to the draw, beside those that are found"
     )
-    bins: int = Field(default=8, ge=2, description="of equal counts, of a number with more values")
+    group: str | None = Field(
+        default=None, description="a column that all others depend on, such as a region: its tables with each are kept"
+    )
+    bins: int = Field(default=BINS, ge=2, description="of equal counts, of a number with more values")
+    even: bool = Field(default=True, description="draw the records of a cell equally often, with less error")
+    rare: int = Field(default=RARE, ge=1, description="values that fewer records have are not released; 1: all are")
+    rules: tuple[Rule, ...] = Field(default=(), description="what every new row follows, beside what the records show")
+
+    @model_validator(mode="after")
+    def _applies(self) -> Self:
+        """Refuse copies that would not vary as they should."""
+        if self.copies > 1 and self.even:
+            raise ValueError("even: values drawn equally often vary less than copies should; give even = false")
+        return self
 
     def combination(self) -> Combination:
-        operation = TableSample(margins=self.margins, bins=self.bins)
+        operation = TableSample(
+            margins=self.margins, group=self.group, bins=self.bins, even=self.even, rare=self.rare, rules=self.rules
+        )
         return Combination(groups=Whole(), basis=Codes(), operation=operation, **self._released)
 
 
@@ -111,9 +133,10 @@ class ClusteredSynthesis(_Synthesis):
 
 
 class SequentialSynthesis(_Synthesis):
-    """Columns drawn one after another, given those before: all rows new, or chosen columns and rows of the table.
+    """Columns drawn one after another, given those before: all rows drawn, or chosen columns and rows of the table.
 
-    With `given`, `below` or `chosen` records are kept, and their masked columns drawn anew (partly synthetic data).
+    A drawn row may equal a record: it stands as often as a model without that record would have made it.  With `given`,
+    `below` or `chosen` records are kept, and their masked columns drawn anew (partly synthetic data).
     """
 
     source: ClassVar[str] = "Nowok, Raab and Dibben 2016; Reiter 2003, 2005; Kulik 2025"
@@ -123,9 +146,11 @@ class SequentialSynthesis(_Synthesis):
         default="cart",
         description="cart: values of the leaf of a tree; parametric: regressions; mixture: each row by one of both",
     )
-    leaf: int = Field(default=5, ge=1, description="cart: records of a leaf, at least")
+    leaf: int = Field(default=LEAF, ge=1, description="cart: records of a leaf, about")
     proper: bool = Field(default=False, description="fit to a bootstrap sample, for the combination of several copies")
     even: bool = Field(default=True, description="cart: draw the records of a leaf equally often, with less error")
+    rare: int = Field(default=RARE, ge=1, description="values that fewer records have are not released; 1: all are")
+    rules: tuple[Rule, ...] = Field(default=(), description="what every new row follows, beside what the records show")
     given: tuple[str, ...] = Field(default=(), description="columns that stay; the others are drawn given them")
     below: int | None = Field(
         default=None, ge=2, description="only records with fewer equals on the masked columns, themselves included"
@@ -142,7 +167,14 @@ class SequentialSynthesis(_Synthesis):
         return self
 
     def combination(self) -> Combination:
-        settings: dict[str, Any] = {"model": self.model, "leaf": self.leaf, "proper": self.proper, "even": self.even}
+        settings: dict[str, Any] = {
+            "model": self.model,
+            "leaf": self.leaf,
+            "proper": self.proper,
+            "even": self.even,
+            "rare": self.rare,
+            "rules": self.rules,
+        }
         operation: Sequential | PartlySynthetic = Sequential(**settings)
         if self.given or self.below is not None or self.chosen is not None:
             operation = PartlySynthetic(**settings, below=self.below, chosen=self.chosen)

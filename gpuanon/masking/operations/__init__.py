@@ -33,7 +33,7 @@ OPERATIONS = Named[Operation](
         "latin-hypercube": "rank_match.LatinHypercube",
         "condense": "condense.Condense",
         "maximum-entropy": "maximum_entropy.LargestEntropy",
-        "table-sample": "table_sample.TableSample",
+        "table-sample": "graphical_table.TableSample",
         "sequential": "sequential.Sequential",
         "partly-synthetic": "sequential.PartlySynthetic",
         "recode-search": "recode.recode_search.RecodeSearch",

@@ -9,8 +9,8 @@ import gpuanon
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.workloads import combine, combined_mean, combined_regression
 from gpuanon.errors import ParameterError
+from gpuanon.masking.operations.column_chain.trees import Coded
 from gpuanon.masking.operations.sequential.conditional_models import synthesise
-from gpuanon.masking.operations.sequential.conditional_trees import Coded
 
 M = 5
 
@@ -79,10 +79,12 @@ def copies_of(table, number, given, settings):
     for copy in range(M):
         draws = Key(b"coverage of intervals %d %d" % (number, copy)).draws(np.arange(len(table)))
         if given:
-            own = synthesise(codes[:, 1:], (True,), draws, given=[Coded(codes[:, 0], True, len(values[0]))], **settings)
+            own, _ = synthesise(
+                codes[:, 1:], (True,), draws, given=[Coded(codes[:, 0], True, len(values[0]))], **settings
+            )
             new = np.column_stack([codes[:, 0], own])
         else:
-            new = synthesise(codes, (True, True), draws, **settings)
+            new, _ = synthesise(codes, (True, True), draws, **settings)
         made.append(np.column_stack([values[j][new[:, j]] for j in range(2)]))
     return made
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gpuanon.arrays.backend import Host
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import ParameterError
 from gpuanon.masking.contract import Operation, RowEffect, Sight
 from gpuanon.masking.given import Records
-from gpuanon.masking.operations.sequential.conditional_models import BLOCK, Model, synthesise
-from gpuanon.masking.operations.sequential.conditional_trees import Coded
-from gpuanon.masking.outcomes import NewColumn, Recoded
+from gpuanon.masking.operations.column_chain.pooled_table import PooledTable
+from gpuanon.masking.operations.column_chain.rare_values import RARE
+from gpuanon.masking.operations.column_chain.rules import Rule, check_rules, exclusions
+from gpuanon.masking.operations.column_chain.structural_zeros import StructuralZeros
+from gpuanon.masking.operations.column_chain.trees import Coded
+from gpuanon.masking.operations.sequential.conditional_models import BLOCK, LEAF, Model, synthesise
+from gpuanon.masking.outcomes import Recoded
 from gpuanon.numerics.equal_rows import equal_rows
 
 
@@ -28,13 +32,22 @@ class _Sequential(Operation):
         default="cart",
         description="cart: values of the leaf of a tree; parametric: regressions; mixture: each row by one of both",
     )
-    leaf: int = Field(default=5, ge=1, description="cart: records of a leaf, at least")
+    leaf: int = Field(default=LEAF, ge=1, description="cart: records of a leaf, about")
     proper: bool = Field(default=False, description="fit to a bootstrap sample: copies then vary as the models do")
     even: bool = Field(default=True, description="cart: draw the records of a leaf equally often, with less error")
+    rare: int = Field(default=RARE, ge=1, description="values that fewer records have are not released; 1: all are")
+    rules: tuple[Rule, ...] = Field(default=(), description="what every new row follows, beside what the records show")
     block: int = Field(default=BLOCK, ge=100, description="records that one model is fitted to, about")
 
-    def new_codes(self, T: Host, groups: Partition, records: Records) -> Host:
-        """(n, columns) codes of new rows."""
+    @model_validator(mode="after")
+    def _rules_apply(self) -> Self:
+        """Refuse rules that would not be followed."""
+        if self.rules and (self.model != "cart" or self.conditional):
+            raise ValueError('rules: are for new rows by model = "cart"')
+        return self
+
+    def synthetic(self, T: Host, groups: Partition, records: Records) -> tuple[PooledTable, Host, int]:
+        """The table without its rare values, (n, columns) new rows of it, and how many stayed as they should not."""
         if groups.parts > 1:
             raise ParameterError(
                 f"sequential: one group of all rows is allowed, got {groups.parts}", hint='groups = { use = "whole" }'
@@ -44,17 +57,26 @@ class _Sequential(Operation):
         given = records.given
         columns = [] if given is None else list(zip(given.codes.T, given.classes.ordered, strict=True))
         columns = [column for at, column in enumerate(columns) if at not in self.left_out(records)]
-        return synthesise(
-            T,
-            records.classes.ordered,
-            records.draws.child("sequential"),
-            given=[Coded(codes, ordered, int(codes.max(initial=-1)) + 1) for codes, ordered in columns],
+        draws = records.draws.child("sequential")
+        pooled = PooledTable.of(T, records.classes, self.rare, draws)
+        coded = [Coded(codes, ordered, int(codes.max(initial=-1)) + 1) for codes, ordered in columns]
+        known = np.column_stack([*(column.codes for column in coded), pooled.codes])
+        zeros = StructuralZeros.of(known, [*(column.ordered for column in coded), *pooled.ordered])
+        rules = [] if given is not None else exclusions(self.rules, records.classes, pooled)
+        codes, left = synthesise(
+            pooled.codes,
+            pooled.ordered,
+            draws,
+            given=coded,
             model=self.model,
             leaf=self.leaf,
             proper=self.proper,
             even=self.even,
             block=self.block,
+            zeros=zeros.with_rules(rules),
         )
+        check_rules(codes, rules)
+        return pooled, codes, left
 
     def left_out(self, records: Records) -> tuple[int, ...]:
         """Positions of columns of the mask's `by` that the models do not depend on."""
@@ -62,16 +84,20 @@ class _Sequential(Operation):
 
 
 class Sequential(_Sequential):
-    """All rows are new: column after column is drawn given those before it, the first from its own values."""
+    """Rows that stand for no record: column after column is drawn given those before, the first from its own values.
+
+    A row may equal a record: it stands as often as a model without that record would have made it.
+    """
 
     rows: ClassVar[RowEffect] = "new"
 
     use: Literal["sequential"] = "sequential"
 
     def apply(self, T: Host, groups: Partition, records: Records) -> Recoded:
-        codes = self.new_codes(T, groups, records)
+        pooled, codes, left = self.synthetic(T, groups, records)
+        columns = pooled.released(codes, records.draws.child("place"))
         rows = np.arange(len(T), dtype=np.int64)
-        return Recoded([NewColumn(j, codes[:, j]) for j in range(T.shape[1])], rows=rows, added=len(T))
+        return Recoded(columns, rows=rows, added=len(T), facts={"rows_not_redrawn": left})
 
 
 class PartlySynthetic(_Sequential):
@@ -117,14 +143,12 @@ class PartlySynthetic(_Sequential):
         return np.asarray(flags == 1)
 
     def apply(self, T: Host, groups: Partition, records: Records) -> Recoded:
-        codes = self.new_codes(T, groups, records)
+        pooled, codes, left = self.synthetic(T, groups, records)
         chosen = np.ones(len(T), dtype=bool)
         if self.below is not None:
             classes = Partition.from_labels(equal_rows(T))
             chosen = classes.sizes[classes.labels()] < self.below
         if self.chosen is not None:
             chosen &= self._marked(records)
-        codes = np.where(chosen[:, None], codes, T)
-        return Recoded(
-            [NewColumn(j, codes[:, j]) for j in range(T.shape[1])], facts={"records_synthetic": int(chosen.sum())}
-        )
+        columns = pooled.released(codes, records.draws.child("place"), ~chosen, T)
+        return Recoded(columns, facts={"records_synthetic": int(chosen.sum()), "rows_not_redrawn": left})

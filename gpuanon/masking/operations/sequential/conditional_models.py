@@ -20,11 +20,109 @@ import numpy as np
 from gpuanon.arrays.backend import Host
 from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
+from gpuanon.masking.operations.column_chain.conditional import Conditional
+from gpuanon.masking.operations.column_chain.drawing import draw_rows
+from gpuanon.masking.operations.column_chain.structural_zeros import StructuralZeros
+from gpuanon.masking.operations.column_chain.trees import Coded, tree_conditional
 from gpuanon.masking.operations.random_ranks import mid_scores
-from gpuanon.masking.operations.sequential.conditional_trees import Coded, draw_from_tree
 
+Model: TypeAlias = Literal["cart", "parametric", "mixture"]
+
+BLOCK = 100_000
+"""Records that one model is fitted to, about: more are divided at random, so that time is linear in their number."""
+LEAF = 12
+"""Records of a leaf, about."""
 _FITTED = 50_000
 """Records on which a multinomial regression is fitted, at most: the first of a random order."""
+_GROWN = 0.5
+"""Share of the records that a tree is grown on; all fill its leaves."""
+_LEFT_OUT = 0.1
+"""Share of the records that even draws of a first column leave out: its counts are then not those of the table."""
+
+
+def synthesise(
+    codes: Host,
+    ordered: Sequence[bool],
+    draws: Draws,
+    *,
+    given: Sequence[Coded] = (),
+    model: Model = "cart",
+    leaf: int = LEAF,
+    proper: bool = False,
+    even: bool = True,
+    block: int = BLOCK,
+    zeros: StructuralZeros | None = None,
+) -> tuple[Host, int]:
+    """(n, c) codes of as many new rows, the columns one after another; and how many could not be drawn as they should.
+
+    given  : columns of the same rows that all others depend on, and that stay as they are
+    model  : "cart": values of the leaf of a decision tree; "parametric": regressions; "mixture": each row from one of
+             both, with a probability that is itself drawn uniformly, once for each block (uncertainty of the model)
+    leaf   : records of a leaf, about: trees are grown on half of the records, until a leaf has half as many
+    proper : fit to a bootstrap sample of the records, so that copies also vary as the fitted models do
+    even   : trees: draw the records of a leaf equally often; see `pick_records`
+    block  : rows of a random part that is synthesised by itself, about
+    zeros  : trees: see `draw_rows`; the given columns come first
+
+    Draws : words of the records; which record a new row is drawn for says nothing of its values.
+    Cost  : O(n log(block) · c²).
+    """
+    n, c = codes.shape
+    out = np.empty_like(codes)
+    counts = [int(codes[:, j].max(initial=-1)) + 1 for j in range(c)]
+    columns = [*given, *(Coded(codes[:, j], ordered[j], counts[j]) for j in range(c))]
+    blocks = np.array_split(np.argsort(draws.child("block").keys(), kind="stable"), max(1, round(n / block)))
+
+    def work(rows: Host) -> int:
+        rows = np.sort(rows)
+        own = draws.take(rows)
+        source = rows[(own.child("bootstrap").uniform(1)[:, 0] * len(rows)).astype(np.int64)] if proper else rows
+        records = [column.take(source) for column in columns]
+        among = [column.codes[rows] for column in columns]
+        found, left = [], 0
+        if model != "parametric":
+            chain = _trees(records, len(given), own.child("cart"), leaf, even)
+            beside = np.column_stack(among[: len(given)]) if given else np.empty((len(rows), 0), dtype=np.int64)
+            made, left = draw_rows(chain, beside, np.column_stack(among), own.child("cart"), even, zeros)
+            found.append(made[:, len(given) :])
+        if model != "cart":
+            found.append(_regressions(records, among, len(given), own.child("parametric")))
+        if len(found) == 1:
+            out[rows] = found[0]
+        else:
+            weight = own.child("weight").take(np.zeros(1, dtype=np.int64)).uniform(1)[0, 0]
+            out[rows] = np.where(own.child("model").uniform(1) < weight, *found)
+        return left
+
+    return out, sum(each(work, [rows for rows in blocks if len(rows)]))
+
+
+def _trees(records: list[Coded], given: int, draws: Draws, leaf: int, even: bool) -> list[Conditional]:
+    """The columns from number `given` on, each by a tree of all before it."""
+    first = draws.take(np.zeros(1, dtype=np.int64))
+
+    def fit(j: int) -> Conditional:
+        seed = int(first.child(f"seed.{j}").words(1)[0, 0] >> 1)
+        target = records[j]
+        if j == 0 and even:
+            chosen = np.flatnonzero(draws.child("left out").uniform(1)[:, 0] >= _LEFT_OUT)
+            target = target.take(chosen) if len(chosen) else target
+        grown = draws.child(f"grown.{j}").uniform(1)[:, 0] < _GROWN
+        return tree_conditional(target, records[:j], j, range(j), seed, leaf, grown)
+
+    return each(fit, range(len(records) - 1, given - 1, -1))[::-1]  # the widest first
+
+
+def _regressions(records: list[Coded], among: list[Host], given: int, draws: Draws) -> Host:
+    """(n, c) new rows of one block, each column by a regression on all before it.
+
+    among : (n,) of each column the codes of all records of the block, of which `records` may be a bootstrap sample
+    """
+    new = among[:given]
+    for j in range(given, len(records)):
+        u = draws.child(str(j)).uniform(2)
+        new.append(draw_from_regression(records[j], records[:j], new, u, among[:j]))
+    return np.column_stack(new[given:]).astype(np.int64)
 
 
 def draw_from_regression(
@@ -112,78 +210,3 @@ def _draw_level(codes: Host, X: Host, Y: Host, u: Host) -> Host:
         model = LogisticRegression(max_iter=200, C=10.0).fit(X[chosen, 1:], codes[chosen])
     chances = model.predict_proba(Y[:, 1:]).cumsum(axis=1)
     return np.asarray(levels[np.minimum((u[:, None] > chances).sum(axis=1), len(levels) - 1)])
-
-
-Model: TypeAlias = Literal["cart", "parametric", "mixture"]
-
-BLOCK = 100_000
-"""Records that one model is fitted to, about: more are divided at random, so that time is linear in their number."""
-
-
-def synthesise(
-    codes: Host,
-    ordered: Sequence[bool],
-    draws: Draws,
-    *,
-    given: Sequence[Coded] = (),
-    model: Model = "cart",
-    leaf: int = 5,
-    proper: bool = False,
-    even: bool = True,
-    block: int = BLOCK,
-) -> Host:
-    """(n, c) codes of as many new rows, the columns one after another.
-
-    given  : columns of the same rows that all others depend on, and that stay as they are
-    model  : "cart": values of the leaf of a decision tree; "parametric": regressions; "mixture": each row from one of
-             both, with a probability that is itself drawn uniformly, once for each block (uncertainty of the model)
-    leaf   : records of a leaf, at least
-    proper : fit to a bootstrap sample of the records, so that copies also vary as the fitted models do
-    even   : trees: draw the records of a leaf equally often; see `draw_from_tree`
-    block  : rows of a random part that is synthesised by itself, about
-
-    Draws : words of the records; which record a new row is drawn for says nothing of its values.
-    Cost  : O(n log(block) · c²).
-    """
-    n, c = codes.shape
-    out = np.empty_like(codes)
-    counts = [int(codes[:, j].max(initial=-1)) + 1 for j in range(c)]
-    columns = [Coded(codes[:, j], ordered[j], counts[j]) for j in range(c)]
-    blocks = np.array_split(np.argsort(draws.child("block").keys(), kind="stable"), max(1, round(n / block)))
-
-    def work(rows: Host) -> None:
-        rows = np.sort(rows)
-        own = draws.take(rows)
-        source = rows[(own.child("bootstrap").uniform(1)[:, 0] * len(rows)).astype(np.int64)] if proper else rows
-        beside = [column.codes[rows] for column in given]
-        records = [column.take(source) for column in (*given, *columns)]
-        models: tuple[Model, ...] = ("cart", "parametric") if model == "mixture" else (model,)
-        among = [column.codes[rows] for column in (*given, *columns)]
-        found = [_block(records, beside, among, own.child(one), one, leaf, even) for one in models]
-        if len(found) == 1:
-            out[rows] = found[0]
-        else:
-            weight = own.child("weight").take(np.zeros(1, dtype=np.int64)).uniform(1)[0, 0]
-            out[rows] = np.where(own.child("model").uniform(1) < weight, *found)
-
-    each(work, [rows for rows in blocks if len(rows)])
-    return out
-
-
-def _block(
-    records: list[Coded], beside: list[Host], among: list[Host], draws: Draws, model: Model, leaf: int, even: bool
-) -> Host:
-    """(n, c) new rows of one block; the first columns of `records` are given as `beside` in the new rows.
-
-    among : (n,) of each column the codes of all records of the block, of which `records` may be a bootstrap sample
-    """
-    new = list(beside)
-    for j in range(len(beside), len(records)):
-        own = draws.child(str(j))
-        u = own.uniform(2)
-        if model == "cart":
-            seed = int(own.take(np.zeros(1, dtype=np.int64)).child("seed").words(1)[0, 0] >> 1)
-            new.append(draw_from_tree(records[j], records[:j], new, u[:, 0], seed, leaf, even))
-        else:
-            new.append(draw_from_regression(records[j], records[:j], new, u, among[:j]))
-    return np.column_stack(new[len(beside) :]).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Draws of one column given others, from the leaves of a decision tree.
+"""One column given others, by the leaves of a decision tree.
 
 References
 ----------
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.backend import Host
-from gpuanon.arrays.partition import Partition, sort_within
+from gpuanon.masking.operations.column_chain.conditional import Conditional, whole_table
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,66 +43,51 @@ class Coded:
         return np.column_stack([filled, null]) if null.any() else filled[:, None]
 
 
-def draw_from_tree(
+def tree_conditional(
     target: Coded,
     predictors: Sequence[Coded],
-    new: Sequence[Host],
-    u: Host,
+    column: int,
+    used: Sequence[int],
     seed: int,
-    leaf: int = 5,
-    even: bool = False,
-) -> Host:
-    """(m,) codes of the target for new rows, drawn from the records in the leaf that each new row falls into [1].
+    leaf: int,
+    grown: Host | None = None,
+) -> Conditional:
+    """The target given its predictors: in each leaf of a tree the records that fall into it [1].
 
-    A tree is grown on the records until its leaves cannot be divided into two of at least `leaf` records: by squared
+    A tree is grown on records until its leaves cannot be divided into two of at least `leaf` records: by squared
     error for ordered columns, by Gini's index for the others.  Levels of a predictor without an order are put in the
     order of what they predict (for a target of many levels: along the first axis of its shares), as in [2].
 
-    predictors : their codes in the records
-    new        : their codes in the new rows, which the records have all
-    u          : (m,) uniform numbers: which record of the leaf
+    predictors : their codes in the records; new rows have codes that the records have
+    column     : place of the target among the columns of new rows, used : those of the predictors
     seed       : for features that divide equally well
-    even       : draw the records of a leaf equally often, to one, in random order: as likely as otherwise, and with
-                 less sampling error.  Copies then vary less than independent samples
+    grown      : (n,) the records that the tree is grown on, to leaves of half as many; all fill its leaves.  None: all
+                 of them.  A tree divides by what its records happen to be: what the others are is not in its divisions
 
     Cost : O(n log n · predictors) at the usual depth.
     """
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
     if not predictors:
-        return np.asarray(
-            target.codes[_picked(np.zeros(len(u), dtype=np.int64), np.array([len(target.codes)]), u, even)]
-        )
+        return Conditional.of(column, target.codes, np.zeros(len(target.codes), dtype=np.int64), whole_table)
     wanted = target.outputs() if target.ordered else np.eye(target.count + 1)[target.codes + 1]
-    places = [None if column.ordered else _places(column, wanted) for column in predictors]
-    X = _features([column.codes for column in predictors], places)
+    places = [None if predictor.ordered else _places(predictor, wanted) for predictor in predictors]
+    X = _features([predictor.codes for predictor in predictors], places)
+    chosen, least = (slice(None), leaf) if grown is None or not grown.any() else (grown, max(1, leaf // 2))
     if target.ordered:
-        tree: Any = DecisionTreeRegressor(min_samples_leaf=leaf, random_state=seed).fit(X, wanted)
+        tree: Any = DecisionTreeRegressor(min_samples_leaf=least, random_state=seed).fit(X[chosen], wanted[chosen])
     else:
         with warnings.catch_warnings():  # many levels of few records are levels all the same
             warnings.filterwarnings("ignore", message="The number of unique classes is greater than 50%")
-            tree = DecisionTreeClassifier(min_samples_leaf=leaf, random_state=seed).fit(X, target.codes)
-    leaves = tree.tree_.apply(X)
-    members = Partition.from_labels(leaves)
-    number = np.full(tree.tree_.node_count, -1)
-    number[leaves[members.order[members.starts[:-1]]]] = np.arange(members.parts)
-    found = number[tree.tree_.apply(_features(new, places))]
-    return np.asarray(target.codes[members.order[members.starts[found] + _picked(found, members.sizes, u, even)]])
+            tree = DecisionTreeClassifier(min_samples_leaf=least, random_state=seed).fit(
+                X[chosen], target.codes[chosen]
+            )
+    number = np.cumsum(tree.tree_.children_left < 0) - 1  # of the leaves among all nodes
 
+    def find(rows: Sequence[Host]) -> Host:
+        return np.asarray(number[tree.tree_.apply(_features([rows[at] for at in used], places))])
 
-def _picked(leaves: Host, sizes: Host, u: Host, even: bool) -> Host:
-    """(m,) which of the records of its leaf, from 0, each new row draws; `sizes` are those of the leaves."""
-    if not even:
-        return np.asarray((u * sizes[leaves]).astype(np.int64))
-    # Systematic sampling: the rows of a leaf, in random order, take its records at equal steps from a random start.
-    parts = Partition.from_labels(leaves)
-    part = parts.part_of_sorted()
-    order = sort_within(u, parts)
-    start = u[parts.order[parts.starts[:-1]]]  # of the lowest row, whose place in the order matters little
-    step = (np.arange(len(u)) - parts.starts[part] + start[part]) / parts.sizes[part]
-    out = np.empty(len(u), dtype=np.int64)
-    out[order] = (step * sizes[leaves[order]]).astype(np.int64)
-    return out
+    return Conditional.of(column, target.codes, number[tree.tree_.apply(X)], find)  # no leaf without a record
 
 
 def _places(column: Coded, wanted: Host) -> Host:

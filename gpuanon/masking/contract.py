@@ -173,6 +173,8 @@ class Operation(NamedPart):
     whole_table : what it does to a value depends on the whole table, and the classes that it releases are those of all
                 cells together: a value has the same code in all cells
     conditional : whether it takes the columns of the mask's `by` into account (classes only)
+    shared    : the rows of a group receive one value in each column; False: new coordinates of single rows, whose mean
+                and variance are kept when they are put on the lattice of their column
     host_only : written for the CPU; on a device it is refused, never run elsewhere in silence
     claim     : what it promises where the groups have a smallest size k; None: nothing
     """
@@ -184,6 +186,7 @@ class Operation(NamedPart):
     by_column: ClassVar[bool] = False
     whole_table: ClassVar[bool] = False
     conditional: ClassVar[bool] = False
+    shared: ClassVar[bool] = False
     host_only: ClassVar[bool] = False
     claim: ClassVar[type[Claim] | None] = None
 

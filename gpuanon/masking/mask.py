@@ -385,11 +385,12 @@ class Mask:
             columns = released.moved(rows.table, self.columns, got.source)
         elif isinstance(outcome, Changed):
             assert self.encoding is not None
-            by_chance = self.combination.decoding == "probabilistic"
             decoded = self.encoding.decode(
                 got.values,
                 rows.table,
-                key.draws(records, f"{stream}/decode") if by_chance else None,
+                key.draws(records, f"{stream}/decode"),
+                groups=[part.labels() for part in groups] if self.combination.operation.shared else None,
+                by_chance=self.combination.decoding == "probabilistic",
                 overwrite=backend.name != "numpy",
             )
             columns = {name: {name: series} for name, series in decoded.items()}

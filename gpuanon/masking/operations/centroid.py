@@ -50,6 +50,7 @@ class Centroid(Operation):
 
     claim: ClassVar[type[Claim] | None] = EqualRecords
     by_column: ClassVar[bool] = True
+    shared: ClassVar[bool] = True
 
     use: Literal["centroid"] = "centroid"
     centre: Literal["mean", "median", "midpoint"] = "mean"

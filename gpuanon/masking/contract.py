@@ -56,6 +56,15 @@ new     : no released row stands for a record
 """
 
 
+Gives: TypeAlias = Literal["numbers", "centres", "values"]
+"""What new coordinates are, which decides how they are put on the lattice of their column:
+
+numbers : of single rows; their mean and variance are kept
+centres : the same for all rows of a group, and they stay so; their mean is kept
+values  : of other rows; they stay as they are
+"""
+
+
 class Part(BaseModel):
     """Frozen parameters; unknown names, infinite numbers and NaN are errors."""
 
@@ -149,6 +158,7 @@ class Basis(NamedPart):
     sees       : points or classes
     plain      : the coordinates are the encoded columns themselves
     normal     : the coordinates are standard normal
+    gives_values : whether the inverse gives exactly the values of each column
     categories : how the encoding scales levels (see `gpuanon.tables.encoding`)
     """
 
@@ -156,6 +166,10 @@ class Basis(NamedPart):
     plain: ClassVar[bool] = False
     normal: ClassVar[bool] = False
     categories: ClassVar[Literal["balanced", "indicator"]] = "indicator"
+
+    @property
+    def gives_values(self) -> bool:
+        return False
 
     def forward(self, X: Array, groups: Partition) -> tuple[Array, Callable[[Array], Array]]:
         """Coordinates (n, c) of the rows, and the inverse: from coordinates (m, c) to (m, d)."""
@@ -173,8 +187,8 @@ class Operation(NamedPart):
     whole_table : what it does to a value depends on the whole table, and the classes that it releases are those of all
                 cells together: a value has the same code in all cells
     conditional : whether it takes the columns of the mask's `by` into account (classes only)
-    shared    : the rows of a group receive one value in each column; False: new coordinates of single rows, whose mean
-                and variance are kept when they are put on the lattice of their column
+    gives     : what new coordinates are, where it makes any (see `Gives`)
+    by_weight : whether it draws rows by their sample weights, so that a group has to hold k of a weight above 0
     host_only : written for the CPU; on a device it is refused, never run elsewhere in silence
     claim     : what it promises where the groups have a smallest size k; None: nothing
     """
@@ -186,7 +200,8 @@ class Operation(NamedPart):
     by_column: ClassVar[bool] = False
     whole_table: ClassVar[bool] = False
     conditional: ClassVar[bool] = False
-    shared: ClassVar[bool] = False
+    gives: ClassVar[Gives] = "numbers"
+    by_weight: ClassVar[bool] = False
     host_only: ClassVar[bool] = False
     claim: ClassVar[type[Claim] | None] = None
 

@@ -22,6 +22,10 @@ class LinearBasis(Basis):
     )
     marginals: bool = Field(default=False, description="return exactly the values of each column, by their ranks")
 
+    @property
+    def gives_values(self) -> bool:
+        return self.marginals
+
     def coordinates(self, X: Array, parts: Partition) -> tuple[Array, Callable[[Array], Array]]:
         """Coordinates (n, c) of the rows along the axes of their part, and the inverse."""
         raise NotImplementedError

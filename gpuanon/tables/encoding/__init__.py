@@ -140,6 +140,7 @@ class Encoding:
         table: Table,
         draws: Draws | None = None,
         *,
+        settle: bool = True,
         groups: Sequence[Array] | None = None,
         by_chance: bool = False,
         overwrite: bool = False,
@@ -147,6 +148,7 @@ class Encoding:
         """The columns that `matrix` (m, d) means, in the types of `table`, for `Table.replace`.
 
         draws     : of the m rows, by which numbers are put on the lattice of their column; None: rounded by their type
+        settle    : False: the numbers are values of the column, and are rounded as without draws
         groups    : (m,) groups of the rows, one array for all columns or one for each, where the rows of a group are to
                     stay equal; None: mean and variance are kept (`Lattice.settle`)
         by_chance : the levels of categories are drawn too, instead of the nearest
@@ -165,7 +167,7 @@ class Encoding:
 
         def decoded(at: int) -> nw.Series[Any]:
             codec, place = places[at]
-            own = None if draws is None else draws.child(codec.name)
+            own = draws.child(codec.name) if draws is not None and settle else None
             return codec.decode(columns[place].T, table.series(codec.name), own, labels[at])
 
         return dict(zip(self.columns, each(decoded, range(len(places))), strict=True))

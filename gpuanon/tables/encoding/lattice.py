@@ -75,7 +75,8 @@ class Lattice:
         """
         own = values[here]
         beyond = bool((own < self.low).any() or (own > self.high).any())
-        if len(own) < _FEWEST or not (beyond or len(own) < len(values) or (self.coarse and self._off(own))):
+        moved = len(own) < len(values) if self.step is None else self.coarse and self._off(own)
+        if len(own) < _FEWEST or not (beyond or moved):
             return values
         with np.errstate(over="ignore", invalid="ignore"):
             rest = values[~here]

@@ -80,6 +80,7 @@ class Permute(Operation):
     """
 
     claim: ClassVar[type[Claim] | None] = DrawnFromGroup
+    by_weight: ClassVar[bool] = True
 
     use: Literal["permute"] = "permute"
 

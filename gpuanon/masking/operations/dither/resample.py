@@ -18,6 +18,7 @@ class Resample(Operation):
     """The values of a random member of the group, with replacement: keeps the distribution in expectation."""
 
     claim: ClassVar[type[Claim] | None] = DrawnFromGroup
+    by_weight: ClassVar[bool] = True
 
     use: Literal["resample"] = "resample"
 

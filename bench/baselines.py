@@ -49,7 +49,7 @@ from gpuanon.assessing.risk.linkability import linkability
 from gpuanon.assessing.risk.singling_out import singling_out
 from gpuanon.masking.groups.constrained_kmeans import ConstrainedKMeans
 from gpuanon.masking.groups.kmember import KMember
-from gpuanon.masking.groups.mdav import Mdav
+from gpuanon.masking.groups.mdav.mdav_models import Mdav
 from gpuanon.masking.groups.median_cuts import MedianCuts
 from gpuanon.tables.class_counts import ClassCounts, smallest_of
 from gpuanon.tables.row_bits import row_bits

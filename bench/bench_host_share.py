@@ -57,7 +57,7 @@ STEPS = (
     ("gpuanon.engine.tasks", "mask_cell", "verify"),
     ("gpuanon.engine.tasks", "assemble", "order"),
     ("gpuanon.engine.tasks", "count", "count classes"),
-    ("gpuanon.engine.protect", "read_table", "read"),
+    ("gpuanon.engine.inputs", "read_table", "read"),
     ("gpuanon.engine.release", "Release.write", "write"),
     ("gpuanon.engine.release", "smallest_classes", "count classes of the file"),
     ("gpuanon.engine.release", "digest_of", "digest"),

@@ -166,11 +166,11 @@ def assessed(rows: int, columns: int, numeric: bool) -> list[dict[str, Any]]:
     del original, release, reference
     comparison = Comparison(before, after, Schema.resolve(before, recipe.columns, recipe.others), order, other)
     found = []
-    for measure in MEASURES:
+    for measure in MEASURES.values():
         start, used = time.perf_counter(), time.process_time()
         record: dict[str, Any] = {"measure": measure.name, "rows": rows}
         try:
-            record["value"] = measure.measured(comparison.host if measure.host_only else comparison, {}).value
+            record["value"] = measure.measured(comparison if measure.host is None else comparison.host, {}).value
         except GpuanonError as error:
             record["not_measured"] = str(error).splitlines()[0]
         record |= {"seconds": time.perf_counter() - start, "processor_seconds": time.process_time() - used}

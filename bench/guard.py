@@ -56,10 +56,10 @@ def array_paths() -> dict[str, Work]:
     """Groups, dither, spectral clusters, distances."""
     from gpuanon.arrays.partition import Partition
     from gpuanon.arrays.rng import Key
-    from gpuanon.masking.bases.ica_basis import Ica
+    from gpuanon.masking.bases.linear import Ica
     from gpuanon.masking.given import Records
     from gpuanon.masking.groups.kmember import KMember
-    from gpuanon.masking.groups.mdav import Mdav
+    from gpuanon.masking.groups.mdav.mdav_models import Mdav
     from gpuanon.masking.groups.refine.refine import refine
     from gpuanon.masking.groups.spanning_tree import SpanningTree
     from gpuanon.masking.groups.spectral_clusters import Spectral

@@ -31,9 +31,10 @@ from distributed import Client, LocalCluster
 
 import gpuanon
 from gpuanon.arrays.rng import Key
-from gpuanon.engine.protect import protect_in_parts, work_path
-from gpuanon.engine.run import in_turn
+from gpuanon.engine.outputs import work_path
+from gpuanon.engine.protect import protect_in_parts
 from gpuanon.engine.store.placement import CELL_ROWS
+from gpuanon.engine.workers import in_turn
 from gpuanon.engine.workers.clusters import LOOPBACK, worker_environment, worker_settings
 from gpuanon.engine.workers.dask_workers import OnWorkers
 from gpuanon.recipe import Recipe

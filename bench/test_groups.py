@@ -19,13 +19,12 @@ from gpuanon.masking.groups.constrained_kmeans import ConstrainedKMeans
 from gpuanon.masking.groups.fuzzy import Fuzzy
 from gpuanon.masking.groups.k_ward import KWard
 from gpuanon.masking.groups.kmember import KMember
-from gpuanon.masking.groups.mdav import Mdav
-from gpuanon.masking.groups.mdav.v_mdav import VMdav
+from gpuanon.masking.groups.mdav.mdav_models import Mdav, VMdav
 from gpuanon.masking.groups.median_cuts import MedianCuts
 from gpuanon.masking.groups.refine.refine import refine
 from gpuanon.masking.groups.spanning_tree import SpanningTree
 from gpuanon.masking.groups.spectral_clusters import Spectral
-from gpuanon.numerics.distance.distance import Metric
+from gpuanon.numerics.metric import Metric
 
 BLOCKED: dict[str, Groups] = {
     "mdav": Mdav(k=5),

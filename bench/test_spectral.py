@@ -11,17 +11,15 @@ from spectral_reference import with_scikit_learn
 
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.ks_distance import ks_distance
-from gpuanon.masking.bases.ica_basis import Ica
 from gpuanon.masking.bases.identity import Identity
-from gpuanon.masking.bases.svd_basis import Svd
+from gpuanon.masking.bases.linear import Ica, Svd
 from gpuanon.masking.contract import Basis, Groups, Operation
 from gpuanon.masking.given import Records
 from gpuanon.masking.groups.median_cuts import MedianCuts
+from gpuanon.masking.groups.plain_groups import Whole
 from gpuanon.masking.groups.spectral_clusters import Spectral
-from gpuanon.masking.groups.whole import Whole
 from gpuanon.masking.operations.centroid import Centroid
-from gpuanon.masking.operations.swap import Swap
-from gpuanon.masking.operations.swap.tree_swap import TreeSwap
+from gpuanon.masking.operations.swap import Swap, TreeSwap
 
 METHODS: dict[str, tuple[Groups, Basis, Operation]] = {
     "svd-swap": (Whole(), Svd(), Swap(tol=0.05)),

@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from gpuanon.version import __version__
 
 if TYPE_CHECKING:
     from gpuanon.arrays.rng import Key
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpuanon.assessing.measures import catalogue as measures
     from gpuanon.comparing.compare import compare
     from gpuanon.engine.anonymizer import Anonymizer
-    from gpuanon.engine.assessing import assess
+    from gpuanon.engine.assess import assess
     from gpuanon.engine.interval_files import intervals
     from gpuanon.engine.protect import protect
     from gpuanon.errors import GpuanonError
@@ -37,7 +37,7 @@ _PUBLIC = {
     "read": ("gpuanon.tables.formats.io", "read"),
     "propose": ("gpuanon.proposing.proposal", "propose"),
     "protect": ("gpuanon.engine.protect", "protect"),
-    "assess": ("gpuanon.engine.assessing", "assess"),
+    "assess": ("gpuanon.engine.assess", "assess"),
     "compare": ("gpuanon.comparing.compare", "compare"),
     "intervals": ("gpuanon.engine.interval_files", "intervals"),
     "methods": ("gpuanon.masking.methods.catalogue", "catalogue"),
@@ -54,6 +54,7 @@ __all__ = [
     "GpuanonError",
     "Key",
     "Recipe",
+    "__version__",
     "assess",
     "compare",
     "intervals",
@@ -79,4 +80,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC])
+    return sorted(__all__)

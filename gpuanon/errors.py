@@ -11,7 +11,18 @@ from difflib import get_close_matches
 
 
 class GpuanonError(Exception):
-    """Anything that this package refuses to do.  `exit_code` is what the command line returns."""
+    """Anything that this package refuses to do.  `exit_code` is what the command line returns.
+
+    Examples
+    --------
+    >>> import gpuanon
+    >>> try:
+    ...     gpuanon.Key(b"short")
+    ... except gpuanon.GpuanonError as error:
+    ...     print(error)
+    key: at least 16 bytes are needed
+    Hint: 'openssl rand -hex 32 > key.txt' makes a good one
+    """
 
     exit_code = 2
 

@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from gpuanon.assessing.declared_workloads import Workload
 from gpuanon.assessing.formulas import Analysis
 from gpuanon.errors import RecipeError, nearest
-from gpuanon.masking.contract import Part
+from gpuanon.masking.contract import MaskPart
 from gpuanon.masking.methods.catalogue import AnyMask
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
 from gpuanon.tables.formats.csv.csv_types import CsvColumns
@@ -28,7 +28,7 @@ from gpuanon.tables.schema import ColumnSpec, Kind, Nulls, Others, Schema
 from gpuanon.tables.series import Series
 
 
-class Recipe(Part):
+class Recipe(MaskPart):
     """A whole recipe; `Recipe.load` reads one from a file or a mapping."""
 
     columns: dict[str, ColumnSpec] = Field(min_length=1, description="what each column is")
@@ -75,13 +75,13 @@ class Recipe(Part):
     @field_validator("limits")
     @classmethod
     def _known_measures(cls, limits: dict[str, float]) -> dict[str, float]:
-        from gpuanon.assessing.measures import by_name
+        from gpuanon.assessing.measures import MEASURES
 
-        unknown = sorted(set(limits) - set(by_name()))
+        unknown = sorted(set(limits) - set(MEASURES))
         if unknown:
             listed = "; 'gpuanon measures' lists them"
             raise ValueError(
-                "; ".join(f"unknown measure {name}{nearest(name, by_name()) or listed}" for name in unknown)
+                "; ".join(f"unknown measure {name}{nearest(name, MEASURES) or listed}" for name in unknown)
             )
         return limits
 
@@ -91,7 +91,7 @@ class Recipe(Part):
         from gpuanon.assessing.measures import MEASURES
         from gpuanon.assessing.options import faults_of
 
-        faults = faults_of({measure.name: measure.options for measure in MEASURES}, measures)
+        faults = faults_of({name: MEASURES[name].options for name in measures if name in MEASURES}, measures, MEASURES)
         if faults:
             raise ValueError("; ".join(faults))
         return measures
@@ -162,7 +162,17 @@ class Recipe(Part):
 
     @classmethod
     def load(cls, source: Recipe | Mapping[str, Any] | str | Path) -> Recipe:
-        """Read a recipe from a file (.toml, .yaml, .yml, .json) or a mapping, naming every fault at once."""
+        """Read a recipe from a file (.toml, .yaml, .yml, .json) or a mapping, naming every fault at once.
+
+        Examples
+        --------
+        >>> import gpuanon
+        >>> recipe = gpuanon.Recipe.load(
+        ...     {"columns": {"age": {"role": "quasi"}}, "mask": [{"method": "microaggregation", "k": 3}]}
+        ... )
+        >>> recipe.columns["age"].role, recipe.mask[0].k
+        ('quasi', 3)
+        """
         if isinstance(source, Recipe):
             return source
         if isinstance(source, Mapping):

@@ -15,7 +15,7 @@ import pytest
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.masking.groups.kmember import KMember
-from gpuanon.masking.groups.mdav import Mdav
+from gpuanon.masking.groups.mdav.mdav_models import Mdav
 from gpuanon.masking.groups.refine.neighbours import neighbours
 from gpuanon.masking.groups.univariate import optimal_univariate
 from gpuanon.masking.methods.catalogue import METHODS

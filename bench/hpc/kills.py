@@ -29,7 +29,7 @@ from distributed import Client
 from gpuanon.arrays.rng import Key
 from gpuanon.engine.outputs import work_path
 from gpuanon.engine.protect import protect_in_parts
-from gpuanon.engine.run import in_turn
+from gpuanon.engine.workers import in_turn
 from gpuanon.engine.workers.clusters import cluster
 from gpuanon.engine.workers.dask_workers import OnWorkers
 from gpuanon.errors import GpuanonError

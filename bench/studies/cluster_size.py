@@ -18,7 +18,7 @@ from gpuanon.arrays.rng import Key
 from gpuanon.assessing.risk.prediction import predict
 from gpuanon.assessing.risk.reference_standard import verdict
 from gpuanon.assessing.utility.kernel_pca import components_of, projected
-from gpuanon.masking.bases.ica_basis import Ica
+from gpuanon.masking.bases.linear import Ica
 from gpuanon.masking.given import Records
 from gpuanon.masking.groups.spectral_clusters import Spectral
 from gpuanon.masking.operations.swap import Swap

@@ -36,8 +36,7 @@ from gpuanon.masking.given import Records
 from gpuanon.masking.groups.kmember import KMember
 from gpuanon.masking.operations.centroid import Centroid
 from gpuanon.masking.operations.dither import Dither
-from gpuanon.masking.operations.dither.permute import Permute
-from gpuanon.masking.operations.dither.resample import Resample
+from gpuanon.masking.operations.dither.permute import Permute, Resample
 from gpuanon.masking.outcomes import Moved
 
 KEY = Key(b"the study repeats; a release never has a key that is written down")

@@ -26,7 +26,7 @@ from gpuanon.masking.given import Records
 from gpuanon.masking.groups.kmember import KMember
 from gpuanon.masking.operations.dither import Dither, _blocks_of_groups
 from gpuanon.masking.operations.dither.mixture import group_means, group_mixture
-from gpuanon.masking.strata import form_inside, strata_of
+from gpuanon.masking.view import form_inside, strata_of
 
 FIRST = 500
 MODELS = ("linear", "log", "two-part", "gamma", "multiplicative")

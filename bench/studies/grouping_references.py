@@ -30,7 +30,7 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.masking.groups.constrained_kmeans import ConstrainedKMeans, optimal_assignment
 from gpuanon.masking.groups.kmember import KMember
-from gpuanon.masking.groups.mdav import Mdav
+from gpuanon.masking.groups.mdav.mdav_models import Mdav
 
 Host = np.ndarray[Any, Any]
 DRAWS = Key(b"the key of the study of groupings")

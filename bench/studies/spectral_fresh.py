@@ -33,16 +33,14 @@ from spectral_frontier import MEASURES, measure
 from spectral_releases import RHS_K
 
 from gpuanon.assessing.risk.reference_standard import EFFECTIVE
-from gpuanon.masking.bases.ica_basis import Ica
 from gpuanon.masking.bases.identity import Identity
-from gpuanon.masking.bases.svd_basis import Svd
+from gpuanon.masking.bases.linear import Ica, Svd
 from gpuanon.masking.contract import Basis, Groups, Operation
-from gpuanon.masking.groups.mdav import Mdav
+from gpuanon.masking.groups.mdav.mdav_models import Mdav
 from gpuanon.masking.groups.median_cuts import MedianCuts
 from gpuanon.masking.groups.spectral_clusters import Spectral
 from gpuanon.masking.operations.centroid import Centroid
-from gpuanon.masking.operations.swap import Swap
-from gpuanon.masking.operations.swap.tree_swap import TreeSwap
+from gpuanon.masking.operations.swap import Swap, TreeSwap
 
 Floats = np.ndarray[Any, Any]
 Parts = tuple[Groups, Basis, Operation]

@@ -29,16 +29,14 @@ from gpuanon.assessing.risk.prediction import predict
 from gpuanon.assessing.risk.reference_standard import verdict
 from gpuanon.assessing.utility.differences import correlations, means, rank_correlations, variances
 from gpuanon.assessing.utility.kernel_pca import components_of, projected
-from gpuanon.masking.bases.ica_basis import Ica
 from gpuanon.masking.bases.kernel_basis import KernelBasis
-from gpuanon.masking.bases.svd_basis import Svd
+from gpuanon.masking.bases.linear import Ica, Svd
 from gpuanon.masking.contract import Basis, Groups, Operation
-from gpuanon.masking.groups.mdav import Mdav
+from gpuanon.masking.groups.mdav.mdav_models import Mdav
 from gpuanon.masking.groups.median_cuts import MedianCuts
+from gpuanon.masking.groups.plain_groups import Whole
 from gpuanon.masking.groups.spectral_clusters import Spectral
-from gpuanon.masking.groups.whole import Whole
-from gpuanon.masking.operations.swap import Swap
-from gpuanon.masking.operations.swap.tree_swap import TreeSwap
+from gpuanon.masking.operations.swap import Swap, TreeSwap
 
 RAREST = 9
 """The column of the fourth ethnicity, 3 % of the records."""

@@ -25,15 +25,14 @@ from spectral_releases import FRONTIER, RHS_K, combine
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.risk.linkage import linkage_probabilistic
 from gpuanon.assessing.risk.linkage.candidate_pairs import Side
-from gpuanon.masking.bases.ica_basis import Ica
 from gpuanon.masking.bases.identity import Identity
-from gpuanon.masking.bases.svd_basis import Svd
+from gpuanon.masking.bases.linear import Ica, Svd
 from gpuanon.masking.contract import Basis, Groups, Operation
 from gpuanon.masking.groups.median_cuts import MedianCuts
+from gpuanon.masking.groups.plain_groups import Whole
 from gpuanon.masking.groups.spectral_clusters import Spectral
-from gpuanon.masking.groups.whole import Whole
+from gpuanon.masking.operations.added_noise import Noise
 from gpuanon.masking.operations.centroid import Centroid
-from gpuanon.masking.operations.noise import Noise
 from gpuanon.masking.operations.swap import Swap
 
 FIRST = 200

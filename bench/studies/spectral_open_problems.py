@@ -19,17 +19,16 @@ from typing import Any
 
 import numpy as np
 
+from bench.studies.category_paths import decode_paths, encode_paths, path_matrix
 from gpuanon.arrays.rng import Draws, Key
 from gpuanon.assessing.risk.prediction import predict
 from gpuanon.assessing.risk.reference_standard import verdict
-from gpuanon.masking.bases.ica_basis import Ica
-from gpuanon.masking.bases.svd_basis import Svd
+from gpuanon.masking.bases.linear import Ica, Svd
 from gpuanon.masking.contract import Basis, Groups, Operation
 from gpuanon.masking.given import Records
+from gpuanon.masking.groups.plain_groups import Whole
 from gpuanon.masking.groups.spectral_clusters import Spectral
-from gpuanon.masking.groups.whole import Whole
 from gpuanon.masking.operations.swap import Swap
-from gpuanon.numerics.hierarchy import decode_paths, encode_paths, path_matrix
 
 Floats = np.ndarray[Any, Any]
 

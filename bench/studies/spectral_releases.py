@@ -11,18 +11,17 @@ from spectral_data import CATEGORIES, Samples, decode
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
-from gpuanon.assessing.risk.auto_target import Choice, auto_target
-from gpuanon.masking.bases.ica_basis import Ica
+from gpuanon.assessing.risk.auto_target import TargetChoice, auto_target
 from gpuanon.masking.bases.identity import Identity
-from gpuanon.masking.bases.svd_basis import Svd
+from gpuanon.masking.bases.linear import Ica, Svd
 from gpuanon.masking.contract import Basis, Groups, Operation
 from gpuanon.masking.given import ClassInfo, Records
-from gpuanon.masking.groups.mdav import Mdav
+from gpuanon.masking.groups.mdav.mdav_models import Mdav
 from gpuanon.masking.groups.median_cuts import MedianCuts, all_cuts, small_share
+from gpuanon.masking.groups.plain_groups import Whole
 from gpuanon.masking.groups.spectral_clusters import Spectral
-from gpuanon.masking.groups.whole import Whole
+from gpuanon.masking.operations.added_noise import Noise
 from gpuanon.masking.operations.centroid import Centroid
-from gpuanon.masking.operations.noise import Noise
 from gpuanon.masking.operations.rank_match import RankMatch
 from gpuanon.masking.operations.swap import Swap
 
@@ -61,7 +60,7 @@ class Releases:
 
     raw: dict[str, Floats]
     groups: dict[str, Partition]
-    choice: Choice
+    choice: TargetChoice
     rhs: tuple[float, float, float]
     decoded: dict[str, Floats] = field(init=False)
 

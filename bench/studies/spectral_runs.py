@@ -12,10 +12,10 @@ from spectral_releases import Releases, make
 from gpuanon.arrays.partition import Partition
 from gpuanon.assessing.risk.match_auc import Matches, match
 from gpuanon.assessing.risk.prediction import Prediction, predict
-from gpuanon.assessing.risk.reference_standard import Verdict, verdict
+from gpuanon.assessing.risk.reference_standard import StandardVerdict, verdict
 from gpuanon.assessing.utility.differences import correlations, means, rank_correlations, variances
 from gpuanon.assessing.utility.kernel_pca import Projected, components_of, projected
-from gpuanon.masking.bases.ica_basis import ica_coordinates
+from gpuanon.masking.bases.linear import ica_coordinates
 from gpuanon.numerics.svd import principal_axes
 
 Floats = np.ndarray[Any, Any]
@@ -47,8 +47,8 @@ class Run:
     """The figures of one seed, by release."""
 
     seed: int
-    verdicts: dict[str, Verdict]
-    by_sign: tuple[Verdict, float]
+    verdicts: dict[str, StandardVerdict]
+    by_sign: tuple[StandardVerdict, float]
     distances: dict[str, Floats]
     thesis_form: dict[str, float]
     table: dict[str, dict[str, tuple[float, float]]]

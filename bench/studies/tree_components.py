@@ -21,12 +21,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 from spectral_data import draw, read
 from spectral_frontier import measure
 
-from gpuanon.masking.bases.ica_basis import Ica
+from gpuanon.masking.bases.linear import Ica
 from gpuanon.masking.bases.tca import Tca
+from gpuanon.masking.groups.plain_groups import Whole
 from gpuanon.masking.groups.spectral_clusters import Spectral
-from gpuanon.masking.groups.whole import Whole
-from gpuanon.masking.operations.swap import Swap
-from gpuanon.masking.operations.swap.tree_swap import TreeSwap
+from gpuanon.masking.operations.swap import Swap, TreeSwap
 
 COMBINATIONS = {
     "whole × ica × swap": (Whole(), Ica(), Swap()),

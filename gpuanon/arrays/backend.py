@@ -22,6 +22,9 @@ from gpuanon.errors import BackendError, ParameterError
 Array: TypeAlias = Any
 """A NumPy or a CuPy array."""
 
+Host: TypeAlias = np.ndarray[Any, Any]
+"""A NumPy array."""
+
 UPLOAD_BYTES = 1 << 28
 """Of a table that are copied to a device at once."""
 
@@ -39,7 +42,7 @@ def namespace(array: Array) -> ModuleType:
     return sys.modules["cupy"] if on_device(array) else np
 
 
-def to_host(array: Array) -> np.ndarray[Any, Any]:
+def to_host(array: Array) -> Host:
     """Return a NumPy array: a copy if `array` is on a GPU, else `array` itself."""
     return np.asarray(sys.modules["cupy"].asnumpy(array) if on_device(array) else array)
 
@@ -61,7 +64,7 @@ class Backend:
     def xp(self) -> ModuleType:
         return np if self.name == "numpy" else importlib.import_module("cupy")
 
-    def upload(self, array: np.ndarray[Any, Any]) -> Array:
+    def upload(self, array: Host) -> Array:
         """Copy a host array to the device of this backend (no copy for NumPy).
 
         A large array is copied in slices: CuPy copies through pinned memory, of which it keeps the next power of two.

@@ -7,17 +7,13 @@ result.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, namespace, to_host
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.segments import runs
 from gpuanon.arrays.sorting import distinct
-
-Host = np.ndarray[Any, Any]
 
 BATCH_ELEMENTS = 1 << 15
 """Padded elements (parts × length) of a batch: with some tens of columns they fit a core's cache."""

@@ -9,17 +9,27 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError
+from importlib.metadata import PackageNotFoundError, distribution, version
 from typing import Any, TypeVar
 
 import numpy as np
 
-from gpuanon.arrays.versions import installed_version
 from gpuanon.errors import ParameterError
+
+
+def installed_version(name: str) -> str:
+    """The version of an installed library; `PackageNotFoundError` if there is none.
+
+    `importlib.metadata.version` parses all of a library's metadata, most of which is the text of licences.
+    """
+    found = re.search(r"^Version: *(\S+)", distribution(name).read_text("METADATA") or "", re.MULTILINE)
+    return found[1] if found else version(name)
+
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.compiled import ZERO, compiled, inner
-
-Host = np.ndarray[Any, Any]
 
 _MOVES = 64  # of a word by insertion on average, at most
 

@@ -12,10 +12,10 @@ import itertools
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.ranges import ranges
 from gpuanon.errors import BackendError
 
@@ -70,7 +70,7 @@ def pieces(count: int, bytes_each: int, *, of: str = "rows", budget: int | None 
 
 
 def pieces_of_parts(
-    starts: np.ndarray[Any, Any], bytes_per_row: int, *, bytes_per_part: int = 0, budget: int | None = None
+    starts: Host, bytes_per_row: int, *, bytes_per_part: int = 0, budget: int | None = None
 ) -> list[slice]:
     """Cut the parts of a partition into ranges of parts whose memory fits.
 

@@ -12,11 +12,10 @@ References
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-Host = np.ndarray[Any, Any]
+from gpuanon.arrays.backend import Host
+
 Coefficients = tuple[float, ...]
 """Of a polynomial, the highest power first."""
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, on_device
-
-Host = np.ndarray[Any, Any]
+from gpuanon.arrays.backend import Array, Host, on_device
 
 
 def ranges(count: int, step: int) -> list[slice]:

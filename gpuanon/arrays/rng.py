@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.backend import Array, Host, namespace, on_device
 from gpuanon.arrays.kernels import launch
 from gpuanon.arrays.normal_quantile import normal_quantile
 from gpuanon.arrays.threads import each
@@ -36,8 +36,6 @@ _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _LANES = 1 << 14  # counters of a batch: they fit a core's cache
 _THREADS = 256
-
-Host = np.ndarray[Any, Any]
 
 
 def philox(counter: Array, key: tuple[int, int]) -> Array:
@@ -76,7 +74,14 @@ def _rounds(counter: list[Host], key: tuple[int, int], out: list[Host]) -> None:
 
 
 class Key:
-    """The secret of one run."""
+    """The secret of one run.
+
+    Examples
+    --------
+    >>> import gpuanon
+    >>> gpuanon.Key(b"sixteen bytes or more")  # is not shown
+    Key(<secret>)
+    """
 
     __slots__ = ("_secret",)
 

@@ -15,15 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.backend import Array, Host, namespace, on_device
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.kernels import launch, require
 from gpuanon.arrays.ranges import same_size_batches
 from gpuanon.arrays.sorting import distinct
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
-
-Host = np.ndarray[Any, Any]
 
 _RUN = 1024  # rows of a run
 _SQUARE_RUN = 256  # rows of a run for products, which cost d² per run

@@ -7,14 +7,11 @@ which is several times slower.  So these are chains of stable one-dimensional so
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.backend import Array, Host, namespace, on_device
 from gpuanon.arrays.compiled import use_loaded
-
-Host = np.ndarray[Any, Any]
 
 LEAST_COMPILED = 1 << 19
 """Words from which on they are sorted or compared by compiled functions: fewer take less time than these to load."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
-Floats: TypeAlias = np.ndarray[Any, Any]
+from gpuanon.arrays.backend import Host
 
 LEAST = 5
 """No bin or level that a report shows holds fewer original records, whatever k is."""
@@ -16,7 +14,7 @@ _CALENDAR = ((1, "D", 1), (7, "D", 7), (30, "M", 1), (91, "M", 3), (365, "Y", 1)
 """Days that a bin takes about, its unit, and how many of them."""
 
 
-def number_cuts(low: float, high: float, *, whole: bool) -> tuple[Floats, float]:
+def number_cuts(low: float, high: float, *, whole: bool) -> tuple[Host, float]:
     """Multiples of 1, 2 or 5 · 10ᵖ from `low` to `high`, about two dozen, and a tenth of their step.
 
     whole : the values are whole numbers, and no step is shorter than 1
@@ -31,7 +29,7 @@ def number_cuts(low: float, high: float, *, whole: bool) -> tuple[Floats, float]
     return np.arange(first, last + 1) * step, step / 10
 
 
-def date_cuts(low: float, high: float) -> tuple[Floats, float]:
+def date_cuts(low: float, high: float) -> tuple[Host, float]:
     """First days of weeks, months, quarters or years from `low` to `high` (days since 1970), and a grain of days."""
     rough = max((high - low) / _BINS, 1.0)
     days, unit, count = next((entry for entry in _CALENDAR if entry[0] >= rough), _CALENDAR[-1])
@@ -41,7 +39,7 @@ def date_cuts(low: float, high: float) -> tuple[Floats, float]:
     return cuts[(cuts >= low) & (cuts <= high)], max(1.0, days / 10)
 
 
-def distinct_per_bin(bins: Floats, count: int, units: Floats | None) -> Floats:
+def distinct_per_bin(bins: Host, count: int, units: Host | None) -> Host:
     """(count,) how many people have a record in each bin; records, without `units`."""
     if units is None or not len(bins):
         return np.bincount(bins, minlength=count)
@@ -49,7 +47,7 @@ def distinct_per_bin(bins: Floats, count: int, units: Floats | None) -> Floats:
     return np.bincount(pairs[:, 0], minlength=count)
 
 
-def coarse_bins(values: Floats, cuts: Floats, units: Floats | None, least: int) -> Floats:
+def coarse_bins(values: Host, cuts: Host, units: Host | None, least: int) -> Host:
     """The cuts between bins that hold `least` people each, the open bins at both ends included.
 
     Bins are merged from below; people who have records in two bins that are merged count once.
@@ -67,7 +65,7 @@ def coarse_bins(values: Floats, cuts: Floats, units: Floats | None, least: int) 
     return np.array(kept)
 
 
-def _people(bins: Floats, units: Floats | None, begin: int, end: int) -> int:
+def _people(bins: Host, units: Host | None, begin: int, end: int) -> int:
     """People with a record in the bins `begin` to `end`, both included."""
     inside = (bins >= begin) & (bins <= end)
     return int(inside.sum()) if units is None else len(np.unique(units[inside]))

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.bins import LEAST, coarse_bins, date_cuts, distinct_per_bin, number_cuts
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.densities import Components, Contours, components, contours
@@ -22,13 +23,12 @@ from gpuanon.assessing.released import recoded, types_of
 from gpuanon.assessing.utility.kernel_pca import components_of, projected
 from gpuanon.errors import GpuanonError
 from gpuanon.numerics.sampling import sample_rows
-from gpuanon.tables.codes import NULL, distinct, level_codes, lookup
-from gpuanon.tables.values import family, floats, null_mask, plain
+from gpuanon.tables.codes import level_codes
+from gpuanon.tables.values import NULL, distinct, family, floats, lookup, null_mask, plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Floats: TypeAlias = np.ndarray[Any, Any]
 Shares: TypeAlias = tuple[float, ...]
 
 SHOWN_LEVELS = 16
@@ -120,7 +120,7 @@ def pictures(comparison: Comparison, least: int = LEAST) -> Pictures:
     labels = set(recoded(c.points, types_of(c.original), c.columns))
     found: dict[str, tuple[Picture, ...]] = {}
     omitted: dict[str, str] = {}
-    numbers: dict[str, tuple[Floats, Floats]] = {}
+    numbers: dict[str, tuple[Host, Host]] = {}
     for name in c.columns:
         dates = c.schema[name].kind == "date"
         if c.schema[name].kind not in ("numeric", "date"):
@@ -140,7 +140,7 @@ def pictures(comparison: Comparison, least: int = LEAST) -> Pictures:
     return Pictures(found, tuple(one for one in together if one is not None), omitted, least, unit, c.note)
 
 
-def _units(c: Comparison) -> Floats | None:
+def _units(c: Comparison) -> Host | None:
     """(n,) the person of each original record; None where records are counted."""
     person = c.schema.person
     if person is None or person.name not in c.original.names:
@@ -148,7 +148,7 @@ def _units(c: Comparison) -> Floats | None:
     return level_codes([c.original], (person.name,))[0][:, 0]
 
 
-def _days_or_numbers(column: pa.ChunkedArray) -> Floats:
+def _days_or_numbers(column: pa.ChunkedArray) -> Host:
     """(n,) numbers, or days since 1970; NaN where null or infinite."""
     import pyarrow as pa
 
@@ -159,7 +159,7 @@ def _days_or_numbers(column: pa.ChunkedArray) -> Floats:
 
 
 def _bars(
-    name: str, before: pa.ChunkedArray, after: pa.ChunkedArray, units: Floats | None, least: int
+    name: str, before: pa.ChunkedArray, after: pa.ChunkedArray, units: Host | None, least: int
 ) -> tuple[Picture, ...]:
     """Levels that enough original records have, the most frequent first."""
     if not len(before) or not len(after):
@@ -181,7 +181,7 @@ def _bars(
     return (Bars(name, texts, shares[0], shares[1]),)
 
 
-def _labelled(before: pa.ChunkedArray, after: pa.ChunkedArray) -> tuple[list[str], list[Floats]]:
+def _labelled(before: pa.ChunkedArray, after: pa.ChunkedArray) -> tuple[list[str], list[Host]]:
     """The levels of both as text, the missing value last, and the level of each row."""
     import pyarrow as pa
 
@@ -193,9 +193,7 @@ def _labelled(before: pa.ChunkedArray, after: pa.ChunkedArray) -> tuple[list[str
     return [*levels.to_pylist(), MISSING], [np.where(code == NULL, len(levels), code) for code in codes]
 
 
-def _shapes(
-    name: str, before: Floats, after: Floats, units: Floats | None, least: int, dates: bool
-) -> tuple[Picture, ...]:
+def _shapes(name: str, before: Host, after: Host, units: Host | None, least: int, dates: bool) -> tuple[Picture, ...]:
     """The histogram and the quantiles of numbers or dates; nothing where there are too few values."""
     known = ~np.isnan(before)
     old, new, own = before[known], after[~np.isnan(after)], None if units is None else units[known]
@@ -218,7 +216,7 @@ def _shapes(
 
 
 def _quantiles(
-    name: str, old: Floats, new: Floats, units: Floats | None, least: int, grain: float, dates: bool
+    name: str, old: Host, new: Host, units: Host | None, least: int, grain: float, dates: bool
 ) -> tuple[Quantiles, ...]:
     """Means of equal shares of the records, without the first and the last, on a grid of width `grain`."""
     steps = min(_STEPS, len(old) // (2 * least), len(new) // (2 * least))
@@ -234,7 +232,7 @@ def _quantiles(
     return (Quantiles(name, rounded[0], rounded[1], dates),)
 
 
-def _correlations(numbers: dict[str, tuple[Floats, Floats]], least: int) -> Correlations | None:
+def _correlations(numbers: dict[str, tuple[Host, Host]], least: int) -> Correlations | None:
     """Correlations of all pairs of columns, each over the rows that have both."""
     names = tuple(numbers)
     if len(names) < 2:
@@ -247,7 +245,7 @@ def _correlations(numbers: dict[str, tuple[Floats, Floats]], least: int) -> Corr
     return Correlations(names, sides[0], sides[1])
 
 
-def _correlation(a: Floats, b: Floats, least: int) -> float | None:
+def _correlation(a: Host, b: Host, least: int) -> float | None:
     """Pearson's correlation to two digits; None when too few rows have both values, or one is constant."""
     both = ~(np.isnan(a) | np.isnan(b))
     a, b = a[both], b[both]
@@ -257,7 +255,7 @@ def _correlation(a: Floats, b: Floats, least: int) -> float | None:
 
 
 def _contours(
-    numbers: dict[str, tuple[Floats, Floats]], c: Comparison, units: Floats | None, least: int
+    numbers: dict[str, tuple[Host, Host]], c: Comparison, units: Host | None, least: int
 ) -> list[Picture | None]:
     """Contours of the pairs of columns that are correlated most, in the original or in the release."""
     found = _correlations(numbers, least)
@@ -278,7 +276,7 @@ def _contours(
     return drawn
 
 
-def _components(c: Comparison, units: Floats | None, least: int) -> Components | None:
+def _components(c: Comparison, units: Host | None, least: int) -> Components | None:
     """The leading kernel principal components of a sample of the original, and of the release; None without any."""
     try:
         rows, released = (sample_rows(len(side), COMPONENT_ROWS, "picture") for side in c.encoded)
@@ -293,7 +291,7 @@ def _components(c: Comparison, units: Floats | None, least: int) -> Components |
     return components(scores, found.release, texts, None if units is None else units[rows], least)
 
 
-def _missing(c: Comparison, units: Floats | None, least: int) -> Missing | None:
+def _missing(c: Comparison, units: Host | None, least: int) -> Missing | None:
     """Shares of missing values, of the columns that lack some."""
     sides: tuple[dict[str, float | None], dict[str, float | None]] = ({}, {})
     for name in c.columns:
@@ -307,7 +305,7 @@ def _missing(c: Comparison, units: Floats | None, least: int) -> Missing | None:
     return Missing(*sides) if sides[0] else None
 
 
-def _shares(counts: Sequence[int] | Floats) -> Shares:
+def _shares(counts: Sequence[int] | Host) -> Shares:
     """Counts as shares of their sum."""
     total = max(int(np.sum(counts)), 1)
     return tuple(_share(int(count) / total) for count in counts)

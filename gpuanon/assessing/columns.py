@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.figures import join
 from gpuanon.errors import ParameterError
-
-Floats = np.ndarray[Any, Any]
 
 Names = Sequence[str] | None
 """The table column of each feature; None where a caller has no names."""
@@ -25,7 +24,7 @@ def column_names(names: Names, features: int) -> tuple[str, ...]:
     return tuple(names)
 
 
-def fold(values: Floats, names: Sequence[str], how: Callable[[Floats], Any] = np.max) -> dict[str, float | None]:
+def fold(values: Host, names: Sequence[str], how: Callable[[Host], Any] = np.max) -> dict[str, float | None]:
     """One figure per table column from `values` (features,): `how` over its features, NaN left out; None if all are."""
     values = np.asarray(values, dtype=np.float64)
     out: dict[str, float | None] = {}
@@ -36,7 +35,7 @@ def fold(values: Floats, names: Sequence[str], how: Callable[[Floats], Any] = np
     return out
 
 
-def fold_pairs(values: Floats, names: Sequence[str]) -> dict[tuple[str, str], float | None]:
+def fold_pairs(values: Host, names: Sequence[str]) -> dict[tuple[str, str], float | None]:
     """The largest of `values` (features, features), above the diagonal, per pair of table columns; NaN is left out."""
     columns = list(dict.fromkeys(names))
     at = np.array([columns.index(name) for name in names])
@@ -52,7 +51,7 @@ def fold_pairs(values: Floats, names: Sequence[str]) -> dict[tuple[str, str], fl
     }
 
 
-def largest_absolute(values: Floats) -> float:
+def largest_absolute(values: Host) -> float:
     """The value that is farthest from 0, with its sign."""
     return float(values[np.argmax(np.abs(values))])
 
@@ -65,12 +64,12 @@ def places(names: Sequence[str]) -> Mapping[str, list[int]]:
     return found
 
 
-def named(names: Sequence[str], flags: Floats) -> list[str]:
+def named(names: Sequence[str], flags: Host) -> list[str]:
     """The table columns all of whose features are flagged."""
     return [name for name, rows in places(names).items() if bool(np.asarray(flags)[rows].all())]
 
 
-def constant_note(names: Sequence[str], before: Floats, after: Floats | None = None) -> str | None:
+def constant_note(names: Sequence[str], before: Host, after: Host | None = None) -> str | None:
     """Which columns are constant in the original, and so left out, and which became constant in the release.
 
     before, after : (features,) whether each varies in the original, and in the release

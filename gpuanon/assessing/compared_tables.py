@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from gpuanon.arrays.backend import Array, Backend
+from gpuanon.arrays.backend import Array, Backend, Host
 from gpuanon.assessing.released import (
     Types,
     aligned,
@@ -33,8 +30,6 @@ from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary
 from gpuanon.tables.table import Table
 
-Floats = np.ndarray[Any, Any]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ComparedTables:
@@ -53,11 +48,11 @@ class ComparedTables:
     original: Table
     release: Table
     schema: Schema
-    known_link: Floats | None = None
+    known_link: Host | None = None
     known_reference: Table | None = None
     backend: Backend | None = None
     summary: Summary | None = None
-    hit_unmasked: Callable[[], Floats] | None = None
+    hit_unmasked: Callable[[], Host] | None = None
     note: str | None = None
     known_control: Table | None = None
 
@@ -128,7 +123,7 @@ class ComparedTables:
         return aligned(known, self._types)
 
     @made_once
-    def unmasked(self) -> Floats | None:
+    def unmasked(self) -> Host | None:
         """(n,) hit probability of each original when the whole table is released as it is, for a sample of it."""
         return None if self.hit_unmasked is None else self.hit_unmasked()
 
@@ -144,7 +139,7 @@ class ComparedTables:
         return [self.schema[name].kind != "categorical" for name in self.schema.sensitive]
 
     @property
-    def weights_or_none(self) -> tuple[Floats, Floats] | None:
+    def weights_or_none(self) -> tuple[Host, Host] | None:
         """People that each record of original and release stands for; None unless both have the column."""
         name = self.schema.weight
         if name is None or name not in self.release.names or name not in self.original.names:
@@ -166,5 +161,5 @@ class ComparedTables:
         return tuple(feature.column for feature in self._encoding.features)
 
     def table_pieces(self, side: Side) -> Iterator[Table]:
-        """See `Source`."""
+        """See `EvidenceSource`."""
         yield self.original if side == "original" else self.release

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gpuanon.arrays.backend import HOST, Array
+from gpuanon.arrays.backend import HOST, Array, Host
 from gpuanon.assessing.compared_tables import ComparedTables
 from gpuanon.assessing.released import (
     class_columns,
@@ -23,8 +23,8 @@ from gpuanon.assessing.risk.k_anonymity import sizes_of
 from gpuanon.assessing.risk.prediction import CANDIDATES, Prediction, predict, scale_of, scaled
 from gpuanon.assessing.risk.reidentification import Hits, attacked
 from gpuanon.assessing.shared_arrays import lock_of, made_once
-from gpuanon.assessing.source import MissingEvidence, Side, Source
-from gpuanon.assessing.utility.contingency import Counted, binned, tables
+from gpuanon.assessing.source import EvidenceSource, MissingEvidence, Side
+from gpuanon.assessing.utility.cell_counts import Counted, binned, tables
 from gpuanon.assessing.utility.propensity.scores import Fitted, fitted
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.tables.codes import level_codes
@@ -66,8 +66,8 @@ class Comparison(ComparedTables):
     def _collected(self) -> dict[Any, Any]:
         return {}
 
-    def collect(self, evidence: Callable[[Source], T]) -> T:
-        """See `Source`."""
+    def collect(self, evidence: Callable[[EvidenceSource], T]) -> T:
+        """See `EvidenceSource`."""
         with lock_of(self, f"evidence {id(evidence)}"):
             if evidence not in self._collected:
                 self._collected[evidence] = evidence(self)
@@ -86,6 +86,12 @@ class Comparison(ComparedTables):
         """The link where it is known."""
         return None if self.known_link is None else self.link
 
+    @property
+    def link_of_pairs(self) -> Array | None:
+        """The link where it is known and a released row has an original; None: there are no pairs to exchange."""
+        link = self.link_or_none
+        return link if link is not None and bool((link >= 0).any()) else None
+
     @placed
     def quasi(self) -> tuple[Array, Array]:
         """The quasi-identifiers of original and release, encoded and standardised alike."""
@@ -100,7 +106,7 @@ class Comparison(ComparedTables):
             return found, names
         return [self.backend.upload(points) for points in found], names
 
-    def with_released(self, rows: np.ndarray[Any, Any]) -> Comparison:
+    def with_released(self, rows: Host) -> Comparison:
         """The same originals, and these released rows alone, which ascend; on the host, without the link."""
         return replace(self.host, release=self.release.take(rows), known_link=None)
 
@@ -124,7 +130,7 @@ class Comparison(ComparedTables):
 
     @made_once
     def class_sizes(self) -> Array:
-        """See `Source`."""
+        """See `EvidenceSource`."""
         return sizes_of(self.classes)
 
     @placed
@@ -140,13 +146,13 @@ class Comparison(ComparedTables):
 
     @made_once
     def class_sizes_by_column(self) -> Mapping[str, Array]:
-        """See `Source`."""
+        """See `EvidenceSource`."""
         codes = self.column_classes + 1  # a null is a value here, as it is in a class
         return {name: sizes_of(codes[:, at : at + 1]) for at, name in enumerate(self.schema.quasi)}
 
     @made_once
     def population(self) -> float:
-        """See `Source`."""
+        """See `EvidenceSource`."""
         return float(self.release_weights.sum())
 
     @placed
@@ -245,11 +251,11 @@ class Comparison(ComparedTables):
         return None if known is None else self._encoding.encode(known)
 
     def encoded_pieces(self, side: Side) -> Iterator[Array]:
-        """See `Source`: one piece."""
+        """See `EvidenceSource`: one piece."""
         yield self.encoded[0 if side == "original" else 1]
 
     def weight_pieces(self, side: Side) -> Iterator[Array] | None:
-        """See `Source`."""
+        """See `EvidenceSource`."""
         return None if self.weights is None else iter([self.weights[0 if side == "original" else 1]])
 
     @made_once

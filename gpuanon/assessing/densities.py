@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.bins import coarse_bins
 
-Floats: TypeAlias = np.ndarray[Any, Any]
-Stairs: TypeAlias = tuple[Floats, Floats, Floats]
+Stairs: TypeAlias = tuple[Host, Host, Host]
 """Edges, and the densities of original and release between them."""
 
 SHARES = (0.75, 0.5, 0.25)
@@ -30,7 +30,7 @@ _BINS = 24
 class Density:
     """A density on a grid, and the levels at which its contours are drawn."""
 
-    grid: Floats
+    grid: Host
     levels: tuple[float, ...]
 
 
@@ -44,7 +44,7 @@ class Contours:
     """
 
     columns: tuple[str, str]
-    edges: tuple[Floats, Floats]
+    edges: tuple[Host, Host]
     before: Density
     after: Density
     dates: tuple[bool, bool] = (False, False)
@@ -69,9 +69,9 @@ class Components:
 
 def contours(
     names: tuple[str, str],
-    before: Floats,
-    after: Floats,
-    units: Floats | None,
+    before: Host,
+    after: Host,
+    units: Host | None,
     least: int,
     shares: Sequence[float] = SHARES,
     ends: float = 0.02,
@@ -97,13 +97,13 @@ def contours(
     return Contours(names, (edges[0], edges[1]), sides[0], sides[1])
 
 
-def round_edges(low: float, high: float, cells: int = _GRID) -> Floats:
+def round_edges(low: float, high: float, cells: int = _GRID) -> Host:
     """Edges of a grid whose ends are round numbers just outside `low` and `high`."""
     grain = 10.0 ** np.floor(np.log10((high - low) / 2)) / 2
     return np.linspace(np.floor(low / grain - 0.5) * grain, np.ceil(high / grain + 0.5) * grain, cells + 1)
 
 
-def stairs(before: Floats, after: Floats, edges: Floats, units: Floats | None, least: int) -> Stairs:
+def stairs(before: Host, after: Host, edges: Host, units: Host | None, least: int) -> Stairs:
     """Densities of one column over bins that hold `least` original people each."""
     cuts = coarse_bins(before, edges, units, least)
     if len(cuts) < 2:
@@ -113,7 +113,7 @@ def stairs(before: Floats, after: Floats, edges: Floats, units: Floats | None, l
 
 
 def _density(
-    values: Floats, edges: list[Floats], width: list[float], units: Floats | None, least: int, shares: Sequence[float]
+    values: Host, edges: list[Host], width: list[float], units: Host | None, least: int, shares: Sequence[float]
 ) -> Density:
     """The smoothed density, levelled where a contour would enclose fewer than `least` people."""
     from scipy.ndimage import gaussian_filter, label
@@ -133,7 +133,7 @@ def _density(
     return Density(grid, levels)
 
 
-def _people(regions: Floats, count: int, units: Floats | None) -> Floats:
+def _people(regions: Host, count: int, units: Host | None) -> Host:
     """(count,) people, or records, in each region."""
     if units is None:
         return np.bincount(regions, minlength=count)
@@ -141,7 +141,7 @@ def _people(regions: Floats, count: int, units: Floats | None) -> Floats:
     return np.bincount(pairs[:, 0].astype(np.int64), minlength=count)
 
 
-def _levels(grid: Floats, shares: Sequence[float]) -> tuple[float, ...]:
+def _levels(grid: Host, shares: Sequence[float]) -> tuple[float, ...]:
     """Densities above which lie the wanted shares, ascending and distinct."""
     ordered = np.sort(grid.ravel())[::-1]
     total = ordered.sum()
@@ -152,15 +152,13 @@ def _levels(grid: Floats, shares: Sequence[float]) -> tuple[float, ...]:
     return tuple(sorted({float(ordered[one]) for one in at if ordered[one] > 0}))
 
 
-def _bandwidth(values: Floats, edges: Floats) -> float:
+def _bandwidth(values: Host, edges: Host) -> float:
     """Silverman's bandwidth for two columns, from the middle half of the values, in cells of the grid."""
     spread = float(np.subtract(*np.quantile(values, [0.75, 0.25]))) / 1.34 or float(values.std())
     return float(max(1.0, spread * len(values) ** (-1 / 6) / (edges[1] - edges[0])))
 
 
-def components(
-    before: Floats, after: Floats, labels: Sequence[str], units: Floats | None, least: int
-) -> Components | None:
+def components(before: Host, after: Host, labels: Sequence[str], units: Host | None, least: int) -> Components | None:
     """The pair plot of scores `before` (n, c) and `after` (m, c); None where too few rows are there."""
     if min(len(before), len(after)) < 8 * least:
         return None
@@ -187,7 +185,7 @@ def components(
     return Components(tuple(labels), tuple(curves), middle, tails, (len(before), len(after)))
 
 
-def _both_scales(before: Floats, after: Floats) -> tuple[Floats, Floats]:
+def _both_scales(before: Host, after: Host) -> tuple[Host, Host]:
     """Values on a scale that is linear in the original's middle half and logarithmic outside."""
     low, middle, high = np.quantile(before, [0.25, 0.5, 0.75])
     width = float(high - low) or 1.0

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.bins import number_cuts
 
 Figure: TypeAlias = "float | int | bool | str | list[Figure] | dict[str, Figure] | None"
@@ -23,7 +24,7 @@ _LEVELS = (0, 1, *range(5, 100, 5), 99, 100)
 
 
 @dataclass(frozen=True)
-class Interval:
+class ConfidenceInterval:
     """The interval of an estimate, and its confidence level."""
 
     low: float
@@ -105,7 +106,7 @@ class Distribution:
     quantiles: Mapping[str, float]
 
     @classmethod
-    def over(cls, of: str, values: np.ndarray[Any, Any]) -> Distribution:
+    def over(cls, of: str, values: Host) -> Distribution:
         """Of these values, at least one."""
         found = np.quantile(np.asarray(values, dtype=np.float64), [level / 100 for level in _LEVELS])
         names = {0: "min", 50: "median", 100: "max"}
@@ -138,7 +139,7 @@ class Counts:
     cumulative: bool = False
 
     @classmethod
-    def over(cls, of: str, sides: Mapping[str, np.ndarray[Any, Any]], *, cumulative: bool = False) -> Counts:
+    def over(cls, of: str, sides: Mapping[str, Host], *, cumulative: bool = False) -> Counts:
         """Of the values of each side, in bins of equal width between round numbers; both ends are open."""
         pooled = np.concatenate([np.asarray(values, dtype=np.float64) for values in sides.values()])
         low, high = np.quantile(pooled, [0.01, 0.99])
@@ -228,7 +229,7 @@ class Measured:
     details: Mapping[str, Figure] = field(default_factory=dict)
     note: str | None = None
     parts: tuple[Part, ...] = ()
-    interval: Interval | None = None
+    interval: ConfidenceInterval | None = None
     beside: tuple[Beside, ...] = ()
 
     @property

@@ -1,20 +1,21 @@
-"""Groupings of columns for contingency tables: the default one, one that a recipe chooses, and what the choice does."""
+"""Groupings of columns for contingency tables: the default one, and one that a recipe chooses."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from gpuanon.arrays.backend import Array, namespace
-from gpuanon.assessing.comparison import Comparison
-from gpuanon.assessing.figures import By, Figure, Measured
-from gpuanon.assessing.utility.contingency import binned, jensen_shannon, tables
+from gpuanon.arrays.backend import Array, Host, namespace
+from gpuanon.assessing.utility.cell_counts import binned
 from gpuanon.errors import ParameterError
 from gpuanon.tables.arrow import arrow_array
 from gpuanon.tables.values import floats
+
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 BINS = Annotated[int, Field(strict=True, ge=1, le=1000)]
 OPTIONS: Mapping[str, Any] = {
@@ -30,8 +31,6 @@ columns : the columns that tables are made of
 bins    : of equal counts, for numbers and dates without cuts
 cuts    : where the groups of a column of numbers or dates begin; a value equal to a cut is in the group above it
 """
-
-SENSITIVITY_BINS = (2, 5, 10, 20, 50)
 
 
 def grouped(
@@ -69,24 +68,7 @@ def grouped(
     return before, after, names
 
 
-def grouping_sensitivity(c: Comparison, *, ways: int = 1, columns: Sequence[str] | None = None) -> Measured:
-    """How far the Jensen–Shannon divergence depends on the number of bins: its largest less its smallest mean value.
-
-    A table of one cell says that nothing was lost, one with a cell for each record that everything was: a figure of
-    contingency tables is to be read with its grouping.
-    """
-    found: dict[str, float | None] = {}
-    for bins in SENSITIVITY_BINS:
-        before, after, _ = grouped(c, columns, bins, weighted=True)
-        found[f"{bins} bins"] = float(
-            np.mean([jensen_shannon(old, new) for _, old, new in tables(before, after, ways, c.weights)])
-        )
-    values = [value for value in found.values() if value is not None]
-    details: dict[str, Figure] = {"ways": ways, "smallest": min(values), "largest": max(values)}
-    return Measured(max(values) - min(values), details, parts=(By("grouping", found),))
-
-
-def _edges(c: Comparison, name: str, points: Sequence[float] | Sequence[str]) -> np.ndarray[Any, Any]:
+def _edges(c: Comparison, name: str, points: Sequence[float] | Sequence[str]) -> Host:
     """Cuts as the column's numbers; dates may be written as text."""
     import pyarrow as pa
 
@@ -99,7 +81,7 @@ def _edges(c: Comparison, name: str, points: Sequence[float] | Sequence[str]) ->
         raise ParameterError(f"cuts.{name}: numbers or dates are allowed, as the column has them") from None
 
 
-def _codes(values: Array, edges: np.ndarray[Any, Any]) -> Array:
+def _codes(values: Array, edges: Host) -> Array:
     """The group of each value; missing values are a group of their own."""
     xp = namespace(values)
     found = xp.searchsorted(xp.asarray(edges), values, side="right")

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace
+from gpuanon.arrays.backend import Array, Host, namespace
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 
@@ -31,7 +30,7 @@ def ks_distance(x: Array, y: Array, weights: tuple[Array, Array] | None = None) 
     return max(_excess(x, y), _excess(y, x))
 
 
-def ks_distances(X: Array, Y: Array, weights: tuple[Array, Array] | None = None) -> np.ndarray[Any, Any]:
+def ks_distances(X: Array, Y: Array, weights: tuple[Array, Array] | None = None) -> Host:
     """(d,) two-sided distance of each column of `X` (n, d) from the same column of `Y` (m, d); with weights of rows."""
     if X.shape[1] != Y.shape[1]:
         raise ParameterError(f"columns: both samples need the same number, got {X.shape[1]} and {Y.shape[1]}")
@@ -46,7 +45,7 @@ def sorted_columns(X: Array) -> list[Array]:
     return each(lambda j: xp.sort(X[:, j]), range(X.shape[1]))
 
 
-def distances_from(columns: Sequence[Array], Y: Array) -> np.ndarray[Any, Any]:
+def distances_from(columns: Sequence[Array], Y: Array) -> Host:
     """(d,) two-sided distance of each column of `Y` (m, d) from a sample in ascending order."""
 
     def one(j: int) -> float:

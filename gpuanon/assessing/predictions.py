@@ -9,19 +9,18 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from gpuanon.assessing.adjustable import Adjustable, frames_of
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.declared_workloads import Conditions, Range, Workload
 from gpuanon.assessing.figures import By, Compared, Figure, Measured, join
+from gpuanon.assessing.measure import FROM_0, USED, Measure
 from gpuanon.assessing.source import MissingEvidence
 from gpuanon.assessing.utility import analysis
-from gpuanon.assessing.utility.analysis import FEWEST
+from gpuanon.assessing.utility.analysis import FEWEST, frames_of
 from gpuanon.assessing.weighted_quantile import quantiles
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.tables.arrow import arrow_array, numpy_array
 from gpuanon.tables.table import Table
-
-Floats = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,17 +33,17 @@ class _Side:
     weights  : (n,) people that each stands for
     """
 
-    cells: Floats
-    terms: Floats | None
-    response: Floats
-    weights: Floats
+    cells: Host
+    terms: Host | None
+    response: Host
+    weights: Host
 
-    def take(self, rows: Floats) -> _Side:
+    def take(self, rows: Host) -> _Side:
         terms = None if self.terms is None else self.terms[rows]
         return _Side(self.cells[rows], terms, self.response[rows], self.weights[rows])
 
 
-def _workload(c: Comparison, workloads: Sequence[Mapping[str, Any]] = ()) -> Measured:
+def workload(c: Comparison, workloads: Sequence[Mapping[str, Any]] = ()) -> Measured:
     """The largest change of a relative bias, in points of per cent; both biases, by workload and subgroup.
 
     The existing market's records, of the original and of the release, are weighted to the cells of the new one and
@@ -96,7 +95,7 @@ def _both(c: Comparison, one: Workload, label: str, notes: list[str]) -> tuple[d
 
 
 def _figures(
-    one: Workload, known: _Side, people: _Side, inside: Mapping[str, Floats], levels: tuple[int, ...], label: str
+    one: Workload, known: _Side, people: _Side, inside: Mapping[str, Host], levels: tuple[int, ...], label: str
 ) -> dict[str, dict[str, float | None]]:
     """Relative bias of the mean of all people and of each subgroup, in per cent; R², and how alike the markets are.
 
@@ -144,7 +143,7 @@ def _figures(
     return out
 
 
-def _sides(c: Comparison, one: Workload) -> tuple[list[_Side], list[Floats], tuple[int, ...]]:
+def _sides(c: Comparison, one: Workload) -> tuple[list[_Side], list[Host], tuple[int, ...]]:
     """Both tables, the rows of each that have every value the workload needs, and the levels of each predictor."""
     at = c.columns.index(one.target)
     if c.schema[one.target].kind != "numeric":
@@ -159,7 +158,7 @@ def _sides(c: Comparison, one: Workload) -> tuple[list[_Side], list[Floats], tup
             out[:, place] = _level(values, cuts)
     levels = tuple(int(max(side[:, j].max() for side in cells)) + 1 for j in range(len(one.predictors)))
     kept = [np.flatnonzero(~np.isnan(values[:, at])) for values in c.values]
-    terms: list[Floats | None] = [None, None]
+    terms: list[Host | None] = [None, None]
     if one.model is not None:
         analysis.require()
         frames = frames_of(c, one.model.columns)
@@ -174,7 +173,7 @@ def _sides(c: Comparison, one: Workload) -> tuple[list[_Side], list[Floats], tup
     return both, kept, levels
 
 
-def _cuts(values: Floats, bins: int, weights: tuple[Floats, Floats] | None) -> Floats:
+def _cuts(values: Host, bins: int, weights: tuple[Host, Host] | None) -> Host:
     """Where the bins of a column begin: between neighbours of at most `bins` distinct values, else at quantiles."""
     there = ~np.isnan(values)
     known = values[there]
@@ -184,19 +183,19 @@ def _cuts(values: Floats, bins: int, weights: tuple[Floats, Floats] | None) -> F
     return np.unique(quantiles(known, np.arange(1, bins) / bins, None if weights is None else weights[0][there]))
 
 
-def _level(values: Floats, cuts: Floats | None) -> Floats:
+def _level(values: Host, cuts: Host | None) -> Host:
     """Levels from 1 of numbers between cuts, or of codes from 0; 0 for null."""
     if cuts is None:
         return np.asarray(values + 1)
     return np.where(np.isnan(values), 0, 1 + np.searchsorted(cuts, values, side="right"))
 
 
-def _without_intercept(matrix: Any) -> Floats:
+def _without_intercept(matrix: Any) -> Host:
     """The terms of a design but for its intercept, which every model of `fit_cost` has."""
     return np.asarray(matrix[[name for name in matrix.columns if name != "Intercept"]], dtype=np.float64)
 
 
-def _meeting(c: Comparison, side: int, conditions: Conditions) -> Floats:
+def _meeting(c: Comparison, side: int, conditions: Conditions) -> Host:
     """(n,) whether each record of the original (0) or the release (1) meets all the conditions."""
     table = (c.original, c.points)[side]
     met = np.ones(table.n_rows, dtype=bool)
@@ -210,7 +209,7 @@ def _meeting(c: Comparison, side: int, conditions: Conditions) -> Floats:
     return met
 
 
-def _number_meets(values: Floats, wanted: Any, name: str) -> Floats:
+def _number_meets(values: Host, wanted: Any, name: str) -> Host:
     if isinstance(wanted, Range):
         low, high = (-np.inf if wanted.low is None else wanted.low), (np.inf if wanted.high is None else wanted.high)
         return np.asarray((values >= low) & (values < high))
@@ -220,7 +219,7 @@ def _number_meets(values: Floats, wanted: Any, name: str) -> Floats:
     return np.isin(values, np.asarray(numbers, dtype=np.float64))
 
 
-def _text_meets(table: Table, name: str, wanted: Sequence[Any]) -> Floats:
+def _text_meets(table: Table, name: str, wanted: Sequence[Any]) -> Host:
     """Values are compared as text; a null meets nothing."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -236,4 +235,14 @@ def _require_many(count: int, what: str) -> None:
         raise InputError(f"workload: {what} there are fewer than {FEWEST} records")
 
 
-WORKLOAD = Adjustable(_workload, {"workloads": list[Workload]})
+WORKLOAD = Measure(
+    name="workload", label="do the analysts' predictions stay as good?",
+    sentence="Predictions of the recipe made from the release are off by this many more points of per cent than"
+    " those made from the original.",
+    summary="largest change of the relative bias of the recipe's predictions, in points of per cent",
+    family="utility", range=FROM_0, unit="table", function=workload, compute=workload,
+    options={"workloads": list[Workload]}, arrays="values", weights=USED,
+    nulls="a missing predictor is a level of its own; records without a response are left out", scaling="whole",
+    host="generalised linear models of scikit-learn, as an analyst would fit them",
+    source="Wei, Ramamurthy and Varshney 2018", sees="together", alone=True,
+)  # fmt: skip

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array
+from gpuanon.arrays.backend import Array, Host
 from gpuanon.assessing.comparison import Comparison, placed
 from gpuanon.assessing.released import aligned, as_link, points_of, require_levels, require_values
 from gpuanon.assessing.shared_arrays import made_once
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.summaries import Summary
 from gpuanon.tables.table import Table
-
-Host = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

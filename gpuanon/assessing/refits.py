@@ -21,19 +21,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.figures import Measured, join
 from gpuanon.numerics.sampling import uniform_numbers
-
-Rows = np.ndarray[Any, Any]
 
 PIECES = 8
 
 
-def pieces_of(rows: int, pieces: int = PIECES, cut: int = 0) -> list[Rows]:
+def pieces_of(rows: int, pieces: int = PIECES, cut: int = 0) -> list[Host]:
     """The rows of each piece, ascending; another `cut` has other pieces.
 
     Tables of the same number of rows are cut alike: a released row that stands where its original does stays with it,

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.errors import InputError
 from gpuanon.tables.arrow import arrow_array, arrow_scalar, numpy_array
-from gpuanon.tables.codes import distinct, lookup
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.encoding.levels import CategoryCodec
 from gpuanon.tables.schema import Column, Schema
 from gpuanon.tables.table import Table
-from gpuanon.tables.values import family, floats, null_mask, plain, ticks, value_type
+from gpuanon.tables.values import distinct, family, floats, lookup, null_mask, plain, ticks, value_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,7 +72,7 @@ def compared_columns(original: Sequence[str], release: Sequence[str], schema: Sc
     return tuple(name for name in original if name in there and schema[name].role == "other" and schema[name].kind)
 
 
-def as_link(link: Any, originals: int, released: int, name: str = "link") -> np.ndarray[Any, Any]:
+def as_link(link: Any, originals: int, released: int, name: str = "link") -> Host:
     """(m,) int64 the row of the original of each released row, −1 for an added row; refused if it cannot be one.
 
     originals, released : rows of both tables
@@ -174,7 +174,7 @@ def require_columns(reference: Table, columns: Iterable[str]) -> None:
         raise InputError("the reference sample has no rows")
 
 
-def require_finite(name: str, values: np.ndarray[Any, Any]) -> None:
+def require_finite(name: str, values: Host) -> None:
     """Refuse released numbers that are infinite."""
     infinite = int(np.isinf(values).sum())
     if infinite:

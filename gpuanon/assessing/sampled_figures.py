@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import isfinite
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from gpuanon.assessing.comparison import Comparison
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.figures import Measured, join
-from gpuanon.assessing.refits import Rows, pieces_of, with_error
-from gpuanon.assessing.source import Source
+from gpuanon.assessing.refits import pieces_of, with_error
+from gpuanon.assessing.source import EvidenceSource
 from gpuanon.errors import GpuanonError
+
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 UNKNOWN = "the error of the sample is not known: a piece of it cannot be measured"
 
@@ -38,11 +41,11 @@ def pieces(c: Comparison) -> list[Comparison]:
     return c.collect(_cut)
 
 
-def _cut(source: Source) -> list[Comparison]:
+def _cut(source: EvidenceSource) -> list[Comparison]:
     """A released row is with its original where that is known.  Pieces are encoded by the whole original, as `c` is."""
-    c = cast(Comparison, source)
+    c = cast("Comparison", source)
     owns, link = pieces_of(c.original.n_rows), c.known_link
-    known: list[Rows | None] = [None] * len(owns)
+    known: list[Host | None] = [None] * len(owns)
     if link is None:
         others = pieces_of(c.release.n_rows)
     else:

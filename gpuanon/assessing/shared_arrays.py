@@ -1,7 +1,7 @@
 """Arrays of a comparison that several measures work on: made once, and given up after the last of these measures.
 
 The arrays of a table of a million rows and twenty columns are about a gigabyte of each kind; all kinds together would
-not fit where one does.  Each measure declares its kind (`gpuanon.assessing.measures.Measure.on`).
+not fit where one does.  Each measure declares its kind (`gpuanon.assessing.measure.Measure.arrays`).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Works(Protocol):
     """Something that works on arrays of a kind."""
 
     @property
-    def on(self) -> Kind | None:
+    def arrays(self) -> Kind | None:
         """The kind; None: on the tables themselves."""
 
 
@@ -82,8 +82,8 @@ N = TypeVar("N", bound=Works)
 def by_kind(measures: Sequence[N]) -> Iterable[tuple[Kind | None, list[N]]]:
     """The measures by the kind of arrays that they work on, one kind after the other."""
     order: list[Kind | None] = [*ARRAYS, None]
-    ordered = sorted(measures, key=lambda measure: order.index(measure.on))
-    return [(kind, list(those)) for kind, those in groupby(ordered, key=lambda measure: measure.on)]
+    ordered = sorted(measures, key=lambda measure: order.index(measure.arrays))
+    return [(kind, list(those)) for kind, those in groupby(ordered, key=lambda measure: measure.arrays)]
 
 
 def take_up(comparison: Any, kind: Kind | None) -> None:

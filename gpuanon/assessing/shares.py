@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
-from gpuanon.assessing.figures import Interval
+from gpuanon.assessing.figures import ConfidenceInterval
 
 
-def share_interval(share: float, records: int, level: float = 0.95) -> Interval:
+def share_interval(share: float, records: int, level: float = 0.95) -> ConfidenceInterval:
     """Wilson's interval of a share over independent records; it has a width where the share is 0 or 1 as well.
 
     For a mean of probabilities it is too wide rather than too narrow: their variance is at most that of a share.
@@ -16,7 +16,7 @@ def share_interval(share: float, records: int, level: float = 0.95) -> Interval:
     square = NormalDist().inv_cdf(0.5 + level / 2) ** 2 / records
     centre = (share + square / 2) / (1 + square)
     half = math.sqrt(max(square * (share * (1 - share) + square / 4), 0.0)) / (1 + square)
-    return Interval(max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)), level)
+    return ConfidenceInterval(max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)), level)
 
 
 def share_error(share: float, records: int, of: int) -> float:
@@ -33,9 +33,9 @@ def sample_note(records: int, of: int, done: str, error: float) -> str:
     return f"a random sample of {records} of {of} {done}: right to ±{error:.4f} (95 %)"
 
 
-def area_interval(area: float, first: float, second: float, level: float = 0.95) -> Interval:
+def area_interval(area: float, first: float, second: float, level: float = 0.95) -> ConfidenceInterval:
     """Interval of an AUC (Hanley and McNeil 1982) between `first` and `second` records."""
     q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
     spread = area * (1 - area) + (first - 1) * (q1 - area**2) + (second - 1) * (q2 - area**2)
     error = NormalDist().inv_cdf(0.5 + level / 2) * math.sqrt(max(spread, 0.0) / max(first * second, 1e-9))
-    return Interval(max(0.0, area - error), min(1.0, area + error), level)
+    return ConfidenceInterval(max(0.0, area - error), min(1.0, area + error), level)

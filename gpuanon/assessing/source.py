@@ -18,7 +18,7 @@ class MissingEvidence(InputError):
     """A measure needs something that was not given."""
 
 
-class Source(Protocol):
+class EvidenceSource(Protocol):
     """What evidence that merges over pieces is collected from: a `Comparison`, or tables larger than memory."""
 
     @property
@@ -50,5 +50,13 @@ class Source(Protocol):
     def table_pieces(self, side: Side) -> Iterator[Table]:
         """All rows as they are, a piece at a time."""
 
-    def collect(self, evidence: Callable[[Source], T]) -> T:
+    def collect(self, evidence: Callable[[EvidenceSource], T]) -> T:
         """`evidence` of this source, collected once however many measures ask for it."""
+
+
+def sampling_fraction(source: EvidenceSource) -> float | None:
+    """Share of the population that the released records are, by the sample weights; None without any."""
+    try:
+        return min(1.0, int(source.class_sizes.sum()) / source.population)
+    except MissingEvidence:
+        return None

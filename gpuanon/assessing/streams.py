@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpuanon.arrays import progress
-from gpuanon.arrays.backend import Array, Backend
+from gpuanon.arrays.backend import Array, Backend, Host
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing import shared_arrays
 from gpuanon.assessing.comparison import Comparison
@@ -29,7 +29,7 @@ from gpuanon.assessing.released import (
     types_of,
 )
 from gpuanon.assessing.shared_arrays import Kind
-from gpuanon.assessing.source import MissingEvidence, Side, Source
+from gpuanon.assessing.source import EvidenceSource, MissingEvidence, Side
 from gpuanon.assessing.weighting import weights_of
 from gpuanon.errors import InputError
 from gpuanon.tables.class_counts import class_sizes, sizes_by_set
@@ -41,7 +41,6 @@ from gpuanon.tables.summaries import Summary
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import floats
 
-Host = np.ndarray[Any, Any]
 T = TypeVar("T")
 
 _PUBLIC = Key(b"the sample of a measure is no secret")
@@ -132,8 +131,8 @@ class Streamed:
     def _collected(self) -> dict[Any, Any]:
         return {}
 
-    def collect(self, evidence: Callable[[Source], T]) -> T:
-        """See `Source`."""
+    def collect(self, evidence: Callable[[EvidenceSource], T]) -> T:
+        """See `EvidenceSource`."""
         if evidence not in self._collected:
             self._collected[evidence] = evidence(self)
         found: T = self._collected[evidence]
@@ -146,7 +145,7 @@ class Streamed:
 
     @cached_property
     def class_sizes(self) -> Host:
-        """See `Source`; by a hash of each row."""
+        """See `EvidenceSource`; by a hash of each row."""
         if not self.schema.quasi:
             raise MissingEvidence("needs columns of role quasi")
         with progress.stage("classes"):
@@ -155,7 +154,7 @@ class Streamed:
 
     @cached_property
     def class_sizes_by_column(self) -> Mapping[str, Host]:
-        """See `Source`; by a hash of each value."""
+        """See `EvidenceSource`; by a hash of each value."""
         sets = class_columns_by_name(self.release.first.names, self.schema)
         with progress.stage("classes"):
             found = sizes_by_set(self.release.give, self.release.rows, list(sets.values()))
@@ -163,7 +162,7 @@ class Streamed:
 
     @cached_property
     def population(self) -> float:
-        """See `Source`."""
+        """See `EvidenceSource`."""
         name = self.schema.weight
         if name is None or name not in self.release.first.names:
             raise MissingEvidence("needs a column of role weight")
@@ -185,15 +184,15 @@ class Streamed:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """See `Source`."""
+        """See `EvidenceSource`."""
         return tuple(feature.column for feature in self._encoding.features)
 
     def table_pieces(self, side: Side) -> Iterator[Table]:
-        """See `Source`."""
+        """See `EvidenceSource`."""
         yield from self.original.give() if side == "original" else self.release.give()
 
     def encoded_pieces(self, side: Side) -> Iterator[Array]:
-        """See `Source`."""
+        """See `EvidenceSource`."""
         for piece in self.original.give() if side == "original" else self.release.give():
             if side == "release":
                 piece = aligned(points_of(piece, self.schema), self._types)
@@ -203,7 +202,7 @@ class Streamed:
             yield matrix if self.backend is None else self.backend.upload(matrix)
 
     def weight_pieces(self, side: Side) -> Iterator[Array] | None:
-        """See `Source`."""
+        """See `EvidenceSource`."""
         name, pieces = self.schema.weight, self.original if side == "original" else self.release
         if name is None or not all(name in table.first.names for table in (self.original, self.release)):
             return None

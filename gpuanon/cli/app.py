@@ -17,12 +17,12 @@ from typing import Annotated
 
 import typer
 
-from gpuanon import __version__
 from gpuanon.arrays import interruption
 from gpuanon.cli import measuring, releasing, telling
-from gpuanon.cli.printing import err
+from gpuanon.cli.printing import err, print_result
 from gpuanon.errors import GpuanonError, Remark
 from gpuanon.tables.formats.places import PLACED
+from gpuanon.version import __version__
 
 app = typer.Typer(
     name="gpuanon",
@@ -66,13 +66,13 @@ app.command(epilog=examples("gpuanon intervals release.parquet --statistic mean 
 )
 app.command(epilog=examples("gpuanon demo --rows 10000 --report story.html"))(releasing.demo)
 app.command(epilog=examples("gpuanon clean release.parquet"))(releasing.clean)
-app.command(epilog=examples("gpuanon check recipe.toml", "gpuanon check recipe.toml registry.parquet"))(releasing.check)
+app.command(epilog=examples("gpuanon check recipe.toml", "gpuanon check registry.parquet recipe.toml"))(releasing.check)
 app.command(epilog=examples("gpuanon methods", "gpuanon methods --json"))(telling.methods)
 app.command(epilog=examples("gpuanon measures", "gpuanon measures --json"))(telling.measures)
 app.command(epilog=examples("gpuanon explain microaggregation", "gpuanon explain suda2", "gpuanon explain mdav"))(
     telling.explain
 )
-app.command(epilog=examples("gpuanon schema > recipe.schema.json"))(telling.schema)
+app.command(epilog=examples("gpuanon schema > recipe.schema.json", "gpuanon schema --of assess"))(telling.schema)
 app.command(epilog=examples("gpuanon doctor", "gpuanon doctor --full"))(telling.doctor)
 
 
@@ -135,8 +135,10 @@ def main() -> None:
 def _run(command: typer.Typer) -> None:
     """Run the command.  An error after a request to stop is that request: an import may turn one into the other."""
     try:
-        command()
+        sys.exit(command(standalone_mode="--json" not in sys.argv) or 0)
     except Exception as error:
+        if hasattr(error, "format_message"):  # typer's own, on bad usage
+            _fail(error.format_message(), 2, error)
         request = interruption.requested()
         if request is None:
             raise
@@ -162,8 +164,15 @@ def _written() -> str:
 
 
 def _fail(message: str, code: int, error: BaseException) -> None:
-    """Print the message, and the notes that the run added to the error: what is left, and where."""
+    """Print the message, and the notes that the run added to the error: what is left, and where.
+
+    With ``--json`` the same is on stdout as JSON.
+    """
     notes = [note for note in getattr(error, "__notes__", ()) if isinstance(note, Remark)]
+    if "--json" in sys.argv:
+        text, _, hint = message.partition("\nHint: ")
+        what = {"type": type(error).__name__, "message": text, "hint": hint or None, "notes": notes}
+        print_result({"error": {**what, "exit_code": code}})
     err.print("\n".join([f"error: {message}", *notes]), style="red", markup=False, highlight=False, soft_wrap=True)
     sys.exit(code)
 

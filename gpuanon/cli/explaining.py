@@ -8,19 +8,18 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
 from pydantic import BaseModel
 
-from gpuanon.assessing.measures import MEASURES, Measure
-from gpuanon.assessing.on_the_host import REASONS
-from gpuanon.assessing.weighting import declared_weighting
+from gpuanon.assessing.measure import Measure
+from gpuanon.assessing.measures import MEASURES
 from gpuanon.errors import ParameterError
 from gpuanon.masking.bases import BASES
-from gpuanon.masking.contract import Basis, Groups, Operation, Part
+from gpuanon.masking.contract import Basis, Groups, MaskPart, Operation
 from gpuanon.masking.groups import GROUPS
 from gpuanon.masking.methods.catalogue import METHODS
 from gpuanon.masking.methods.combination import Combination, Method
@@ -83,7 +82,7 @@ def _catalogue() -> dict[str, tuple[str, Callable[[], Explanation]]]:
     found: dict[str, tuple[str, Callable[[], Explanation]]] = {}
     for name, method in METHODS.items():
         found[name] = (method.__doc__ or "", lambda m=method: _of_method(m))  # type: ignore[misc]
-    for measure in MEASURES:
+    for measure in MEASURES.values():
         found[measure.name] = (measure.summary, lambda m=measure: _of_measure(m))  # type: ignore[misc]
     for name, part in (*GROUPS.items(), *BASES.items(), *OPERATIONS.items()):
         found.setdefault(name, (part.__doc__ or "", lambda p=part: _of_part(p)))  # type: ignore[misc]
@@ -145,7 +144,7 @@ def _example(method: type[Method]) -> Combination | None:
         return None
 
 
-def _of_part(part: type[Part]) -> Explanation:
+def _of_part(part: type[MaskPart]) -> Explanation:
     facts: dict[str, str] = {}
     if issubclass(part, Groups):
         kind = "groups"
@@ -166,63 +165,35 @@ def _of_part(part: type[Part]) -> Explanation:
 
 
 def _of_measure(measure: Measure) -> Explanation:
+    applies, low, high = measure.applies, *measure.range
+    needs = ["the private link (--link)"] * applies.link + ["records that are not in the table"] * bool(applies.others)
+    needs += [f"columns of role {role}" for role in applies.roles]
     facts = {
-        "better": f"{measure.better} ({'risk' if measure.family == 'risk' else 'utility'})",
+        "called": measure.label,
+        "says": measure.sentence,
+        "better": f"{measure.better} ({measure.family})",
+        "range": f"{low:g} to {high:g}",
+        "usual": measure.usual,
+        "speaks of": measure.unit,
+        "needs": ", ".join(needs),
+        "rows": "" if "new" in applies.rows else "does not apply where every released row is new",
         "computed": _SCALING.get(measure.scaling, measure.scaling),
-        "runs on": f"the CPU only: {REASONS[measure.name]}" if measure.host_only else "CPU and GPU",
+        "runs on": "CPU and GPU" if measure.host is None else f"the CPU only: {measure.host}",
         "as a limit": f"[limits] {measure.name} = the {'largest' if measure.better == 'lower' else 'smallest'} allowed",
         "source": measure.source,
+        "sample weights": measure.weights.told,
+        "nulls": measure.nulls,
     }
-    if told := declared_weighting(measure.name):
-        facts["sample weights"] = told
-    texts = [
-        text for function in functions_of(measure) for text in (inspect.getdoc(function), _module_doc(function)) if text
-    ]
+    texts = [inspect.getdoc(measure.function) or "", inspect.getdoc(sys.modules[measure.function.__module__]) or ""]
     parameters = {name: _described(schema) for name, schema in _options(measure).items()}
-    return Explanation(measure.name, measure.family, measure.summary, _unique(texts), facts, parameters)
+    told = {heading: text for heading, text in facts.items() if text}
+    return Explanation(measure.name, measure.family, measure.summary, _unique(texts), told, parameters)
 
 
 def _options(measure: Measure) -> dict[str, dict[str, Any]]:
     from gpuanon.assessing.options import described
 
     return described(measure.options)
-
-
-def functions_of(measure: Measure) -> list[Callable[..., Any]]:
-    """The functions of the project that compute a measure: the one of its name, else those that it calls directly."""
-    found = list(dict.fromkeys(_called(measure.compute, 3)))
-    beside = [vars(sys.modules[function.__module__]).get(measure.name) for function in found]
-    named = [function for function in (*found, *beside) if getattr(function, "__name__", "") == measure.name]
-    functions: list[Callable[..., Any]] = [function for function in named if inspect.isfunction(function)]
-    return functions[:1] or found[:1]
-
-
-def _called(compute: Any, depth: int) -> Iterator[Callable[..., Any]]:
-    """Public functions of `gpuanon.assessing` that a callable holds in its fields or closure, or names in its code."""
-    if depth == 0:
-        return
-    if dataclasses.is_dataclass(compute) and not isinstance(compute, type):
-        for field in reversed(dataclasses.fields(compute)):
-            value = getattr(compute, field.name)
-            if callable(value):
-                yield from _called(value, depth)
-        return
-    if not inspect.isfunction(compute):
-        return
-    home = sys.modules.get(compute.__module__)
-    public = compute.__name__.isidentifier() and not compute.__name__.startswith("_")
-    if public and ".assessing." in compute.__module__ and compute.__qualname__ == compute.__name__ and compute.__doc__:
-        yield compute
-    for cell in compute.__closure__ or ():
-        yield from _called(cell.cell_contents, depth - 1)
-    words = compute.__code__.co_names
-    own = {} if home is None else vars(home)
-    modules = [own[word] for word in words if inspect.ismodule(own.get(word)) and "gpuanon" in own[word].__name__]
-    for holder in (*map(vars, modules), own):
-        for word in words:
-            value = holder.get(word)
-            if inspect.isfunction(value) and value is not compute and ".assessing." in value.__module__:
-                yield from _called(value, depth - 1)
 
 
 def _texts(model: type[BaseModel]) -> list[str]:
@@ -235,10 +206,6 @@ def _texts(model: type[BaseModel]) -> list[str]:
         texts.append(inspect.getdoc(function) or "")
     texts.append(inspect.getdoc(module) or "")
     return list(_unique(texts))
-
-
-def _module_doc(function: Callable[..., Any]) -> str | None:
-    return inspect.getdoc(sys.modules[function.__module__])
 
 
 def _parameters(model: type[BaseModel], tag: str) -> dict[str, str]:

@@ -13,8 +13,8 @@ from gpuanon.cli.printing import (
     err,
     out,
     print_assessment,
-    print_json,
     print_ranges,
+    print_result,
     print_trials,
 )
 from gpuanon.errors import ParameterError
@@ -41,19 +41,19 @@ def assess(
 ) -> None:
     """Measure the risk and the utility of a release."""
     from gpuanon.cli.progress_bar import shown
-    from gpuanon.engine.files import assess_files
+    from gpuanon.engine.assess import assess as measure
 
     names = None if measures is None else tuple(name.strip() for name in measures.split(",") if name.strip())
     require_report(report, (original, release, recipe, reference, control, link), force)
     with shown(err, quiet=quiet):
-        result = assess_files(
-            original, release, recipe, reference=reference, control=control, link=link, names=names,
+        result = measure(
+            original, release, recipe, reference=reference, control=control, link=link, measures=names,
             sample_rows=sample_rows, backend=backend,
         )  # fmt: skip
         if report is not None:
             result.report(report, force=force)
     if json_:
-        print_json(result.to_json())
+        print_result(result.to_json())
     else:
         print_assessment(result)
 
@@ -74,7 +74,10 @@ def compare(
     best: Annotated[Path | None, typer.Option(help="write the recipe of the best release: .toml or .json")] = None,
     reference: Annotated[Path | None, typer.Option(help="a second, non-overlapping sample of the population")] = None,
     backend: BackendChoice = "auto",
-    workers: Annotated[int | None, typer.Option(min=1, help="processes; default: as many as there are cores")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=0, help="N workers share the trials (0: this process); default: one per core"),
+    ] = None,
     journal: Annotated[Path, typer.Option(help="finished trials, for --resume; removed at the end")] = Path(
         "gpuanon-compare.journal"
     ),
@@ -87,7 +90,7 @@ def compare(
 ) -> None:
     """Mask and measure a table by several recipes, and name the best that keeps its limits."""
     from gpuanon.cli.progress_bar import shown
-    from gpuanon.engine.files import Choosing, compare_files
+    from gpuanon.comparing.files import Choosing, compare_files
     from gpuanon.engine.outputs import check_best
 
     names = None if measures is None else tuple(name.strip() for name in measures.split(",") if name.strip())
@@ -106,7 +109,7 @@ def compare(
         result.write_best(best, force=force)
     journal.unlink(missing_ok=True)
     if json_:
-        print_json(result.to_json())
+        print_result(result.to_json())
     else:
         print_trials(result)
         if best is not None and result.best is not None:
@@ -138,6 +141,6 @@ def intervals(
 
     result = ranges_of(release, statistic)
     if json_:
-        print_json(result.to_json())
+        print_result(result.to_json())
         return
     print_ranges(result)

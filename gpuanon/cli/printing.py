@@ -13,7 +13,7 @@ from rich.table import Table as RichTable
 if TYPE_CHECKING:
     from gpuanon.cli.explaining import Explanation
     from gpuanon.comparing.compare import Trials
-    from gpuanon.engine.assessing import Assessment
+    from gpuanon.engine.assess import Assessment
     from gpuanon.engine.interval_files import Intervals
 
 out, err = Console(emoji=False), Console(stderr=True, emoji=False)  # a name like ":x:" stays as it is
@@ -22,6 +22,11 @@ out, err = Console(emoji=False), Console(stderr=True, emoji=False)  # a name lik
 def print_json(data: Any) -> None:
     """One strict JSON document."""
     print(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=str))
+
+
+def print_result(data: Mapping[str, Any]) -> None:
+    """The result of a command as JSON, with the version of its form: see `gpuanon.cli.schemas`."""
+    print_json({"schema": "gpuanon/1", **data})
 
 
 def groups_text(mask: Mapping[str, Any]) -> str:
@@ -66,7 +71,11 @@ def print_assessment(result: Assessment) -> None:
 
     notes: dict[str, list[str]] = {}
     for family in ("risk", "utility"):
-        chosen = [m for m in MEASURES if m.family == family and (m.name in result.measured or m.name in result.failed)]
+        chosen = [
+            m
+            for m in MEASURES.values()
+            if m.family == family and (m.name in result.measured or m.name in result.failed)
+        ]
         if not chosen:
             continue
         table = RichTable(title=family.capitalize(), title_justify="left", show_edge=False)

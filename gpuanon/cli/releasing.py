@@ -14,8 +14,9 @@ from gpuanon.cli.printing import (
     out,
     print_json,
     print_release,
+    print_result,
 )
-from gpuanon.tables.formats.formats import ALLOWED
+from gpuanon.tables.formats import known_formats
 
 
 def _purposes() -> list[tuple[str, str]]:
@@ -26,7 +27,7 @@ def _purposes() -> list[tuple[str, str]]:
 
 
 def init(
-    table: Annotated[Path, typer.Argument(help=literal(f"table: {ALLOWED}"))],
+    table: Annotated[Path, typer.Argument(help=literal(f"table: {known_formats()}"))],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="recipe to write (.toml); default: print it")
     ] = None,
@@ -65,35 +66,43 @@ def recipes(json_: Json = False) -> None:
 
 
 def check(
-    recipe: RecipePath,
-    input: Annotated[Path | None, typer.Argument(help="also check the recipe against this table")] = None,
+    first: Annotated[Path, typer.Argument(metavar="[INPUT]", help="table that the recipe is checked against")],
+    second: Annotated[Path | None, typer.Argument(metavar="RECIPE", help="recipe: .toml, .yaml or .json")] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="no trial runs: nothing is said of promises, time and memory")
     ] = False,
     json_: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
-    """The page to read before signing: warnings, what is dropped, masked and kept, what is promised, expected time."""
+    """Dry run: what the recipe drops, masks, keeps and guarantees, with warnings and the expected time."""
     from gpuanon.cli.progress_bar import shown
     from gpuanon.engine.checking import checked
 
     with shown(err, quiet=quiet):
-        found = checked(recipe, input, trial=not quick)
+        found = checked(*_recipe_and_table(first, second), trial=not quick)
     if json_:
-        print_json(found.to_json())
+        print_result(found.to_json())
         return
     for line in found.lines():
         style = "yellow" if line.startswith("warning: ") else None
         out.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
+def _recipe_and_table(first: Path, second: Path | None) -> tuple[Path, Path | None]:
+    """Which of two files is the recipe: the second, as for `protect`, unless the names say that it is the first."""
+    suffixes = (".toml", ".yaml", ".yml", ".json")
+    if second is None or (first.suffix.lower() in suffixes and second.suffix.lower() not in suffixes):
+        return first, second
+    return second, first
+
+
 def protect(
-    input: Annotated[Path, typer.Argument(help=literal(f"table: {ALLOWED}"))],
+    input: Annotated[Path, typer.Argument(help=literal(f"table: {known_formats()}"))],
     recipe: RecipePath,
     output: Annotated[Path, typer.Option("-o", "--output", help="release to write")],
     backend: BackendChoice = "auto",
     workers: Annotated[
-        int | None, typer.Option(min=0, help="mask in parts, on so many workers; 0: in parts, in this process")
+        int | None, typer.Option(min=0, help="out-of-core with N Dask workers (0: this process)")
     ] = None,
     cluster: Annotated[
         Literal["none", "local", "cuda", "slurm", "mpi"], typer.Option(help="where the workers are")
@@ -130,7 +139,7 @@ def protect(
     for warning in () if quiet else result["warnings"]:
         err.print(f"warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)
     if json_:
-        print_json(result)
+        print_result(result)
     else:
         print_release(result)
 

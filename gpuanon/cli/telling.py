@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -50,11 +50,16 @@ def explain(
     print_explanation(found)
 
 
-def schema() -> None:
-    """Print the JSON Schema of a recipe."""
-    from gpuanon.recipe import Recipe
+def schema(
+    of: Annotated[
+        Literal["recipe", "protect", "assess", "compare", "check", "intervals", "error"],
+        typer.Option(help="a recipe, what a command prints with --json, or its error"),
+    ] = "recipe",
+) -> None:
+    """Print the JSON Schema of a recipe, or of what a command prints."""
+    from gpuanon.cli.schemas import json_schema
 
-    print_json(Recipe.model_json_schema())
+    print_json(json_schema(of))
 
 
 def doctor(

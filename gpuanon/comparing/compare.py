@@ -6,8 +6,8 @@ A recipe may hold lists where a mask wants one value (``k = [5, 10, 20]``): a gr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +16,27 @@ import numpy as np
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.arrays.rng import as_key
-from gpuanon.assessing.measures import Measure, by_name
+from gpuanon.assessing.measure import Measure
+from gpuanon.assessing.measures import MEASURES
+from gpuanon.assessing.run import check_names
 from gpuanon.comparing.grid import Point, common_schema, grid, suggested
 from gpuanon.comparing.journal import Journal, job_digest, table_digest
 from gpuanon.comparing.recipe_text import recipe_text
-from gpuanon.comparing.trial_pool import Setting, run_trials
-from gpuanon.engine.assessing import check_names
-from gpuanon.engine.outputs import RECIPE_MARK, Guard
+from gpuanon.comparing.trials import Figures, Setting, run_trial, workers_for
+from gpuanon.engine.outputs import RECIPE_MARK, Guard, write_report
+from gpuanon.engine.run import once
 from gpuanon.engine.series_runs import prepared_for_all
+from gpuanon.engine.store import MemoryStore
+from gpuanon.engine.workers import Workers
 from gpuanon.errors import ParameterError, Remark
 from gpuanon.recipe import Recipe
 from gpuanon.tables.formats import io
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 
-MEASURES = ("reidentification", "prediction_distance", "information_loss", "correlations", "histogram_intersection")
+USUAL_MEASURES = (
+    "reidentification", "prediction_distance", "information_loss", "correlations", "histogram_intersection",
+)  # fmt: skip
 """What is measured unless the caller names something else: two of risk, then utility; the first of each decides."""
 
 MEAN_RANK = "mean-rank"
@@ -106,7 +112,7 @@ class Trials:
         """Numbers, from 0, of the trials that no other beats in both risk and utility, from the least risk on."""
         if self.decides is None or self.against is None:
             return ()
-        risk, utility = by_name()[self.against], by_name()[self.decides]
+        risk, utility = MEASURES[self.against], MEASURES[self.decides]
         known = [n for n, t in enumerate(self.trials) if {risk.name, utility.name} <= t.measured.keys()]
         kept = [n for n in known if not any(self._beats(other, n, risk, utility) for other in known)]
         sign = 1 if risk.better == "lower" else -1
@@ -120,9 +126,9 @@ class Trials:
 
     def report(self, path: str | Path, *, force: bool = False) -> None:
         """Write the map of risk and utility, and the table of all trials, as one HTML page."""
-        from gpuanon.report.contents import compared, write_report
+        from gpuanon.report.contents import compared
 
-        write_report(compared(self), Path(path), force=force)
+        write_report(compared(self), path, force=force)
 
     def write_best(self, path: str | Path, *, force: bool = False) -> None:
         """Write the recipe of the best release, ready to be run; TOML, or JSON where the name ends so."""
@@ -140,7 +146,8 @@ class Trials:
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows: the page of the comparison."""
-        from gpuanon.report.contents import compared, shown_in_notebook
+        from gpuanon.report.contents import compared
+        from gpuanon.report.page import shown_in_notebook
 
         return shown_in_notebook(compared(self))
 
@@ -173,14 +180,14 @@ def compare(
     data: Any,
     recipes: Sequence[Recipe | Mapping[str, Any] | str | Path],
     *,
-    measures: Sequence[str] = MEASURES,
+    measures: Sequence[str] = USUAL_MEASURES,
     rng: Any = None,
     backend: BackendName = "auto",
     reference: Any = None,
     choose_by: str | None = None,
     limits: Mapping[str, float] | None = None,
     suggest: bool = False,
-    workers: int | None = 1,
+    workers: int | Workers | None = 1,
     journal: Journal | None = None,
 ) -> Trials:
     """Mask `data` by every recipe (every point of its grid) and measure each release.
@@ -197,8 +204,8 @@ def compare(
     limits : further limits, for every recipe; a release that does not keep them is refused
     suggest : try a grid of all methods that suit the columns, instead of the recipes' masks; the first recipe says
         columns and limits, or none does
-    workers : processes that share the trials; None for as many as there are cores, where that is worth their start.  A
-        script that asks for several has to be one that can be imported
+    workers : number of processes that share the trials, 0 or 1: this process; None for as many as there are cores,
+        where that is worth their start.  A script that asks for several has to be one that can be imported
     journal : where finished trials are written down, and taken from when they are there
 
     All releases are measured on the same columns: the union of the recipes' quasi-identifiers.
@@ -207,6 +214,20 @@ def compare(
     ------
     RecipeError, InputError
         When a recipe does not fit the table.
+
+    Examples
+    --------
+    >>> import gpuanon, pyarrow as pa
+    >>> table = pa.table({"age": [31, 35, 52, 58, 64, 69], "cost": [1.0, 2.0, 2.5, 4.0, 3.0, 6.0]})
+    >>> recipe = {
+    ...     "columns": {"age": {"role": "quasi"}, "cost": {"role": "quasi"}},
+    ...     "mask": [{"method": "microaggregation", "k": [2, 3]}],
+    ... }
+    >>> trials = gpuanon.compare(table, [recipe], measures=["k_anonymity", "information_loss"])
+    >>> [trial.name for trial in trials.trials]
+    ['recipe: k = 2', 'recipe: k = 3']
+    >>> trials.best.chosen
+    {'k': 2}
     """
     if isinstance(recipes, (str, Path, Mapping, Recipe)):  # letters, or names of settings, would be taken for recipes
         raise ParameterError("recipes: a list of recipes is allowed, got one recipe", hint="[recipe]")
@@ -232,7 +253,7 @@ def compare(
         Trial(point.name, point.chosen, recipe=point.mapping, **figures)
         for point, figures in zip(points, found, strict=True)
     )
-    against = next((name for name in names if by_name()[name].family == "risk"), None)
+    against = next((name for name in names if MEASURES[name].family == "risk"), None)
     result = Trials(trials, None, schema.quasi, None if decides is None else decides.name, against, rule)
     return replace(result, best=_mean_rank_best(trials, names) if choose_by == MEAN_RANK else _best(trials, decides))
 
@@ -257,7 +278,7 @@ def _limited(point: Point, limits: Mapping[str, float]) -> Point:
 
 def _rule(names: Sequence[str], choose_by: str | None) -> tuple[Measure | None, str]:
     """The measure of utility on the map, and the rule of the choice in words."""
-    known = by_name()
+    known = MEASURES
     useful = [known[name] for name in names if known[name].family == "utility"]
     if choose_by is None or choose_by == MEAN_RANK:
         decides = useful[0] if useful else None
@@ -277,26 +298,23 @@ def _way(measure: Measure) -> str:
 
 
 def _run(
-    setting: Setting, recipes: Sequence[Recipe], digests: Sequence[str], journal: Journal | None, workers: int | None
-) -> list[Mapping[str, Any]]:
+    setting: Setting,
+    recipes: Sequence[Recipe],
+    digests: Sequence[str],
+    journal: Journal | None,
+    workers: int | Workers | None,
+) -> list[Figures]:
     """The figures of every recipe, in their order; those in the journal are not computed again."""
-    done = {} if journal is None else journal.done
-    found = {number: done[digest] for number, digest in enumerate(digests) if digest in done}
-    left = [(number, recipe) for number, recipe in enumerate(recipes) if number not in found]
+    left = len(recipes) if journal is None else sum(digest not in journal.done for digest in digests)
+    run = workers_for(setting, left, workers)
+    task = partial(once, MemoryStore() if journal is None else journal, partial(run_trial, setting))
     with progress.stage("compare"):
-        progress.report(0.99 * len(found) / max(len(recipes), 1))
         try:
-            with closing(run_trials(setting, left, workers)) as running:
-                for number, figures in running:
-                    found[number] = figures
-                    if journal is not None:
-                        journal.add(digests[number], figures)
-                    progress.report(0.99 * len(found) / len(recipes))
+            return run(task, list(zip(digests, recipes, strict=True)))
         except BaseException as error:
-            if journal is not None and journal.done:
-                error.add_note(Remark(f"{len(journal.done)} finished trials are in {journal.path}; --resume goes on"))
+            if journal is not None and (finished := journal.finished):
+                error.add_note(Remark(f"{finished} finished trials are in {journal.path}; --resume goes on"))
             raise
-    return [found[number] for number in range(len(recipes))]
 
 
 def _best(trials: Sequence[Trial], decides: Measure | None) -> Trial | None:
@@ -316,9 +334,9 @@ def _mean_rank_best(trials: Sequence[Trial], names: Sequence[str]) -> Trial | No
 
     kept = [trial for trial in trials if trial.refused is None]
     useful = [
-        by_name()[name]
+        MEASURES[name]
         for name in names
-        if by_name()[name].family == "utility" and all(name in trial.measured for trial in kept)
+        if MEASURES[name].family == "utility" and all(name in trial.measured for trial in kept)
     ]
     if not kept or not useful:
         return None

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gpuanon import __version__
 from gpuanon.engine.outputs import JOURNAL_MARK as KIND
 from gpuanon.errors import OutputError
 from gpuanon.tables.formats.writing import translate_os_errors
 from gpuanon.tables.table import Table
+from gpuanon.version import __version__
 
 
 class Journal:
@@ -59,13 +60,29 @@ class Journal:
                 continue
         return found
 
-    def add(self, digest: str, trial: Mapping[str, Any]) -> None:
-        """Write down a finished trial."""
+    def once(self, name: str, task: Callable[[], Any]) -> Any:
+        """The figures of a trial: as they are in the journal, or as `task` finds them, which are then written down.
+
+        Any worker may do so that reaches the file.
+        """
+        if name not in self.done:
+            self.done[name] = task()
+            self._add(name)
+        return self.done[name]
+
+    def _add(self, digest: str) -> None:
+        """Write down a finished trial; the lock keeps the lines of several workers apart."""
         with translate_os_errors(self.path), self.path.open("a", encoding="utf-8") as file:
-            file.write(_line(digest, trial) if self.done else self.HEAD + _line(digest, trial))
+            fcntl.flock(file, fcntl.LOCK_EX)
+            head = "" if os.fstat(file.fileno()).st_size else self.HEAD
+            file.write(head + _line(digest, self.done[digest]))
             file.flush()
             os.fsync(file.fileno())
-        self.done[digest] = trial
+
+    @property
+    def finished(self) -> int:
+        """Number of trials in the file, whoever wrote them."""
+        return len(self._read()) if self.path.exists() else 0
 
     def remove(self) -> None:
         """The comparison is done and its results are written."""

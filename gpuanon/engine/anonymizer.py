@@ -34,6 +34,14 @@ class Anonymizer(BaseEstimator):  # type: ignore[misc]
     release_ : the `Release`, with its manifest and its private link
 
     A pickle or a copy holds neither `rng` nor the link; `sklearn.base.clone` keeps `rng`.
+
+    Examples
+    --------
+    >>> import gpuanon, pandas as pd
+    >>> frame = pd.DataFrame({"age": [31, 35, 52, 58, 64, 69]})
+    >>> recipe = {"columns": {"age": {"role": "quasi"}}, "mask": [{"method": "microaggregation", "k": 3}]}
+    >>> sorted(gpuanon.Anonymizer(recipe).fit_transform(frame)["age"].tolist())
+    [39, 39, 39, 64, 64, 64]
     """
 
     def __init__(

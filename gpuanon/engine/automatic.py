@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from gpuanon.arrays.backend import Backend
+from gpuanon.arrays.backend import Backend, Host
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.released import aligned, require_columns, types_of
 from gpuanon.assessing.risk.auto_target import auto_target
@@ -47,7 +45,7 @@ def resolve(
     require_columns(reference, columns)
     known = encoding.encode(aligned(reference, types_of(sample.table)))
 
-    def release(size: int) -> np.ndarray[Any, Any]:
+    def release(size: int) -> Host:
         fitted = Mask.fit(alternatives[size].combination(), summary, schema, nulls)
         return encoding.encode(fitted.apply(sample, key, stream, backend).rows.table)
 

@@ -19,16 +19,17 @@ import numpy as np
 from gpuanon.arrays import progress
 from gpuanon.arrays.compiled import spent_compiling
 from gpuanon.engine.combinations import Risk, risk_lines, risk_of
+from gpuanon.engine.inputs import read_table
 from gpuanon.engine.pipeline import check_columns
-from gpuanon.engine.protect import protect, read_table
+from gpuanon.engine.protect import protect
 from gpuanon.engine.series_runs import prepared
 from gpuanon.engine.warnings import SAMPLE_ROWS, identifying_columns, unused_hierarchies
 from gpuanon.errors import GpuanonError, InputError
 from gpuanon.masking.mask_columns import masked_columns
 from gpuanon.numerics.sampling import sample_rows
 from gpuanon.recipe import Recipe
-from gpuanon.tables.checks import code_notes
 from gpuanon.tables.class_counts import ClassCounts, repeat_warnings
+from gpuanon.tables.codes import code_notes
 from gpuanon.tables.roles import UNRELEASED
 from gpuanon.tables.row_bits import bits_of, column_words, row_bits
 from gpuanon.tables.schema import Column, Schema

@@ -61,6 +61,14 @@ def intervals(release: Any, statistic: str | Sequence[str] | None = None) -> Int
 
     The ranges hold for every table whose records lie in the boxes, so for the original: of the records that were
     released.  A record with a missing value counts with the box of its group.  Statistics have the divisor N.
+
+    Examples
+    --------
+    >>> import gpuanon, pyarrow as pa
+    >>> boxes = pa.table({"age_low": [30, 30, 50, 50], "age_high": [40, 40, 60, 60]})
+    >>> low, high = gpuanon.intervals(boxes, "mean")["mean(age)"]
+    >>> round(low, 9), round(high, 9)
+    (40.0, 50.0)
     """
     texts = (statistic,) if isinstance(statistic, str) else tuple(statistic or DEFAULT)
     notes: list[str] = []

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-import numpy as np
-
-from gpuanon.arrays.backend import Backend
-from gpuanon.assessing.measures import by_name
+from gpuanon.arrays.backend import Backend, Host
+from gpuanon.assessing.measures import MEASURES
 from gpuanon.assessing.options import Options
+from gpuanon.assessing.run import measure
 from gpuanon.assessing.streams import Pieces
-from gpuanon.engine.assessing import measure
 from gpuanon.errors import GuaranteeError
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
@@ -23,7 +20,7 @@ def check_limits(
     schema: Schema,
     limits: Mapping[str, float],
     *,
-    link: np.ndarray[Any, Any],
+    link: Host,
     reference: Table | None,
     backend: Backend,
     options: Options | None = None,
@@ -32,12 +29,11 @@ def check_limits(
     assessment = measure(
         original, release, schema, tuple(limits), link=link, reference=reference, backend=backend, options=options
     )
-    known = by_name()
     unknown = [f"limits.{name}: could not be measured: {reason}" for name, reason in assessment.failed.items()]
     faults = []
     for name, figure in assessment.measured.items():
-        if known[name].exceeds(figure.value, limits[name]):
-            way = "at most" if known[name].better == "lower" else "at least"
+        if MEASURES[name].exceeds(figure.value, limits[name]):
+            way = "at most" if MEASURES[name].better == "lower" else "at least"
             faults.append(f"limits.{name}: {way} {limits[name]:g} is allowed, the release has {figure.value:.4g}")
     if unknown or faults:
         hint = "a larger k, or another method, lowers the risk" if faults else "give what the measure needs, or drop it"

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from gpuanon import __version__
-from gpuanon.arrays.versions import installed_version
+from gpuanon.arrays.compiled import installed_version
 from gpuanon.engine.run import Done, Step
 from gpuanon.masking.claims import Counted
 from gpuanon.recipe import Recipe
+from gpuanon.version import __version__
 
 
 def describe(recipe: Recipe, backend: str, done: Done) -> dict[str, Any]:

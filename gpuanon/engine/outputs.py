@@ -12,23 +12,20 @@ import os
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuanon.engine.digest import digest_of, mark_path, release_in
 from gpuanon.engine.store.workspace import remove
 from gpuanon.errors import InputError, OutputError
 from gpuanon.recipe import Recipe
-from gpuanon.tables.formats import io
-from gpuanon.tables.formats.formats import format_of
+from gpuanon.report import FIGURES_MARK, REPORT_MARK, figures_path
+from gpuanon.tables.formats import format_of, formats, io
 from gpuanon.tables.formats.places import remove_stale
 
+if TYPE_CHECKING:
+    from gpuanon.report.contents import Contents
+
 MANIFEST = ".manifest.json"
-REPORT_MARK = "<!-- a report of gpuanon -->"
-"""Stands at the head of every report, so that nothing else is replaced by one."""
-
-FIGURES_MARK = '"kind": "report of gpuanon"'
-"""Stands at the head of the figures beside a report."""
-
 RECIPE_MARK = "# the recipe that gpuanon compare chose"
 JOURNAL_MARK = "journal of gpuanon"
 _DASK_MARK = "<title>Dask Performance Report</title>"
@@ -45,12 +42,6 @@ def _check_name(path: Path) -> None:
     """Refuse a path without a name of its own, beside which nothing can lie."""
     if path.name in ("", ".."):
         raise OutputError(f"{path}: is not the name of a file or of a new folder", hint=_HINT)
-
-
-def figures_path(report: Path) -> Path:
-    """The figures of a report lie beside it."""
-    _check_name(report)
-    return report.with_suffix(".figures.json")
 
 
 def work_path(output: Path) -> Path:
@@ -97,9 +88,10 @@ def check_outputs(
 def check_intervals(output: Path, recipe: Recipe) -> None:
     """Refuse interval columns in a format that cannot hold them."""
     columns = any(mask.combination().operation.reading("numeric") == "interval-column" for mask in recipe.mask)
-    if columns and format_of(output) not in ("parquet", "parts", "arrow"):
+    if columns and not format_of(output, OutputError).holds_intervals:
+        able = [suffix for form in formats().values() if form.holds_intervals for suffix in form.suffixes]
         raise OutputError(
-            f"{output}: this format holds no columns of intervals; .parquet, .arrow and folders of parts do",
+            f"{output}: this format holds no columns of intervals; {', '.join(able)} and folders of parts do",
             hint="or release the ends as two columns: release = 'interval'",
         )
 
@@ -111,6 +103,14 @@ def check_report(report: Path, inputs: Iterable[Path], *, force: bool) -> None:
         for source in inputs:
             _check_apart(target, source)
         io.check_output(target, force=force, table=False, guard=Guard())
+
+
+def write_report(contents: Contents, path: str | Path, *, force: bool = False) -> None:
+    """Write a report, whole or not at all; with `force` over an earlier report, and nothing else."""
+    from gpuanon.report.page import put_report  # what reports need: most runs have none
+
+    with io.Writing(force=force, guard=Guard()) as out:
+        put_report(out, Path(path), contents)
 
 
 def check_best(path: Path, inputs: Iterable[Path], *, force: bool) -> None:

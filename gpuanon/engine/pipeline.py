@@ -14,7 +14,6 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
-from gpuanon import __version__
 from gpuanon.engine import tasks
 from gpuanon.engine.run import Done, Run, Step
 from gpuanon.engine.store import Part, StoredPart
@@ -24,7 +23,7 @@ from gpuanon.engine.tasks import CellResult, Content
 from gpuanon.engine.warnings import identifying_columns, unused_hierarchies
 from gpuanon.errors import GuaranteeError, InputError, RecipeError
 from gpuanon.masking.claims import Counted
-from gpuanon.masking.given import Summary
+from gpuanon.masking.given import CellSummary
 from gpuanon.masking.mask import Mask, check_backend
 from gpuanon.masking.mask_columns import (
     counted_columns,
@@ -40,6 +39,7 @@ from gpuanon.tables.rows import Rows
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary as TableSummary
 from gpuanon.tables.table import Table
+from gpuanon.version import __version__
 
 SAMPLED_PER_CELL = 256
 """Rows sampled for each cell, on which the tree of cuts is grown."""
@@ -291,7 +291,7 @@ def _learned(run: Run, number: int, route: Route, cells: list[Cell], fitted: Mas
         backend=run.backend,
         rows=rows,
     )
-    found: list[Summary] = run.stage(f"learn-{number}", task, cells)
+    found: list[CellSummary] = run.stage(f"learn-{number}", task, cells)
     merged = reduce(lambda one, other: one.merge(other), found)
     return run.store.once(f"fit-{number}", partial(fitted.fitted, merged, run.key, f"mask.{number}"))
 

@@ -1,4 +1,4 @@
-"""`protect`: from a dataframe to a release, from a file to a file, in memory or in parts; all through one pipeline."""
+"""`protect`: from a dataframe to a release, from a file to a file, in memory or in parts, all by `mask_input`."""
 
 from __future__ import annotations
 
@@ -7,41 +7,69 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from gpuanon import __version__
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend, BackendName, choose
 from gpuanon.arrays.compiled import describe_compiled
 from gpuanon.arrays.rng import Key, as_key
-from gpuanon.engine.manifest import describe
-from gpuanon.engine.outputs import check_intervals, check_outputs, figures_path, recipe_inputs, work_path
-from gpuanon.engine.pipeline import protect_parts
+from gpuanon.engine.inputs import FileInput, TableInput, open_table, read_table
+from gpuanon.engine.masked import mask_input
+from gpuanon.engine.outputs import check_intervals, check_outputs, recipe_inputs, work_path
 from gpuanon.engine.release import Release, write_release
-from gpuanon.engine.run import Done, Run, Workers, in_turn
-from gpuanon.engine.series_runs import prepared, prepared_in_parts
-from gpuanon.engine.sources import head_of, in_parquet, parquet_parts
-from gpuanon.engine.store import FolderStore, MemoryPart, MemoryStore
+from gpuanon.engine.store import FolderStore, MemoryStore
 from gpuanon.engine.store.placement import usual_cell_rows
 from gpuanon.engine.store.workspace import Workspace, check_not_running, left_behind
 from gpuanon.engine.texts import Texts
+from gpuanon.engine.workers import Workers, in_turn
+from gpuanon.engine.workers.clusters import ClusterKind
 from gpuanon.errors import GuaranteeError, InputError, OutputError, ParameterError, RecipeError, Remark
 from gpuanon.masking.mask import check_backend
 from gpuanon.recipe import Recipe
-from gpuanon.tables.formats import io
-from gpuanon.tables.formats.reading import parquet_files
+from gpuanon.report import figures_path
+from gpuanon.tables.formats import format_of
+from gpuanon.tables.formats.parquet import parquet_files
+from gpuanon.tables.formats.places import PARTIAL, open_locked
 from gpuanon.tables.table import Table
+from gpuanon.version import __version__
 
-Give: TypeAlias = Callable[[], Iterable[Table]]
-"""Gives the pieces of a table, as often as it is asked."""
+if TYPE_CHECKING:
+    from distributed import Client
 
-ClusterKind: TypeAlias = Literal["none", "local", "cuda", "slurm", "mpi"]
+
+@overload
+def protect(
+    data: Any,
+    recipe: Recipe | Mapping[str, Any] | str | Path,
+    *,
+    rng: Key | bytes | int | np.random.Generator | None = None,
+    backend: BackendName = "auto",
+    reference: Any = None,
+) -> Release: ...
+
+
+@overload
+def protect(
+    data: Any,
+    recipe: Recipe | Mapping[str, Any] | str | Path,
+    *,
+    rng: Key | bytes | int | np.random.Generator | None = None,
+    backend: BackendName = "auto",
+    reference: Any = None,
+    client: Client,
+    output: str | Path | None = None,
+    cell: int | None = None,
+    scratch: str | Path | None = None,
+    resume: bool = False,
+    force: bool = False,
+) -> Any: ...
 
 
 def protect(
@@ -51,74 +79,131 @@ def protect(
     rng: Key | bytes | int | np.random.Generator | None = None,
     backend: BackendName = "auto",
     reference: Any = None,
-) -> Release:
+    client: Client | None = None,
+    output: str | Path | None = None,
+    cell: int | None = None,
+    scratch: str | Path | None = None,
+    resume: bool = False,
+    force: bool = False,
+) -> Any:
     """Mask a table as a recipe says, and verify what the recipe promises.
 
     Parameters
     ----------
-    data : any dataframe that narwhals reads, or `Table`
+    data : any dataframe that narwhals reads, or `Table`; with `client` a dask.dataframe, or the path of a file or of a
+        folder of Parquet parts
     recipe : a `Recipe`, the same structure as a mapping, or the path of a recipe file
     rng : the secret of the draws; None takes a fresh one from the operating system.  The same secret, table and
         recipe give the same release, whatever the backend, the batch size or the number of threads.
     backend : ``"auto"``, ``"numpy"`` or ``"cupy"``; an explicit one runs there or fails
     reference : a second, non-overlapping sample of the same population, for limits on measures that need one
+    client : a Dask client: mask out-of-core on its workers.  The parameters below are for such runs
+    output : file or folder to write; None gives a dask.dataframe, which needs `scratch`
+    cell : rows that are masked together, about; None for 100 000, on a GPU for as many as its memory holds.  The same
+        data, recipe, secret and cell give the same release
+    scratch : folder that all workers reach, for personal data on the way; by default beside `output`
+    resume : continue an interrupted run of the same path, recipe, `rng` and cell
+    force : overwrite an earlier release
 
     Returns
     -------
     Release
-        Its `.data` is the same kind of dataframe as `data`, rows in random order, identifiers gone.
+        Its `.data` is the same kind of dataframe as `data`, rows in random order, identifiers gone.  With `client` the
+        manifest when `output` was given, else the release as a dask.dataframe over Parquet parts in `scratch`.
 
     Raises
     ------
     GuaranteeError
         When the release would not keep its guarantee or exceeds one of the recipe's limits.
+
+    Examples
+    --------
+    >>> import gpuanon, pyarrow as pa
+    >>> table = pa.table({"name": list("abcdef"), "age": [31, 35, 52, 58, 64, 69]})
+    >>> recipe = {
+    ...     "columns": {"name": {"role": "identifier"}, "age": {"role": "quasi"}},
+    ...     "mask": [{"method": "microaggregation", "k": 3}],
+    ... }
+    >>> release = gpuanon.protect(table, recipe)
+    >>> release.data.column_names, sorted(release.data["age"].to_pylist())
+    (['age'], [39, 39, 39, 64, 64, 64])
     """
-    began = time.perf_counter()
-    original, seen = prepared(Table.of(data), Recipe.load(recipe))
-    sample = seen.same_columns(None if reference is None else Table.of(reference))
-    run = Run(seen.recipe, as_key(rng), choose(backend), MemoryStore())
-    done = protect_parts(run, [MemoryPart(original)], original, sample)
-    released, link = run.store.released(0), run.store.origin(0)
-    manifest = warned(describe(run.recipe, run.backend.name, done), original.notes)
-    measured = _limited(run, done, lambda: (original,), lambda: (released,), link, sample)
-    manifest |= {**seen.facts, **measured, "seconds": round(time.perf_counter() - began, 3)}
-    return Release(released, manifest, link, done, original.layouts, original, sample)
-
-
-def _limited(
-    run: Run, done: Done, original: Give, release: Give, link: np.ndarray[Any, Any], reference: Table | None
-) -> dict[str, Any]:
-    """What the recipe's limits were measured to be, for the manifest."""
-    if not run.recipe.limits:
-        return {}
-    # Measures are imported where they are used: a small table is masked sooner than they load.
-    from gpuanon.assessing.streams import Pieces
-    from gpuanon.engine.limits import check_limits
-
-    before, after = Pieces(original, done.rows[0]), Pieces(release, done.rows[1])
-    with progress.stage("limits"):
-        found = check_limits(
-            before, after, done.schema, run.recipe.limits, link=link, reference=reference, backend=run.backend,
-            options=run.recipe.options,
+    sample = None if reference is None else Table.of(reference)
+    if client is not None:
+        return _protect_on(
+            client, data, Recipe.load(recipe), output, rng=rng, backend=backend, reference=sample, cell=cell,
+            scratch=scratch, resume=resume, force=force,
         )  # fmt: skip
-    return {"measured": found}
+    if output is not None or cell is not None or scratch is not None or resume or force:
+        raise ParameterError(
+            "output, cell, scratch, resume, force: are for runs on a Dask client",
+            hint="pass client=, or write the release: protect(…).write(output)",
+        )
+    began = time.perf_counter()
+    masked = mask_input(
+        TableInput(Table.of(data)), Recipe.load(recipe), key=as_key(rng), backend=choose(backend), store=MemoryStore(),
+        reference=sample,
+    )  # fmt: skip
+    masked.manifest["seconds"] = round(time.perf_counter() - began, 3)
+    (original,), (released,) = masked.original(), masked.released()
+    return Release(released, masked.manifest, masked.link, original.layouts, masked)
 
 
-def _reporter(
-    original: Give, released: Give, done: Done, link: np.ndarray[Any, Any], reference: Table | None
-) -> Callable[[dict[str, Any]], Any]:
-    """From the manifest to the report of a release in parts."""
-    from gpuanon.assessing.streams import Pieces
-    from gpuanon.report.contents import reporter
+def _protect_on(
+    client: Client,
+    data: Any,
+    recipe: Recipe,
+    output: str | Path | None,
+    *,
+    rng: Any,
+    backend: BackendName,
+    reference: Table | None,
+    cell: int | None,
+    scratch: str | Path | None,
+    resume: bool,
+    force: bool,
+) -> Any:
+    """`protect` on the workers of a Dask client."""
+    from gpuanon.engine.workers.dask_workers import OnWorkers
 
-    return reporter(Pieces(original, done.rows[0]), Pieces(released, done.rows[1]), done.schema, link, reference)
+    if output is None and scratch is None:
+        raise ParameterError("output: a file or folder is needed, or a scratch folder for a dask.dataframe")
+    target = Path(output) if output is not None else Path(str(scratch)) / "release"
+    with _as_files(data, Path(scratch) if scratch is not None else target.absolute().parent) as source:
+        manifest = protect_in_parts(
+            source, recipe, target, key=as_key(rng), backend=backend, workers=OnWorkers(client), cell_rows=cell,
+            reference=reference, resume=resume, resumable=rng is not None and isinstance(data, (str, Path)),
+            force=force,
+        )  # fmt: skip
+    if output is not None:
+        return manifest
+    import dask.dataframe as dd
+
+    return dd.read_parquet(target)
+
+
+@contextmanager
+def _as_files(data: Any, scratch: Path) -> Iterator[Path]:
+    """The table as files: a path as it is, a dask.dataframe as private Parquet parts for the time of the run."""
+    if isinstance(data, (str, Path)):
+        yield Path(data)
+        return
+    if not hasattr(data, "to_parquet") or not hasattr(data, "npartitions"):
+        raise ParameterError(f"data: a path or a dask.dataframe is needed, got {type(data).__name__}")
+    with TemporaryDirectory(prefix=".gpuanon-", suffix=PARTIAL, dir=scratch) as folder:
+        number, _ = open_locked(Path(folder))  # tells 'gpuanon clean' that the run lives
+        try:
+            data.to_parquet(folder, write_index=False)
+            yield Path(folder)
+        finally:
+            os.close(number)
 
 
 @dataclass(frozen=True)
 class InParts:
-    """How the command line masks a table in parts.
+    """How the command line masks a table out-of-core.
 
-    workers : number of workers; None or 0 without a cluster: this process
+    workers : number of Dask workers; None or 0 without a cluster: this process
     cluster : where the workers are
     cell    : rows that are masked together, about; None for the usual number, see `usual_cell_rows`
     resume  : continue an interrupted run
@@ -178,7 +263,7 @@ def protect_file(
     else:
         from gpuanon.engine.workers.dask_workers import on_cluster
 
-        with on_cluster(in_parts, log) as workers:
+        with on_cluster(in_parts.cluster, in_parts.workers, in_parts.report, log) as workers:
             manifest = protect_in_parts(
                 source, loaded, output, key=key, backend=chosen.name, workers=workers,
                 cell_rows=in_parts.cell, reference=sample, link=link, report=report,
@@ -225,25 +310,17 @@ def protect_in_parts(
     workspace = Workspace.begin(work_path(output), identity, resume=resume, force=force)
     try:
         store = FolderStore(workspace)
-        given = parquet_parts(in_parquet(opened, workspace.folder))
-        parts, seen = prepared_in_parts(given, recipe, store, workers)
-        sample = seen.same_columns(reference)
-        run = Run(seen.recipe, key, chosen, store, workers, cell_rows, log)
-        done = protect_parts(run, parts, head_of(parts, store, workers), sample)
-        origins = [store.origin(at) for at in range(done.parts)]
-        manifest = warned(describe(run.recipe, chosen.name, done), opened.notes)
-        original: Give = lambda: (part.read().table for part in parts)  # noqa: E731
-        released: Give = lambda: (store.released(at) for at in range(done.parts))  # noqa: E731
-        rows = np.concatenate(origins)
-        manifest |= _limited(run, done, original, released, rows, sample)
+        masked = mask_input(
+            FileInput(opened, store), recipe, key=key, backend=chosen, store=store, workers=workers,
+            cell_rows=cell_rows, reference=reference, log=log,
+        )  # fmt: skip
         if _identity(source, recipe, key, cell_rows, chosen) != identity:
             raise InputError(f"{source}: was changed while it was read; nothing was written")
-        manifest |= {**seen.facts, "cell_rows": cell_rows, "seconds": round(time.perf_counter() - began, 3)}
+        manifest = {**masked.manifest, "cell_rows": cell_rows, "seconds": round(time.perf_counter() - began, 3)}
         manifest = write_release(
-            output, released, manifest, done, link, origins, force=force,
-            fill=None if output.suffix else lambda folder: _link_parts(store.release_folder, folder),
-            report=None if report is None else (report, _reporter(original, released, done, rows, sample)),
-            texts=Texts.of(source, output, recipe, workspace.folder),
+            masked, output, link, manifest=manifest, pieces=masked.released, force=force,
+            fill=(lambda folder: _link_parts(store.release_folder, folder)) if format_of(output).is_folder else None,
+            report=report, texts=Texts.of(source, output, recipe, workspace.folder),
         )  # fmt: skip
     except BaseException as error:
         met_again = isinstance(error, (InputError, RecipeError, ParameterError, GuaranteeError))
@@ -274,21 +351,6 @@ def _end(workspace: Workspace, output: Path) -> None:
         if workspace.folder.exists():
             error.add_note(Remark(f"personal data is left in {workspace.folder}; 'gpuanon clean {output}' removes it"))
         raise
-
-
-def read_table(path: Path, recipe: Recipe) -> Table:
-    """The table in a file; in a CSV, columns that the recipe neither masks nor measures are text, as they are."""
-    return io.read(path, csv=recipe.csv, columns=recipe.csv_columns)
-
-
-def open_table(path: Path, recipe: Recipe) -> io.Source:
-    """The table in a file, to be read piece by piece; see `read_table`."""
-    return io.open(path, csv=recipe.csv, columns=recipe.csv_columns)
-
-
-def warned(manifest: dict[str, Any], notes: tuple[str, ...]) -> dict[str, Any]:
-    """The manifest with these notes among its warnings."""
-    return {**manifest, "warnings": [*manifest["warnings"], *notes]}
 
 
 def _identity(source: Path, recipe: Recipe, key: Key, cell_rows: int, backend: Backend) -> dict[str, Any]:

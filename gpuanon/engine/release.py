@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
-import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.engine.digest import ALGORITHM, digest_of, link_mark, mark_path
 from gpuanon.engine.manifest import conclude
-from gpuanon.engine.outputs import Guard, manifest_path
+from gpuanon.engine.masked import Give, Masked
+from gpuanon.engine.outputs import Guard, manifest_path, write_report
 from gpuanon.engine.run import Done
 from gpuanon.engine.texts import Texts, put_back, unmasked_columns
-from gpuanon.errors import ParameterError
+from gpuanon.errors import OutputError, ParameterError
 from gpuanon.tables.dictionaries import common_levels, with_levels
-from gpuanon.tables.formats import io
-from gpuanon.tables.formats.formats import format_of
-from gpuanon.tables.formats.parts import unify_parts
-from gpuanon.tables.formats.written_classes import holds, smallest_classes
+from gpuanon.tables.formats import format_of, io
+from gpuanon.tables.formats.io import holds, smallest_classes
+from gpuanon.tables.formats.parquet import unify_parts
 from gpuanon.tables.interval_columns import as_structures
 from gpuanon.tables.layouts import restore_layouts
 from gpuanon.tables.table import Table
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from gpuanon.report.contents import Contents
 
-Host = np.ndarray[Any, Any]
-
 
 @dataclass(frozen=True, repr=False)
 class Release:
@@ -40,26 +38,37 @@ class Release:
 
     table    : the released rows, in random order
     manifest : what was done (methods, parameters, versions, counts, verified figures), and nothing that undoes it
-    layouts  : Arrow schema of the table that was given; None for other kinds of dataframes
-    original : private; the table that was given, for the report
-    sample   : private; the reference sample that was given, for the report
     link     : private; for each released row the row number of its original, −1 for an added row
+    layouts  : Arrow schema of the table that was given; None for other kinds of dataframes
 
     A pickle or a copy holds the rows and the manifest only: not the link, nor what the run knows of the original.
     Its `link` is None, and it cannot be written, because its claims cannot be checked again.
+
+    Examples
+    --------
+    >>> import gpuanon, pyarrow as pa
+    >>> table = pa.table({"age": [31, 35, 52, 58, 64, 69], "cost": [1.0, 2.0, 2.5, 4.0, 3.0, 6.0]})
+    >>> recipe = {
+    ...     "columns": {"age": {"role": "quasi"}, "cost": {"role": "sensitive"}},
+    ...     "mask": [{"method": "microaggregation", "k": 3}],
+    ... }
+    >>> release = gpuanon.protect(table, recipe)
+    >>> release
+    Release(6 rows, 2 columns)
+    >>> sorted(set(release.data["age"].to_pylist()))
+    [39, 64]
+    >>> release.manifest["guarantee"][0]["verified"]
+    True
     """
 
     table: Table
     manifest: dict[str, Any]
     link: Host | None = field(compare=False)
-    done: Done | None = field(compare=False)
     layouts: pa.Schema | None = field(default=None, compare=False)
-    original: Table | None = field(default=None, compare=False)
-    sample: Table | None = field(default=None, compare=False)
+    _masked: Masked | None = field(default=None, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        private = dict.fromkeys(("link", "done", "original", "sample"))
-        return {"table": self.table, "manifest": self.manifest, "layouts": self.layouts, **private}
+        return {"table": self.table, "manifest": self.manifest, "layouts": self.layouts, "link": None, "_masked": None}
 
     @property
     def data(self) -> Any:
@@ -72,54 +81,52 @@ class Release:
 
         The figures are those of the rows in memory; `write` with ``report`` has those of the file.
         """
-        with io.Writing(force=force, guard=Guard()) as out:
-            _put_report(out, Path(path), self._contents()(self.manifest))
+        write_report(self._contents(self.manifest), path, force=force)
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows: what was done and promised; measures and pictures are for `report`."""
-        from gpuanon.report.contents import Contents, shown_in_notebook
+        from gpuanon.report.contents import Contents
+        from gpuanon.report.page import shown_in_notebook
 
         return shown_in_notebook(Contents("Release", self.manifest))
 
-    def _contents(self) -> Callable[[dict[str, Any]], Contents]:
-        """From the manifest to the report of this release; for a copy, which has no original, without measures."""
-        from gpuanon.assessing.streams import Pieces
-        from gpuanon.report.contents import Contents, reporter
+    def _contents(self, manifest: Mapping[str, Any]) -> Contents:
+        """The report of this release; for a copy, which has no original, without measures."""
+        from gpuanon.report.contents import Contents
 
-        if self.done is None or self.link is None or self.original is None:
-            return lambda manifest: Contents("Release", manifest)
-        pieces = Pieces.of(self.original), Pieces.of(self.table)
-        return reporter(*pieces, self.done.schema, self.link, self.sample)
+        return Contents("Release", manifest) if self._masked is None else self._masked.contents(manifest)
 
     def write(
         self,
-        output: Path,
+        output: str | Path,
         *,
-        link: Path | None = None,
-        report: Path | None = None,
+        link: str | Path | None = None,
+        report: str | Path | None = None,
         force: bool = False,
         texts: Texts | None = None,
     ) -> dict[str, Any]:
         """Write the release, its manifest beside it, on request the report and the private link: all of them or none.
 
-        The claims are checked again on the file, as it is written; the manifest has the figures of the file.
+        The claims are checked again on the file, as it is written; the manifest that is returned has the figures of
+        the file.
 
         texts : of the CSV that was masked, for columns that come out as they went in
         """
-        if self.done is None or self.link is None:
+        if self._masked is None:
             raise ParameterError(
                 "release: a copy of a release cannot be written, because its claims cannot be checked again",
                 hint="write the release that protect returned",
             )
-        table = self.table
+        output, table = Path(output), self.table
         if "interval-column" in self.manifest["readings"].values():
             table = as_structures(table)
-        if self.layouts is not None and format_of(output) in ("parquet", "parts", "arrow"):
-            stored = restore_layouts(table.to_native(), self.layouts, run_ends=format_of(output) == "arrow")
+        if self.layouts is not None:
+            form = format_of(output, OutputError)
+            stored = restore_layouts(table.to_native(), self.layouts, views=form.views, run_ends=form.run_ends)
             table = Table(nw.from_native(stored, eager_only=True))  # as it is
-        page = None if report is None else (report, self._contents())
         return write_release(
-            output, lambda: [table], self.manifest, self.done, link, [self.link], force=force, report=page, texts=texts,
+            self._masked, output, None if link is None else Path(link), manifest=self.manifest, pieces=lambda: [table],
+            force=force, report=None if report is None else Path(report), texts=texts,
             checked=self.table if self.table.is_immutable else None,
         )  # fmt: skip
 
@@ -129,7 +136,7 @@ class Release:
 
 def _put_report(out: io.Writing, path: Path, contents: Contents) -> None:
     """Write a report; what reports need is imported here, because most releases have none."""
-    from gpuanon.report.contents import put_report
+    from gpuanon.report.page import put_report
 
     put_report(out, path, contents)
 
@@ -137,7 +144,7 @@ def _put_report(out: io.Writing, path: Path, contents: Contents) -> None:
 def _stream(
     out: io.Writing,
     output: Path,
-    pieces: Callable[[], Iterable[Table]],
+    pieces: Give,
     declared: Mapping[str, Any],
     restored: Callable[[int, pa.Table], pa.Table],
 ) -> None:
@@ -146,7 +153,7 @@ def _stream(
     restored : a piece, by its number, with the columns that come out as they went in
     """
     put = None
-    levels = common_levels(pieces(), declared, ordered_only=output.suffix.lower() != ".arrow")
+    levels = common_levels(pieces(), declared, ordered_only=not format_of(output, OutputError).one_dictionary)
     for number, piece in enumerate(pieces()):
         arrow = restored(number, with_levels(piece.to_arrow(), levels))
         put = put or out.stream(output, arrow.schema)
@@ -169,27 +176,28 @@ def _restored(texts: Texts | None, done: Done, origins: Sequence[Host]) -> Calla
 
 
 def write_release(
+    masked: Masked,
     output: Path,
-    pieces: Callable[[], Iterable[Table]],
-    manifest: dict[str, Any],
-    done: Done,
     link: Path | None,
-    origins: Sequence[Host],
     *,
+    manifest: Mapping[str, Any],
+    pieces: Give,
     force: bool,
     fill: Callable[[Path], None] | None = None,
-    report: tuple[Path, Callable[[dict[str, Any]], Contents]] | None = None,
+    report: Path | None = None,
     texts: Texts | None = None,
     checked: Table | None = None,
 ) -> dict[str, Any]:
     """Write a release piece by piece, check it as it is written, then its manifest; all or nothing.
 
+    pieces : the rows of the release, as they are to be stored
     fill   : puts the release parts into a folder, instead of `pieces`; None when `output` is a file
-    report : where the report goes, and what makes it of the manifest
+    report : where the report goes
     texts  : see `Release.write`
     checked : the whole release, whose classes were counted and which nobody can have changed since; a file that holds
         its values to the bit has the same classes, and any other is counted.  None: the file is counted
     """
+    done, origins = masked.done, masked.origins
     declared = {column.name: column.levels for column in done.schema.columns}
     with io.Writing(force=force, guard=Guard(output, link)) as out:
         if fill is not None:
@@ -209,7 +217,7 @@ def write_release(
         manifest = {**manifest, **conclude(done, done.on_file(smallest)), "release": release}
         out.text(manifest_path(output), json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
         if report is not None:
-            _put_report(out, report[0], report[1](manifest))
+            _put_report(out, report, masked.contents(manifest))
         if link is not None:
             lines = ["row", *(str(row) for origin in origins for row in origin.tolist()), ""]
             out.text(link, "\n".join(lines), private=True)

@@ -1,4 +1,4 @@
-"""A run: what its steps share, who does its tasks, and what it leaves."""
+"""A run: what its steps share, and what it leaves."""
 
 from __future__ import annotations
 
@@ -6,36 +6,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend
 from gpuanon.arrays.rng import Key
-from gpuanon.engine.store import Store
+from gpuanon.engine.store import Remembers, Store
 from gpuanon.engine.tasks import CellResult
+from gpuanon.engine.workers import Workers, in_turn
 from gpuanon.errors import GuaranteeError
 from gpuanon.masking.claims import Claim, Counted, Guarantee, no_promise
 from gpuanon.masking.mask import Mask
 from gpuanon.masking.methods.catalogue import AnyMask
 from gpuanon.recipe import Recipe
 from gpuanon.tables.schema import Schema
-
-
-class Workers(Protocol):
-    """Who does the tasks."""
-
-    def __call__(self, task: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        """Apply `task` to every item; results in the order of the items."""
-
-
-def in_turn(task: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """The simplest workers: this process, one task after the other."""
-    results = []
-    for number, item in enumerate(items, 1):
-        results.append(task(item))
-        if len(items) > 1:
-            progress.report(0.99 * number / len(items))
-    return results
 
 
 @dataclass(frozen=True)
@@ -141,13 +125,14 @@ class Run:
         """
         began = time.perf_counter()
         with progress.stage(name.split("-")[0]):
-            results = self.workers(partial(_once, self.store, name, task), list(enumerate(items)))
+            names = [f"{name}-{number:05d}" for number in range(len(items))]
+            results = self.workers(partial(once, self.store, task), list(zip(names, items, strict=True)))
         moved = self.store.size(written)
         size = f", {moved / 1e6:,.1f} MB written" if moved else ""
         self.log(f"{name}: {len(items)} tasks, {time.perf_counter() - began:.1f} s{size}")
         return results
 
 
-def _once(store: Store, name: str, task: Callable[[Any], Any], item: tuple[int, Any]) -> Any:
-    """One task of a stage, unless it is done."""
-    return store.once(f"{name}-{item[0]:05d}", partial(task, item[1]))
+def once(store: Remembers, task: Callable[[Any], Any], item: tuple[str, Any]) -> Any:
+    """One task of a stage, under its name, unless it is done."""
+    return store.once(item[0], partial(task, item[1]))

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.engine.run import Workers
+from gpuanon.arrays.backend import Host
 from gpuanon.engine.sources import parquet_parts
 from gpuanon.engine.store import FilePart, FolderStore
 from gpuanon.engine.store.shuffle import whole_file
+from gpuanon.engine.workers import Workers
 from gpuanon.errors import RecipeError
 from gpuanon.recipe import Recipe
 from gpuanon.tables.roles import UNRELEASED
@@ -193,10 +194,10 @@ def _bucket(store: FolderStore, names: Sequence[str], bucket: int, recipe: Recip
 
 def _scanned(
     bucket: int, store: FolderStore, names: Sequence[str], recipe: Recipe
-) -> tuple[dict[float, int], np.ndarray[Any, Any], bool]:
+) -> tuple[dict[float, int], Host, bool]:
     """Persons at each time, first record of each person, and whether times are dates."""
 
-    def scan() -> tuple[dict[float, int], np.ndarray[Any, Any], bool]:
+    def scan() -> tuple[dict[float, int], Host, bool]:
         rows, aligned = _bucket(store, names, bucket, recipe)
         return aligned.counts(), rows.records[aligned.first], aligned.dates
 
@@ -209,7 +210,7 @@ def _widened(
     names: Sequence[str],
     recipe: Recipe,
     points: Points,
-    firsts: Callable[[], np.ndarray[Any, Any]],
+    firsts: Callable[[], Host],
     rows: int,
 ) -> dict[int, int]:
     """Put the rows of the persons of a bucket by their place among all."""

@@ -8,12 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuanon.engine.run import Workers
 from gpuanon.engine.store import PERSON, RECORD, FilePart, Store
+from gpuanon.engine.workers import Workers
 from gpuanon.errors import InputError
 from gpuanon.tables.arrow import empty_table
 from gpuanon.tables.formats import io
-from gpuanon.tables.formats.reading import parquet_files
+from gpuanon.tables.formats.parquet import parquet_files
 from gpuanon.tables.table import Table
 
 if TYPE_CHECKING:
@@ -106,9 +106,8 @@ def _levels_once(store: Store, columns: tuple[str, ...], item: tuple[int, FilePa
 
 def in_parquet(source: io.Source, folder: Path) -> Path:
     """A Parquet table with the rows of `source`: itself if it is one, else written piece by piece into `folder`."""
-    path = source.path
-    if path.is_dir() or path.suffix.lower() == ".parquet":
-        return path
+    if source.form.divisible:
+        return source.path
     target = folder / "input.parquet"
     if not target.exists():
         schema = Table.of(empty_table(source.schema)).to_arrow().schema  # Parquet stores no run ends

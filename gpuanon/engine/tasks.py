@@ -32,7 +32,7 @@ from gpuanon.engine.store.placement import Cell, Placing
 from gpuanon.engine.store.routes import Route
 from gpuanon.masking.claims import Counted
 from gpuanon.masking.claims.evidence import Evidence
-from gpuanon.masking.given import Facts, Summary, added_facts
+from gpuanon.masking.given import CellSummary, Facts, added_facts
 from gpuanon.masking.mask import Mask
 from gpuanon.tables import native
 from gpuanon.tables.class_counts import ClassCounts, Counts, PersonCounts, count_classes
@@ -44,7 +44,6 @@ from gpuanon.tables.summaries import Summary as TableSummary
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Host = np.ndarray[Any, Any]
 Content = tuple[int, int]
 """A sum over records that tells whether two tables hold the same ones."""
 
@@ -146,7 +145,7 @@ def content(rows: Rows, backend: Backend = HOST) -> Content:
 
 def learn(
     cell: Cell, store: Store, route: Route, mask: Mask, key: Key, stream: str, backend: Backend, rows: int
-) -> Summary:
+) -> CellSummary:
     """What the operation has to know of a cell.
 
     rows : of the whole table
@@ -246,7 +245,7 @@ def count(
     """Classes of rows of a release part, counted in rows or in persons.
 
     What is hashed and counted are the bits of the part as it lies in the store, which is what a file is compared with
-    (`written_classes.holds`): on a device they are uploaded column by column, and of a single part only the size
+    (`io.holds`): on a device they are uploaded column by column, and of a single part only the size
     of the smallest class comes back.
 
     share : number of the round, and how many there are: each counts a share of all classes, so that memory holds them

@@ -9,25 +9,20 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
+from gpuanon.arrays.backend import Host
 from gpuanon.engine.run import Done
 from gpuanon.errors import InputError
 from gpuanon.recipe import Recipe
 from gpuanon.tables.arrow import arrow_array, empty_table
-from gpuanon.tables.formats import io
+from gpuanon.tables.formats import format_of, io
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
 from gpuanon.tables.formats.csv.csv_types import CsvColumns
-from gpuanon.tables.formats.formats import format_of
 from gpuanon.tables.values import family
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Host = np.ndarray[Any, Any]
-_CSV = ("csv", "csv.gz")
 
 
 @dataclass(frozen=True)
@@ -46,8 +41,7 @@ class Texts:
     @classmethod
     def of(cls, source: Path, output: Path, recipe: Recipe, folder: Path | None = None) -> Texts | None:
         """The texts, where both files are CSV and their rows the same records; else None: those of a series are not."""
-        both = {format_of(source), format_of(output)}
-        if not both <= set(_CSV) or source.is_dir() or recipe.series is not None:
+        if not all(format_of(path).is_text for path in (source, output)) or recipe.series is not None:
             return None
         quasi = (name for name, spec in recipe.columns.items() if spec.role == "quasi")
         return cls(source, recipe.csv, folder, frozenset(quasi if recipe.limits else ()))

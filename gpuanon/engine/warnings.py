@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.masking.view import sees_classes
 from gpuanon.recipe import Recipe
 from gpuanon.tables.row_bits import bits_of, column_words
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
-
-Host = np.ndarray[Any, Any]
 
 SAMPLE_ROWS = 20_000
 """Rows on which columns are judged; a release part is a random sample of the release."""

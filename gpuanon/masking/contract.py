@@ -21,9 +21,9 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.claims import Claim
 from gpuanon.masking.constraints import Constraint, Sensitive, Spread
-from gpuanon.masking.given import Records, Summary
+from gpuanon.masking.given import CellSummary, Records
 from gpuanon.masking.outcomes import AddedRows, Filled, Outcome, Sampled, Samples
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 from gpuanon.tables.schema import Kind, Reading
 
 Sight: TypeAlias = Literal["points", "classes", "rows"]
@@ -56,16 +56,15 @@ new     : no released row stands for a record
 """
 
 
-Gives: TypeAlias = Literal["numbers", "centres", "values"]
+Gives: TypeAlias = Literal["numbers", "centres"]
 """What new coordinates are, which decides how they are put on the lattice of their column:
 
 numbers : of single rows; their mean and variance are kept
 centres : the same for all rows of a group, and they stay so; their mean is kept
-values  : of other rows; they stay as they are
 """
 
 
-class Part(BaseModel):
+class MaskPart(BaseModel):
     """Frozen parameters; unknown names, infinite numbers and NaN are errors."""
 
     # Validators are built when they are first used: most models are bases of others, or members of a recipe.
@@ -77,7 +76,7 @@ class Part(BaseModel):
         return None
 
 
-class NamedPart(Part):
+class NamedPart(MaskPart):
     """A part of a mask, which recipes name by its field ``use``."""
 
     if TYPE_CHECKING:
@@ -123,7 +122,7 @@ class Groups(NamedPart):
         was learned of all cells."""
         return self
 
-    def learn(self, X: Array, draws: Draws) -> Summary:
+    def learn(self, X: Array, draws: Draws) -> CellSummary:
         """A summary of the rows of one cell."""
         raise NotImplementedError
 
@@ -258,7 +257,7 @@ class Operation(NamedPart):
         """Whether values of this column of the mask may be changed, or come to stand in other rows."""
         return True
 
-    def learn(self, T: Array, groups: Partition, records: Records) -> Summary:
+    def learn(self, T: Array, groups: Partition, records: Records) -> CellSummary:
         """A summary of the rows of one cell; `apply` finds what `conclude` made of all in ``records.learned``."""
         raise NotImplementedError
 

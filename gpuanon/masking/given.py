@@ -26,7 +26,7 @@ def added_facts(one: Facts, other: Facts) -> Facts:
     return found
 
 
-class Summary(Protocol):
+class CellSummary(Protocol):
     """What a part of a mask learns of a cell before it is applied; the summaries of all cells are merged."""
 
     def merge(self, other: Self) -> Self:

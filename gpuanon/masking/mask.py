@@ -15,43 +15,43 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays import progress
-from gpuanon.arrays.backend import HOST, Backend, namespace, to_host
+from gpuanon.arrays.backend import HOST, Backend, Host, namespace, to_host
 from gpuanon.arrays.device_memory import explain_out_of_memory
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
 from gpuanon.errors import BackendError
 from gpuanon.masking.claims import Claim, RowsAccounted
-from gpuanon.masking.claims.constraint_claims import SpreadBoxes, constraint_claims
+from gpuanon.masking.claims.class_claims import SpreadBoxes, constraint_claims
 from gpuanon.masking.claims.evidence import Trace
 from gpuanon.masking.constraints import Sensitive
 from gpuanon.masking.contract import Groups, Placement
-from gpuanon.masking.copies import stacked
-from gpuanon.masking.download import codes_on_host, download
-from gpuanon.masking.filling import Fill, FillSample
-from gpuanon.masking.given import Facts, Summary, added_facts
+from gpuanon.masking.given import CellSummary, Facts, added_facts
 from gpuanon.masking.mask_columns import (
+    NewColumns,
+    Series,
+    assemble,
     constrained_columns,
     heeded_columns,
     masked_columns,
+    moved_columns,
     needed_columns,
+    recoded_columns,
     released_schema,
+    stacked,
 )
 from gpuanon.masking.methods.combination import Combination
-from gpuanon.masking.outcomes import Changed, Moved, Outcome, Recoded
+from gpuanon.masking.operations.pad.filling import Fill, FillSample
+from gpuanon.masking.outcomes import Changed, Moved, Outcome, Recoded, codes_on_host, download
 from gpuanon.masking.person_blocks import People, persons_per_part
 from gpuanon.masking.view import View, view_of, wanted
-from gpuanon.tables import released_form as released
-from gpuanon.tables.codes import chunked, in_order, lookup
+from gpuanon.tables.codes import chunked, in_order
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.hierarchy import Hierarchy
 from gpuanon.tables.rows import ADDED, Rows, added_records
 from gpuanon.tables.schema import Nulls, Schema
-from gpuanon.tables.sensitive import SensitiveColumn
-from gpuanon.tables.summaries import LevelSummary
+from gpuanon.tables.summaries import LevelSummary, SensitiveColumn
 from gpuanon.tables.summaries import Summary as TableSummary
-from gpuanon.tables.values import floats
-
-Host = np.ndarray[Any, Any]
+from gpuanon.tables.values import floats, lookup
 
 
 @dataclass(frozen=True, repr=False)
@@ -231,7 +231,7 @@ class Mask:
         return self.combination.learns or self.combination.operation.samples is not None
 
     @explain_out_of_memory()
-    def learn(self, rows: Rows, key: Key, stream: str, backend: Backend, total: int | None = None) -> Summary:
+    def learn(self, rows: Rows, key: Key, stream: str, backend: Backend, total: int | None = None) -> CellSummary:
         """What a part of the mask wants to know of a cell beforehand; summaries of all cells are merged.
 
         total : records of the whole table; None when this is all of it
@@ -341,7 +341,7 @@ class Mask:
         return Sensitive(backend.upload(codes), counts, tuple(column.ordered for column in known))
 
     def _outcome(
-        self, view: View, draws: Draws, part: Groups, learned: Summary | None
+        self, view: View, draws: Draws, part: Groups, learned: CellSummary | None
     ) -> tuple[Outcome, list[Partition]]:
         """Form groups and apply the operation: once, or once for each column."""
         combination = self.combination
@@ -379,19 +379,19 @@ class Mask:
         if outcome.added:
             parents = records[-outcome.added :]
             records = np.concatenate([records[: -outcome.added], added_records(key, stream, parents)])
-        columns: released.Columns
+        columns: NewColumns
         if isinstance(outcome, Moved):
             assert got.source is not None
-            columns = released.moved(rows.table, self.columns, got.source)
+            columns = moved_columns(rows.table, self.columns, got.source)
         elif isinstance(outcome, Changed):
             assert self.encoding is not None
-            gives = "values" if self.combination.basis.gives_values else self.combination.operation.gives
+            centres = self.combination.operation.gives == "centres"
             decoded = self.encoding.decode(
                 got.values,
                 rows.table,
                 key.draws(records, f"{stream}/decode"),
-                settle=gives != "values",
-                groups=[part.labels() for part in groups] if gives == "centres" else None,
+                settle=not self.combination.basis.gives_values,
+                groups=[part.labels() for part in groups] if centres else None,
                 by_chance=self.combination.decoding == "probabilistic",
                 overwrite=backend.name != "numpy",
             )
@@ -399,15 +399,15 @@ class Mask:
         else:
             assert isinstance(outcome, Recoded)
             coded = codes_on_host(outcome.columns)
-            columns = released.recoded(rows.table, self.released_schema, self.columns, coded, view.values)
-        filled: Draws | released.Series | None = None
+            columns = recoded_columns(rows.table, self.released_schema, self.columns, coded, view.values)
+        filled: Draws | Series | None = None
         if outcome.added and fill is not None:
             codes = np.stack([column.codes for column in view.values], axis=1)
             last = slice(-outcome.added, None)
             filled = fill.columns(rows, at[last], records[last], codes, key, stream)
         elif outcome.added:
             filled = key.draws(records[-outcome.added :], f"{stream}/fill")
-        table = released.assemble(rows.table, self.columns, columns, got.rows, filled)
+        table = assemble(rows.table, self.columns, columns, got.rows, filled)
         sizes = [persons_per_part(part, None if view.people is None else view.people.index) for part in groups]
         persons = None if rows.persons is None else np.where(records < ADDED, rows.persons[at], records)
         trace = Trace(

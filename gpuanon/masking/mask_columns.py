@@ -1,13 +1,29 @@
-"""The columns that a mask changes, has to know, or promises something of."""
+"""The columns that a mask changes, has to know or promises something of, and the released columns in their place."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
+import numpy as np
+
+from gpuanon.arrays.backend import Host, to_host
+from gpuanon.arrays.rng import Draws, Key
 from gpuanon.errors import RecipeError
-from gpuanon.masking.copies import with_copy_column
 from gpuanon.masking.methods.combination import Combination
-from gpuanon.tables.schema import Schema
+from gpuanon.masking.outcomes import NewColumn
+from gpuanon.tables.arrow import arrow_array, arrow_scalar
+from gpuanon.tables.codes import ColumnCodes
+from gpuanon.tables.interval_columns import interval_column
+from gpuanon.tables.native import from_arrow, gather, one_zero, text_series
+from gpuanon.tables.rows import ADDED, Rows, added_records
+from gpuanon.tables.schema import Column, Schema
+from gpuanon.tables.table import Table
+from gpuanon.tables.values import NULL
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def needed_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
@@ -72,3 +88,119 @@ def masked_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
             hint='give at least one column role = "quasi", or name the mask\'s columns',
         )
     return chosen
+
+
+COPY = "copy"
+"""The column that says to which copy a released row belongs, from 1."""
+
+
+def stacked(copies: Sequence[Rows], key: Key, stream: str) -> Rows:
+    """The rows of all copies, with the number of their copy.
+
+    Rows that stand for a record do so in the first copy; in the others they count as added, so that each record is
+    released once.
+    """
+    found = []
+    for number, rows in enumerate(copies):
+        records = rows.records
+        if number and len(records):
+            fresh = added_records(key, f"{stream}/copies.{number}", records)
+            records = np.where(records < ADDED, fresh, records)
+        persons = None if rows.persons is None else np.where(records < ADDED, rows.persons, records)
+        frame = rows.table.frame
+        values = np.full(len(records), number + 1, dtype=np.int64)
+        column = nw.new_series(COPY, values, nw.Int64, backend=frame.implementation)
+        if frame.implementation.is_pandas_like():
+            column = nw.from_native(column.to_native().set_axis(frame.to_native().index), series_only=True)
+        found.append(Rows(rows.table.replace({COPY: column}), records, persons))
+    return Rows.concatenated(found)
+
+
+def with_copy_column(schema: Schema) -> Schema:
+    """The schema of a release of several copies."""
+    if any(column.name == COPY for column in schema.columns):
+        raise RecipeError(f"mask: copies: the table has a column {COPY!r} already", hint="rename it")
+    column = Column(name=COPY, role="other", kind="numeric")
+    return schema.model_copy(update={"columns": (*schema.columns, column)})
+
+
+NewColumns = dict[str, dict[str, nw.Series[Any]]]
+"""For each masked column, the released columns that take its place."""
+Series = dict[str, nw.Series[Any]]
+"""Columns by name."""
+
+
+def moved_columns(table: Table, columns: Sequence[str], source: Host) -> NewColumns:
+    """These columns with the values of the rows `source` (m,)."""
+    taken = table.select(columns).take(source)
+    return {name: {name: taken.series(name)} for name in columns}
+
+
+def recoded_columns(
+    table: Table, schema: Schema, columns: Sequence[str], coded: Sequence[NewColumn], values: Sequence[ColumnCodes]
+) -> NewColumns:
+    """The columns that codes mean, under the names that `schema` declares; several codes of a column in its order."""
+    found: NewColumns = {name: {} for name in columns}
+    for column in coded:
+        name = columns[column.column]
+        reading = schema[name].reading
+        places = ("low", "high") if reading == "interval-column" else schema[name].released_names
+        place = places[len(found[name])]
+        found[name][place] = _coded(table.series(name), reading, column, values[column.column], place)
+    for name in columns:
+        if schema[name].reading == "interval-column":
+            low, high = map(one_zero, found[name].values())
+            found[name] = {name: interval_column(low, high, name)}
+    return found
+
+
+def _coded(like: nw.Series[Any], reading: str, column: NewColumn, values: ColumnCodes, name: str) -> nw.Series[Any]:
+    """One column from its codes: values of its own type, or text."""
+
+    codes, as_values = to_host(column.codes), reading in ("same", "interval", "interval-column")
+    if column.members is not None:
+        labels = _sets(to_host(column.members), values.labels(0))
+    else:
+        labels = values.values if as_values else values.labels(column.depth)
+    taken = labels.take(arrow_array(np.where(codes == NULL, 0, codes), null=codes == NULL))
+    made = from_arrow(taken, like) if as_values else text_series(taken, like)
+    return made.alias(name)
+
+
+def _sets(members: Host, labels: pa.Array) -> pa.Array:
+    """Text such as ``{a, b}`` for each line of `members` (sets, values + 1), whose last column stands for null."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = pa.concat_arrays([labels.cast(pa.string()), arrow_array([""], pa.string())])
+    rows, picks = np.nonzero(members)
+    offsets = np.searchsorted(rows, np.arange(len(members) + 1)).astype(np.int32)
+    lists = pa.ListArray.from_arrays(arrow_array(offsets), names.take(arrow_array(picks)))
+    left, separator, right, nothing = (arrow_scalar(text, pa.string()) for text in ("{", ", ", "}", ""))
+    return pc.binary_join_element_wise(left, pc.binary_join(lists, separator), right, nothing)
+
+
+def assemble(
+    table: Table, columns: Sequence[str], made: NewColumns, rows: Host | None, fill: Draws | Series | None = None
+) -> Table:
+    """The released rows: masked columns replaced in their places, the others as they are in `rows` (m,), None for all.
+
+    Masked columns have one zero and one null (see `one_zero`), so that equal values are equal as they are stored.
+
+    fill : what the last rows, which stand for no record, receive in the columns that are not masked: the values in
+        these columns; or, given draws, the value of a random row.  Each column is then drawn by itself: its marginal
+        distribution is kept, what links columns is not
+    """
+    base = table if rows is None else table.take(rows)
+    series = {place: one_zero(column) for found in made.values() for place, column in found.items()}
+    if isinstance(fill, dict):
+        for name, column in fill.items():
+            kept = base.select([name]).take(np.arange(base.n_rows - len(column)))
+            series[name] = Table.concatenated([kept, Table.of(column.to_frame())]).series(name)
+    elif fill is not None and rows is not None and len(fill.records):
+        others = [name for name in table.names if name not in columns]
+        picks = (fill.uniform(len(others)) * table.n_rows).astype(np.int64)
+        for at, name in enumerate(others):
+            series[name] = gather(table.series(name), np.concatenate([rows[: -len(picks)], picks[:, at]]))
+    order = [place for name in table.names for place in made.get(name, {name: None})]
+    return base.replace(series).select(order)

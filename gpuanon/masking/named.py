@@ -15,9 +15,9 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from gpuanon.masking.contract import Part
+from gpuanon.masking.contract import MaskPart
 
-Model = TypeVar("Model", bound=Part)
+Model = TypeVar("Model", bound=MaskPart)
 
 
 class Named(Mapping[str, type[Model]]):

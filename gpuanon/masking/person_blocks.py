@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, Backend, namespace
+from gpuanon.arrays.backend import Array, Backend, Host, namespace
 from gpuanon.arrays.partition import Partition, segment_sums
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.contract import Groups
-from gpuanon.numerics.distance.distance import Metric
-
-Host = np.ndarray[Any, Any]
+from gpuanon.numerics.metric import Metric
 
 _GRID = 1 << 24
 """Steps per unit of the grid on which rows of a person are added up; encoded columns have a deviation of about 1."""

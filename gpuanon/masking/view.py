@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, Backend, namespace
+from gpuanon.arrays.backend import Array, Backend, Host, namespace, to_host
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.constraints import Sensitive
 from gpuanon.masking.contract import Groups, Sight
-from gpuanon.masking.given import ClassInfo, Given, Records, Summary
+from gpuanon.masking.given import CellSummary, ClassInfo, Given, Records
 from gpuanon.masking.methods.combination import Combination
 from gpuanon.masking.person_blocks import People
-from gpuanon.masking.strata import form_inside, strata_of
 from gpuanon.masking.weighted_groups import with_weight
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 from gpuanon.tables.codes import ColumnCodes, chunked, column_codes
 from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.hierarchy import Hierarchy
@@ -26,7 +26,35 @@ from gpuanon.tables.schema import Nulls, Schema
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import family, floats
 
-Host = np.ndarray[Any, Any]
+
+def strata_of(sensitive: Sensitive, count: int, least: int, draws: Draws) -> Partition:
+    """Quantile strata of the first sensitive column whose values have an order.
+
+    `count` strata whose sizes differ by one row at most, or as many as leave `least` rows in each.  Rows of equal
+    response that do not fit one stratum are divided among neighbours at random.
+
+    Cost : two sorts of n numbers.
+    """
+    xp = namespace(sensitive.codes)
+    values = sensitive.codes[:, sensitive.ordered.index(True)]
+    n = len(values)
+    strata = max(1, min(count, n // least))
+    at_random = xp.argsort(draws.keys(), kind="stable")
+    order = at_random[xp.argsort(values[at_random], kind="stable")]
+    return Partition(order, xp.arange(strata + 1, dtype=np.int64) * n // strata)
+
+
+def form_inside(strata: Partition, form: Callable[[Array], Partition]) -> Partition:
+    """The groups that `form` makes of the rows of each stratum, ascending; there are few strata."""
+    xp = namespace(strata.order)
+    labels = xp.empty(strata.n, dtype=np.int64)
+    starts, groups = to_host(strata.starts), 0
+    for low, high in pairwise(starts):
+        rows = xp.sort(strata.order[int(low) : int(high)])
+        formed = form(rows)
+        labels[rows] = formed.labels() + groups
+        groups += formed.parts
+    return Partition.from_labels(labels)
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,7 +108,7 @@ class Scope:
         assert self.sensitive is not None
         return groups.constrain(formed, self.X, self.sensitive)
 
-    def learn(self, groups: Groups, metric: Metric) -> Summary:
+    def learn(self, groups: Groups, metric: Metric) -> CellSummary:
         """What the groups learn of the rows, or of persons where there are any."""
         draws = self.draws.child("groups")
         if self.people is None:
@@ -101,7 +129,7 @@ class Scope:
         assert self.X is not None
         return combination.basis.forward(self.X, groups)
 
-    def records(self, combination: Combination, learned: Summary | None = None) -> Records:
+    def records(self, combination: Combination, learned: CellSummary | None = None) -> Records:
         """What the operation may know besides."""
         plain = combination.basis.plain
         draws = self.draws.child("operation")

@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, on_device, to_host
+from gpuanon.arrays.backend import Array, Host, namespace, on_device, to_host
 from gpuanon.arrays.partition import Partition, segment_sums
 from gpuanon.arrays.threads import each
 from gpuanon.numerics.equal_rows import equal_rows, packed
@@ -65,8 +64,8 @@ class _Keys:
     terms: tuple[Array, ...]
     counts: Array
     order: Array
-    masks: np.ndarray[Any, Any]
-    starts: np.ndarray[Any, Any]
+    masks: Host
+    starts: Host
 
     @classmethod
     def of(cls, patterns: Array, counts: Array, masks: Array, members: Partition) -> _Keys | None:

@@ -18,10 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, like, namespace, on_device, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, on_device, to_host
 from gpuanon.arrays.partition import Partition, segment_covariances, segment_means
-
-Host = np.ndarray[Any, Any]
 
 _CALIBRATED = 1 << 16  # rows by which shares are set
 _ROUNDS = 60

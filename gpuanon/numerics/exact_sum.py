@@ -30,7 +30,7 @@ _SPLITTER = 2.0**27 + 1
 
 
 @dataclass(frozen=True, repr=False)
-class Moments:
+class ExactMoments:
     """Count, sum and sum of squares of finite float64 values, exact and mergeable.
 
     total   : Σ x in units of 2^-1074
@@ -42,7 +42,7 @@ class Moments:
     squares: int = 0
 
     @classmethod
-    def of(cls, values: Array) -> Moments:
+    def of(cls, values: Array) -> ExactMoments:
         """The moments of `values` (n,), which must be finite: the same on the host and on a device."""
         values = namespace(values).ascontiguousarray(values, dtype=np.float64)
         total = squares = 0
@@ -53,9 +53,9 @@ class Moments:
                 squares += _shift(_sum_of_squares(part), _UNIT + 2 * exponent)
         return cls(len(values), total, squares)
 
-    def merge(self, other: Moments) -> Moments:
+    def merge(self, other: ExactMoments) -> ExactMoments:
         """The moments of both sets of values together."""
-        return Moments(self.count + other.count, self.total + other.total, self.squares + other.squares)
+        return ExactMoments(self.count + other.count, self.total + other.total, self.squares + other.squares)
 
     @property
     def mean(self) -> float:
@@ -71,7 +71,7 @@ class Moments:
 
 def exact_sum(values: Array) -> float:
     """The sum of finite `values` (n,), rounded once: equal to `math.fsum`, but vectorised."""
-    return float(Fraction(Moments.of(values).total, 1 << _UNIT))
+    return float(Fraction(ExactMoments.of(values).total, 1 << _UNIT))
 
 
 def _ranges(values: Array) -> list[tuple[Array, int]]:

@@ -15,17 +15,15 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, like, namespace, on_device, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, on_device, to_host
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.kernel_values import POLYNOMIAL, Kernel, kernel_matrix, kernel_product, mean_square
-
-Host = np.ndarray[Any, Any]
 
 EXACT_ROWS = 3000
 """Up to this many rows the components are exact."""

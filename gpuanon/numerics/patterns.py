@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, namespace, to_host
 from gpuanon.arrays.partition import Partition, segment_sums
 from gpuanon.numerics.equal_rows import equal_rows
-
-Host = np.ndarray[Any, Any]
 
 _ROOM = 1 << 62  # keys stay below this
 

@@ -7,17 +7,17 @@ Masking never uses this module.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
 
 _PUBLIC = Key(b"the sample of a measure is no secret")
 
 
-def sample_rows(n: int, size: int, name: str) -> np.ndarray[Any, Any]:
+def sample_rows(n: int, size: int, name: str) -> Host:
     """`size` of `n` rows without replacement, ascending, on the host; all rows if `size` ≥ `n`."""
     if size < 1:
         raise ParameterError(f"sample: at least one row is needed, got {size}")
@@ -39,6 +39,6 @@ def share_error(size: int, n: int, confidence: float = 0.95) -> float:
     return 0.0 if size >= n else math.sqrt(math.log(2 / (1 - confidence)) / (2 * size))
 
 
-def uniform_numbers(count: int, name: str) -> np.ndarray[Any, Any]:
+def uniform_numbers(count: int, name: str) -> Host:
     """`count` repeatable random numbers in [0, 1), on the host."""
     return np.asarray(_PUBLIC.draws(np.arange(count, dtype=np.int64), name).uniform()[:, 0])

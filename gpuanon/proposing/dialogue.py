@@ -12,15 +12,17 @@ from rich.markup import escape
 from rich.prompt import Confirm, Prompt
 from rich.table import Table as RichTable
 
-from gpuanon.errors import OutputError, ParameterError, nearest
+from gpuanon.arrays import progress
+from gpuanon.errors import InputError, OutputError, ParameterError, nearest
 from gpuanon.proposing.choices import Choice
-from gpuanon.proposing.files import examine_file
-from gpuanon.proposing.proposal import Findings, Proposal, assembled, with_risk
-from gpuanon.proposing.purposes import PURPOSES, purpose_of
-from gpuanon.proposing.text import HEADINGS, MARK, foot_of, reason_of, rows_of
+from gpuanon.proposing.findings import Findings, examine, with_risk
+from gpuanon.proposing.proposal import HEADINGS, MARK, Proposal, assembled, foot_of, reason_of, rows_of
+from gpuanon.proposing.purposes import PURPOSES, Purpose, purpose_of
 from gpuanon.tables.formats import io
+from gpuanon.tables.formats.csv.csv_dialect import read_any
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
 from gpuanon.tables.roles import Role
+from gpuanon.tables.table import Table
 
 ROLES: tuple[Role, ...] = ("identifier", "person", "household", "quasi", "sensitive", "other", "weight", "dropped")
 Ask = Callable[[Choice, str], Role]
@@ -63,6 +65,15 @@ def init(
     out.print(f"\nWritten: {output}", markup=False, highlight=False, soft_wrap=True)
     out.print(f"Next:    gpuanon check {output} {table}", markup=False, highlight=False, soft_wrap=True)
     return proposal
+
+
+def examine_file(path: Path, purpose: Purpose, given: CsvOptions | None = None) -> tuple[Table, Findings]:
+    """The table in a file, and what is found in it; `given` is known of how a CSV is to be read."""
+    with progress.stage("read"):
+        table, csv = read_any(path, given)
+    if not table.n_rows:
+        raise InputError(f"{path}: the table has no rows", hint="a recipe is proposed by what the columns hold")
+    return table, examine(table, purpose, source=path.name, csv=csv)
 
 
 def csv_options(texts: Sequence[str]) -> CsvOptions:

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.threads import each
 from gpuanon.tables.arrow import arrow_array, numpy_array
-from gpuanon.tables.codes import distinct
 from gpuanon.tables.table import Table
-from gpuanon.tables.values import Family, family, floats, null_mask, plain
+from gpuanon.tables.values import Family, distinct, family, floats, null_mask, plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Host = np.ndarray[Any, Any]
 
 SAMPLE = 400
 """Different values of a column whose text is looked at."""

@@ -1,63 +1,26 @@
-"""`propose`: look at a table, and propose a recipe with a reason beside each choice."""
+"""`propose`: look at a table, and propose a recipe with a reason beside each choice: an object, TOML, text or HTML."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import json
+import re
+from html import escape
 from typing import Any
 
-import numpy as np
 from pydantic import PrivateAttr
 
-from gpuanon.arrays import progress
-from gpuanon.engine.combinations import Risk, risk_of
-from gpuanon.proposing.choices import Choice, choices
-from gpuanon.proposing.profiling import Profile, profiles
-from gpuanon.proposing.purposes import Purpose, purpose_of
+from gpuanon.engine.combinations import risk_lines
+from gpuanon.proposing.choices import Choice
+from gpuanon.proposing.findings import Findings, examine
+from gpuanon.proposing.purposes import purpose_of
 from gpuanon.recipe import Recipe
-from gpuanon.tables.arrow import arrow_array
-from gpuanon.tables.codes import NULL, level_codes, lookup
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
-from gpuanon.tables.formats.csv.csv_types import NULL_WORDS
 from gpuanon.tables.table import Table
-from gpuanon.tables.values import floats, plain
 
-Host = np.ndarray[Any, Any]
-
-PAIR_ROWS = 20_000
-PERSON_ROWS = 50_000
-_CONSTANT = 0.995  # of the repeated values of a person column, another column is constant in so many
-_CHANCE = 0.9
-_NUMBERS = (7, 8, 9, 18)  # kinds of HIPAA's list that are given to one person each: national, record, plan, other codes
-
-
-@dataclass(frozen=True, repr=False)
-class Findings:
-    """What was found in a table.
-
-    source : its name, or None
-    csv    : how it was read
-    """
-
-    choices: tuple[Choice, ...]
-    purpose: Purpose
-    rows: int
-    risk: Risk | None = None
-    determined: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    source: str | None = None
-    csv: CsvOptions = field(default_factory=CsvOptions)
-    notes: tuple[str, ...] = ()
-
-    @property
-    def mask_and_limits(self) -> tuple[dict[str, Any], dict[str, float]]:
-        """Of the purpose, as far as the table has the rows and the columns for them."""
-        mask, limits = dict(self.purpose.mask), dict(self.purpose.limits)
-        if "k" in mask and mask["k"] > max(2, self.rows // 2):
-            mask["k"] = max(2, self.rows // 2)
-            limits = {name: min(value, mask["k"]) if name == "k_anonymity" else value for name, value in limits.items()}
-        if not any(choice.role == "quasi" for choice in self.choices):
-            mask["columns"], limits = "all", {}  # measures of risk are of quasi-identifiers
-        return mask, limits
+_WIDTH = 100
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+MARK = "Proposed by gpuanon init"
+HEADINGS = ("column", "role", "kind", "why")
 
 
 class Proposal(Recipe):
@@ -72,21 +35,15 @@ class Proposal(Recipe):
 
     def to_toml(self) -> str:
         """The recipe as TOML, with a reason beside each choice."""
-        from gpuanon.proposing.text import toml_of
-
-        return toml_of(self)
+        return _toml(self)
 
     def __repr__(self) -> str:
-        from gpuanon.proposing.text import text_of
-
-        return text_of(self)
+        return _text(self)
 
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        from gpuanon.proposing.text import html_of
-
-        return html_of(self)
+        return _html(self)
 
 
 def propose(data: Any, purpose: str | None = None) -> Proposal:
@@ -106,26 +63,6 @@ def propose(data: Any, purpose: str | None = None) -> Proposal:
     return assembled(examine(Table.of(data), purpose_of(purpose)))
 
 
-def examine(table: Table, purpose: Purpose, *, source: str | None = None, csv: CsvOptions | None = None) -> Findings:
-    """What is found in a table: a choice for every column, the risk, columns that determine each other."""
-    with progress.stage("columns"):
-        seen = profiles(table)
-        found = choices(table, seen, purpose.unknown)
-        found = _with_person(table, found)
-    options, found = _without_codes(table, found, csv)
-    with progress.stage("combinations"):
-        determined = determinations(table, [choice for choice in found if choice.released])
-    found = [replace(choice, profile=choice.profile.without_cells()) for choice in found]
-    findings = Findings(tuple(found), purpose, table.n_rows, None, determined, source, options, table.notes)
-    return with_risk(table, findings)
-
-
-def with_risk(table: Table, findings: Findings) -> Findings:
-    """The findings with the risk of the quasi-identifiers as they are chosen now."""
-    quasi = [choice.name for choice in findings.choices if choice.role == "quasi"]
-    return replace(findings, risk=risk_of(table, quasi))
-
-
 def assembled(findings: Findings) -> Proposal:
     """The recipe of the choices."""
     mask, limits = findings.mask_and_limits
@@ -143,134 +80,124 @@ def assembled(findings: Findings) -> Proposal:
     return proposal
 
 
-def determinations(table: Table, chosen: Sequence[Choice]) -> dict[str, tuple[str, ...]]:
-    """Columns that another column determines, on up to `PAIR_ROWS` rows: name → the columns that determine it.
+def _toml(proposal: Proposal) -> str:
+    """The recipe as TOML; every column has its reason beside it."""
+    found = proposal.findings
+    lines = [*_head(found), ""]
+    lines += [
+        f"nulls  = {_value(proposal.nulls):<12} # what a missing value means: refuse | category | indicator | wildcard",
+        f"others = {_value(proposal.others):<12} # columns that are not named here: refuse | drop | keep",
+        "",
+        "[columns]",
+    ]
+    keys = [_key(choice.name) for choice in found.choices]
+    width = min(28, max(map(len, keys)))
+    specs = [_inline(choice.spec()) for choice in found.choices]
+    wide = min(56, max(map(len, specs)))
+    for choice, key, spec in zip(found.choices, keys, specs, strict=True):
+        doubt = "?  " if choice.doubtful else ""
+        lines.append(f"{key:<{width}} = {spec:<{wide}} # {doubt}{reason_of(choice, found)}")
+    mask, _ = found.mask_and_limits
+    lines += [
+        "",
+        f"# {found.purpose.summary}",
+        "[[mask]]",
+        *(f"{name} = {_value(value)}" for name, value in mask.items()),
+    ]
+    if proposal.limits:
+        lines += ["", "[limits]                     # a release that does not keep them is not written"]
+        lines += [f"{name} = {value:g}" for name, value in proposal.limits.items()]
+    csv = proposal.csv.model_dump(exclude_defaults=True, mode="json")
+    if csv:
+        lines += ["", "[csv]                        # how the input is read"]
+        if "nulls" in csv:
+            lines.append("# words for a missing value in columns that are masked or measured; they come out empty")
+        lines += [f"{name} = {_value(value)}" for name, value in csv.items()]
+    return "\n".join(lines) + "\n"
 
-    Only columns of few values count: in one with many, a value occurs too seldom to say so.
-    """
-    rows = min(table.n_rows, PAIR_ROWS)
-    names = [c.name for c in chosen if 2 <= c.profile.distinct <= 1000 and c.profile.holds != "other"]
-    if rows < 40 or len(names) < 2:
-        return {}
-    picked = np.sort(np.random.default_rng(1).choice(table.n_rows, rows, replace=False))
-    (codes,) = level_codes([table.select(names).take(picked)], names)
-    codes -= codes.min(axis=0)
-    counts = codes.max(axis=0) + 1
-    different = [len(np.unique(codes[:, at])) for at in range(len(names))]
-    found: dict[str, list[str]] = {}
-    for one in range(len(names)):
-        if different[one] > rows / 20:
-            continue
-        for other in range(len(names)):
-            if other == one or different[other] > different[one] or different[other] < 2:
-                continue
-            pairs = len(np.unique(codes[:, one] * counts[other] + codes[:, other]))
-            if pairs == different[one]:
-                found.setdefault(names[other], []).append(names[one])
-    return {name: tuple(by) for name, by in found.items()}
+
+def _head(found: Findings) -> list[str]:
+    """What was looked at, and what it is at risk of, as comments."""
+    of = f" for {found.source}" if found.source else ""
+    lines = [
+        f"{MARK}{of}: {found.rows:,} rows, {len(found.choices)} columns.  Purpose: {found.purpose.name}.",
+        "Read it before you sign it: a ? marks what somebody who knows the table should decide.",
+        "'gpuanon check RECIPE TABLE' says what it does; 'gpuanon explain METHOD' what the mask is.",
+    ]
+    if found.risk is not None:
+        lines += ["", *risk_lines(found.risk)]
+    lines += ["", *(f"note: {note}" for note in found.notes)] if found.notes else []
+    return [f"# {line}".rstrip() for line in lines]
 
 
-def _with_person(table: Table, chosen: list[Choice]) -> list[Choice]:
-    """The choices with the column that says whose records they are, where records repeat.
+def reason_of(choice: Choice, found: Findings) -> str:
+    """Why a column was chosen so, with nulls, what it shows by itself and what determines it."""
+    profile, said = choice.profile, [choice.reason]
+    if choice.released and profile.nulls:
+        said.append(f"{profile.nulls / max(profile.rows, 1):.1%} null")
+    if choice.released and profile.share_alone >= 0.005 and "of their own" not in choice.reason:
+        said.append(f"{profile.share_alone:.0%} alone in it")
+    by = found.determined.get(choice.name, ())
+    if by:
+        said.append(f"determined by {', '.join(by[:3])}" + (" and others" if len(by) > 3 else ""))
+    return "; ".join(said)
 
-    A code whose values repeat is a person's where its name says that it is an identifier, or where at least two other
-    columns are constant inside of its values, though by chance they would not be.
-    """
-    best: tuple[int, Choice] | None = None
-    for choice in chosen:
-        profile = choice.profile
-        repeats = profile.present - profile.distinct
-        code = profile.holds == "text" or (profile.holds == "number" and profile.whole)
-        if profile.nulls or not code or profile.distinct < 30 or repeats < 0.01 * profile.present:
-            continue
-        named = choice.role == "identifier" and choice.hipaa in _NUMBERS
-        if not (choice.role == "identifier" or (choice.unknown and 0.01 <= profile.share_distinct <= 0.98)):
-            continue
-        constant = constant_columns(table, choice.name, chosen)
-        if (named or len(constant) >= 2) and (best is None or len(constant) > best[0]):
-            best = len(constant), choice
-    if best is None:
-        return chosen
-    count, person = best
-    reason = "whose records they are: its values repeat" + (
-        f", and {count} columns are constant in each" if count else ""
+
+def rows_of(proposal: Proposal) -> list[tuple[str, str, str, str]]:
+    """Column, role, kind and reason, a row each; a ? stands before what is doubtful."""
+    found = proposal.findings
+    rows: list[tuple[str, str, str, str]] = []
+    for choice in found.choices:
+        kind: str = choice.kind or "" if choice.role in ("quasi", "sensitive") else ""
+        if kind and choice.transform != "none":
+            kind = f"{kind}, {choice.transform}"
+        doubt = "? " if choice.doubtful else ""
+        rows.append((choice.name, choice.role, kind, f"{doubt}{reason_of(choice, found)}"))
+    return rows
+
+
+def foot_of(proposal: Proposal) -> list[str]:
+    """Mask, limits, risk and notes, a line each."""
+    mask, _ = proposal.findings.mask_and_limits
+    said = ", ".join(f"{name} = {value}" for name, value in mask.items() if name != "method")
+    lines = [f"mask: {mask['method']}" + (f" ({said})" if said else "") + f"; {proposal.findings.purpose.summary}"]
+    if proposal.limits:
+        lines.append("held to: " + ", ".join(f"{name} {value:g}" for name, value in proposal.limits.items()))
+    if proposal.findings.risk is not None:
+        lines += risk_lines(proposal.findings.risk)
+    return lines + [f"note: {note}" for note in proposal.findings.notes]
+
+
+def _text(proposal: Proposal) -> str:
+    """The proposal as a table of plain text."""
+    rows = [HEADINGS, *rows_of(proposal)]
+    widths = [min(30, max(len(row[at]) for row in rows)) for at in range(3)]
+    lines = [
+        "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row[:3], widths, strict=True)), row[3]]).rstrip()
+        for row in rows
+    ]
+    return "\n".join([lines[0], "-" * min(_WIDTH, max(map(len, lines))), *lines[1:], "", *foot_of(proposal)])
+
+
+def _html(proposal: Proposal) -> str:
+    """The proposal as an HTML table, names escaped, without scripts."""
+    head = "".join(f"<th style='text-align:left'>{heading}</th>" for heading in HEADINGS)
+    body = "".join(
+        "<tr>" + "".join(f"<td style='text-align:left'>{escape(cell)}</td>" for cell in row) + "</tr>"
+        for row in rows_of(proposal)
     )
-    changed = person.because(
-        reason, role="person", hipaa=person.hipaa or 18, kind=None, transform="none", doubtful=count == 0
-    )
-    return [changed if choice is person else choice for choice in chosen]
+    foot = "".join(f"<p>{escape(line)}</p>" for line in foot_of(proposal))
+    return f"<div><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{foot}</div>"
 
 
-def constant_columns(table: Table, key: str, chosen: Sequence[Choice]) -> tuple[str, ...]:
-    """Columns of few values that are constant inside nearly every repeated value of `key`, beyond chance."""
-    (codes,) = level_codes([table.select([key])], [key])
-    labels = codes[:, 0]
-    step = max(1, table.n_rows // PERSON_ROWS)
-    rows = np.flatnonzero(labels % step == 0)  # all rows of some persons
-    others = [c.name for c in chosen if c.name != key and 2 <= c.profile.distinct <= 100 and c.profile.holds != "other"]
-    if len(rows) == 0 or not others:
-        return ()
-    rows = rows[np.argsort(labels[rows], kind="stable")]
-    starts = np.flatnonzero(np.concatenate([[True], np.diff(labels[rows]) != 0]))
-    repeated = np.diff(np.append(starts, len(rows))) > 1
-    if repeated.sum() < 30:
-        return ()
-    (values,) = level_codes([table.select(others).take(rows)], others)
-    same = np.maximum.reduceat(values, starts, axis=0) == np.minimum.reduceat(values, starts, axis=0)
-    share = same[repeated].mean(axis=0)
-    chance = [float(((np.bincount(values[:, at] + 1) / len(rows)) ** 2).sum()) for at in range(len(others))]
-    return tuple(
-        name
-        for name, held, by_chance in zip(others, share, chance, strict=True)
-        if held >= _CONSTANT and by_chance < _CHANCE
-    )
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _value(name)
 
 
-def _without_codes(table: Table, chosen: list[Choice], csv: CsvOptions | None) -> tuple[CsvOptions, list[Choice]]:
-    """Missing-value codes: read as nulls from a CSV where they are nothing else anywhere; else pointed out.
-
-    csv : how the table was read; None if it was not a CSV
-    """
-    holding = [choice for choice in chosen if choice.profile.codes and choice.role in ("quasi", "sensitive")]
-    if not holding:
-        return csv or CsvOptions(), chosen
-    certain = {code for choice in holding if choice.profile.certain for code in choice.profile.codes}
-    usable = set() if csv is None else {code for code in certain if not _elsewhere(table, code, chosen)}
-    changed = []
-    for choice in chosen:
-        profile = choice.profile
-        if choice not in holding:
-            changed.append(choice)
-            continue
-        listed = ", ".join(f"{code:g}" for code in profile.codes)
-        read = set(profile.codes) <= usable
-        note = f"{listed} read as missing" if read else f"{listed} may stand for a missing value"
-        transform = choice.transform if read or min(profile.codes) > 0 else "none"
-        changed.append(
-            choice.because(f"{choice.reason}; {note}", transform=transform, doubtful=choice.doubtful or not read)
-        )
-    options = csv or CsvOptions()
-    if usable:
-        words = [word for word in options.nulls or NULL_WORDS if word]
-        options = options.model_copy(update={"nulls": (*words, *(f"{code:g}" for code in sorted(usable)))})
-    return options, changed
+def _inline(spec: dict[str, Any]) -> str:
+    return "{ " + ", ".join(f"{name} = {_value(value)}" for name, value in spec.items()) + " }"
 
 
-def _elsewhere(table: Table, code: float, chosen: Sequence[Choice]) -> bool:
-    """Whether a released column that is masked or measured holds this number as a value."""
-    import pyarrow as pa
-
-    for choice in chosen:
-        profile = choice.profile
-        if choice.role not in ("quasi", "sensitive", "weight") or code in profile.codes:
-            continue
-        if profile.holds == "number" and bool((floats(table.arrow(choice.name)) == code).any()):
-            return True
-        if profile.holds == "text":
-            column = plain(table.arrow(choice.name)).cast(pa.string())
-            if bool((lookup(column, arrow_array([f"{code:g}"])) != NULL).any()):
-                return True
-    return False
-
-
-__all__ = ["Findings", "Profile", "Proposal", "Risk", "assembled", "examine", "propose", "with_risk"]
+def _value(value: Any) -> str:
+    """A TOML value: JSON's text and lists are TOML's."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,33 +1,23 @@
-"""What a report is made of; `gpuanon.report` makes the page."""
+"""What a report is made of; `gpuanon.report.page` makes the page."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-import numpy as np
-
-from gpuanon import __version__
 from gpuanon.arrays import progress
-from gpuanon.arrays.backend import choose
+from gpuanon.arrays.backend import Host, choose
 from gpuanon.assessing.bins import LEAST
 from gpuanon.assessing.column_pictures import Picture, Pictures, pictures
-from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.densities import Components, Contours
 from gpuanon.assessing.figures import Counts, Distribution, Measured, Part, strict
+from gpuanon.assessing.run import Measurements, measure
 from gpuanon.assessing.streams import Pieces, Streamed
-from gpuanon.engine.outputs import Guard, figures_path
-from gpuanon.errors import GpuanonError
-from gpuanon.tables.formats import io
+from gpuanon.report import KIND
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
-
-if TYPE_CHECKING:
-    from gpuanon.comparing.compare import Trials
-    from gpuanon.engine.assessing import Assessment
+from gpuanon.version import __version__
 
 MEASURED = (
     "k_anonymity", "uniqueness", "l_diversity", "reidentification", "prediction_distance", "reference_standard",
@@ -36,33 +26,61 @@ MEASURED = (
 )  # fmt: skip
 """What the report of `protect` measures beside the recipe's limits; `assess` measures everything."""
 
-KIND = "report of gpuanon"
+
+class TrialData(Protocol):
+    """What the page shows of one release of a comparison."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def measured(self) -> Mapping[str, float]: ...
+
+
+class TrialsData(Protocol):
+    """What the page shows of a comparison: see `gpuanon.compare`."""
+
+    @property
+    def trials(self) -> Sequence[TrialData]: ...
+    @property
+    def best(self) -> TrialData | None: ...
+    @property
+    def front(self) -> Sequence[int]: ...
+    @property
+    def decides(self) -> str | None: ...
+    @property
+    def against(self) -> str | None: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+    def to_json(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What a report tells: of a release its manifest, of an assessment its figures and pictures, or trials."""
+    """What a report tells: of a release its manifest, of an assessment its figures and pictures, or trials.
+
+    known_least : how many original records or persons everything that is shown has to hold by the recipe
+    """
 
     title: str
     manifest: Mapping[str, Any] | None = None
-    assessment: Assessment | None = None
+    figures: Measurements | None = None
     pictures: Pictures | None = None
-    trials: Trials | None = None
+    trials: TrialsData | None = None
     notes: tuple[str, ...] = ()
+    known_least: int = LEAST
 
     @property
     def least(self) -> int:
         """How many original records or persons everything that is shown has to hold."""
-        known = LEAST if self.assessment is None else self.assessment.least
-        return max(known, least_of(self.manifest))
+        return max(self.known_least, least_of(self.manifest))
 
     def to_json(self) -> dict[str, Any]:
         """The figures of the page: strict JSON."""
         found: dict[str, Any] = {"kind": KIND, "gpuanon": __version__, "title": self.title}
         if self.manifest is not None:
             found["manifest"] = strict(self.manifest)
-        if self.assessment is not None:
-            found |= shareable(self.assessment, self.least).to_json()
+        if self.figures is not None:
+            found |= shareable(self.figures, self.least).to_json()
         if self.pictures is not None:
             drawn = self.pictures
             found["columns"] = {name: [_numbers(one) for one in those] for name, those in drawn.columns.items()}
@@ -76,9 +94,9 @@ class Contents:
         return found
 
 
-def shareable(assessment: Assessment, least: int) -> Assessment:
+def shareable(figures: Measurements, least: int) -> Measurements:
     """The same figures without what belongs to fewer than `least` people: ends of distributions, small bins."""
-    return replace(assessment, measured={name: _of_many(one, least) for name, one in assessment.measured.items()})
+    return replace(figures, measured={name: _of_many(one, least) for name, one in figures.measured.items()})
 
 
 def _of_many(measured: Measured, least: int) -> Measured:
@@ -105,65 +123,39 @@ def strict_mapping(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: strict(value) for name, value in values.items()}
 
 
-def page_of(contents: Contents) -> str:
-    """The report as one HTML page."""
-    from gpuanon import report_html
-
-    return report_html(contents)
-
-
-def put_report(out: io.Writing, path: Path, contents: Contents) -> None:
-    """Write the page and, beside it, its figures."""
-    out.text(path, page_of(contents))
-    out.text(figures_path(path), json.dumps(contents.to_json(), ensure_ascii=False, allow_nan=False, indent=1) + "\n")
-
-
-def write_report(contents: Contents, path: Path, *, force: bool = False) -> None:
-    """Write the report, whole or not at all; with `force` over an earlier report, and nothing else."""
-    with io.Writing(force=force, guard=Guard()) as out:
-        put_report(out, path, contents)
-
-
-def shown_in_notebook(contents: Contents) -> str | None:
-    """The page in a frame of its own, whose styles and scripts do not meet the notebook's; None where none is made."""
-    from html import escape
-
-    try:
-        page = page_of(contents)
-    except GpuanonError:
-        return None  # the packages of reports are not installed: the notebook shows the plain text
-    return f'<iframe srcdoc="{escape(page, quote=True)}" title="{escape(contents.title)}" {_FRAME}></iframe>'
-
-
-_FRAME = 'sandbox="allow-scripts allow-downloads" style="width:100%;height:40rem;border:1px solid #ccc"'
-
-
 def least_of(manifest: Mapping[str, Any] | None) -> int:
     """How many original records or persons everything that is shown has to hold."""
     known = [] if manifest is None else [found.get("k") for found in (*manifest["guarantee"], *manifest["mask"])]
     return max([LEAST, *(k for k in known if isinstance(k, int))])
 
 
-def assessed(assessment: Assessment, title: str = "Assessment of a release") -> Contents:
-    """The report of an assessment, with pictures where the tables are still at hand."""
-    seen, found = assessment.seen, None
-    if isinstance(seen, (Comparison, Streamed)):
-        least = max(assessment.least, least_of(assessment.manifest))
+def assessed(
+    figures: Measurements,
+    manifest: Mapping[str, Any] | None = None,
+    least: int = LEAST,
+    title: str = "Assessment of a release",
+) -> Contents:
+    """The report of measured figures, with pictures where the tables are still at hand.
+
+    least : how many original records or persons everything that is shown has to hold, whatever the manifest says
+    """
+    seen, drawn = figures.seen, None
+    if seen is not None:
         with progress.stage("report"):
-            found = pictures(seen.sample if isinstance(seen, Streamed) else seen, least)
-    return Contents(title, assessment.manifest, assessment, found)
+            whole = seen.sample if isinstance(seen, Streamed) else seen
+            drawn = pictures(whole, max(least, least_of(manifest)))
+    return Contents(title, manifest, figures, drawn, known_least=least)
 
 
-def compared(trials: Trials) -> Contents:
+def compared(trials: TrialsData) -> Contents:
     """The report of a comparison."""
     return Contents("Comparison of releases", trials=trials, notes=trials.notes)
 
 
 def reporter(
-    original: Pieces, release: Pieces, schema: Schema, link: np.ndarray[Any, Any], reference: Table | None = None
+    original: Pieces, release: Pieces, schema: Schema, link: Host, reference: Table | None = None
 ) -> Callable[[Mapping[str, Any]], Contents]:
     """From the manifest of a release to the report of it, measured against its original."""
-    from gpuanon.engine.assessing import measure
 
     def contents(manifest: Mapping[str, Any]) -> Contents:
         names = tuple(dict.fromkeys((*manifest["limits"], *manifest.get("measures", {}), *MEASURED)))
@@ -178,6 +170,6 @@ def reporter(
             backend=backend,
             options=manifest.get("measures"),
         )
-        return assessed(replace(found, manifest=manifest), "Release")
+        return assessed(found, manifest, title="Release")
 
     return contents

@@ -12,19 +12,23 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from math import isfinite
+from pathlib import Path
 from typing import Any, Literal
 
-from gpuanon import __version__
 from gpuanon.assessing.column_pictures import Pictures
 from gpuanon.assessing.figures import By, Measured
-from gpuanon.assessing.measures import MEASURES, Measure, by_name
-from gpuanon.engine.outputs import REPORT_MARK
-from gpuanon.report import require
+from gpuanon.assessing.measure import Measure
+from gpuanon.assessing.measures import MEASURES
+from gpuanon.errors import GpuanonError
+from gpuanon.report import REPORT_MARK, figures_path, require
 from gpuanon.report.contents import Contents, shareable
 from gpuanon.report.drawing import shortened
 from gpuanon.report.figures import Shown, shown_part, shown_picture
 from gpuanon.report.verdict import verdict_of
+from gpuanon.tables.formats import io
+from gpuanon.version import __version__
 
 _OF_MASKS = ("method", "columns", "groups_formed", "smallest_group", "smallest_class_before")
 
@@ -33,7 +37,7 @@ _OF_MASKS = ("method", "columns", "groups_formed", "smallest_group", "smallest_c
 class Row:
     """One measure on the page.
 
-    figure : None when it could not be computed; `failed` has the reason
+    figure : None when it could not be computed; `failed` has the reason, `inapplicable` whether it does not apply
     limit  : of the recipe, or None
     parts  : name of a template, and what it shows
     """
@@ -41,12 +45,20 @@ class Row:
     measure: Measure
     figure: Measured | None
     failed: str | None
+    inapplicable: bool
     limit: float | None
     parts: tuple[Shown, ...] = ()
 
 
 def report_html(contents: Contents) -> str:
-    """The page: self-contained, every label escaped; its one script is the page's own, named by its digest."""
+    """The page: self-contained, every label escaped; its one script is the page's own, named by its digest.
+
+    Examples
+    --------
+    >>> from gpuanon.report.contents import Contents
+    >>> "<h1>Release &lt;1&gt;</h1>" in report_html(Contents("Release <1>"))
+    True
+    """
     require()
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -65,6 +77,24 @@ def report_html(contents: Contents) -> str:
         mark=REPORT_MARK, version=__version__, contents=contents, script=script, digest=_digest(script),
         figures=_embedded(contents.to_json()), **_sections(contents),
     )  # fmt: skip
+
+
+def put_report(out: io.Writing, path: Path, contents: Contents) -> None:
+    """Write the page and, beside it, its figures."""
+    out.text(path, report_html(contents))
+    out.text(figures_path(path), json.dumps(contents.to_json(), ensure_ascii=False, allow_nan=False, indent=1) + "\n")
+
+
+def shown_in_notebook(contents: Contents) -> str | None:
+    """The page in a frame of its own, whose styles and scripts do not meet the notebook's; None where none is made."""
+    try:
+        page = report_html(contents)
+    except GpuanonError:
+        return None  # the packages of reports are not installed: the notebook shows the plain text
+    return f'<iframe srcdoc="{escape(page, quote=True)}" title="{escape(contents.title)}" {_FRAME}></iframe>'
+
+
+_FRAME = 'sandbox="allow-scripts allow-downloads" style="width:100%;height:40rem;border:1px solid #ccc"'
 
 
 def _breaking(name: str) -> Any:
@@ -88,8 +118,8 @@ def _embedded(figures: Mapping[str, Any]) -> str:
 def _sections(contents: Contents) -> dict[str, Any]:
     """What the templates show."""
     manifest, shown = contents.manifest, contents.pictures
-    assessment = contents.assessment
-    notes = dict.fromkeys((*contents.notes, *(assessment.notes if assessment is not None else ())))
+    figures = contents.figures
+    notes = dict.fromkeys((*contents.notes, *(figures.notes if figures is not None else ())))
     rows = {family: _rows(contents, family) for family in _FAMILIES}
     return {
         "manifest": manifest,
@@ -110,18 +140,19 @@ _FAMILIES: tuple[Literal["risk", "utility"], ...] = ("risk", "utility")
 
 def _rows(contents: Contents, family: Literal["risk", "utility"]) -> list[Row]:
     """The measures of a family, in the order of the catalogue."""
-    if contents.assessment is None:
+    if contents.figures is None:
         return []
-    found = shareable(contents.assessment, contents.least)
+    found = shareable(contents.figures, contents.least)
     limits = {} if contents.manifest is None else contents.manifest.get("limits", {})
     rows = []
-    for number, measure in enumerate(MEASURES):
+    for number, measure in enumerate(MEASURES.values()):
         figure, failed = found.measured.get(measure.name), found.failed.get(measure.name)
         if measure.family == family and (figure is not None or failed is not None):
             those = () if figure is None else figure.parts
             parts = [shown_part(part, f"m{number}{at}") for at, part in enumerate(those)]
             kept = tuple(part for part in parts if part is not None)
-            rows.append(Row(measure, figure, failed, limits.get(measure.name), kept))
+            apart = measure.name in found.inapplicable
+            rows.append(Row(measure, figure, failed, apart, limits.get(measure.name), kept))
     return rows
 
 
@@ -177,7 +208,7 @@ def _trials(contents: Contents) -> dict[str, Any]:
         return {"trials": None}
     from gpuanon.report.trials_map import trials_map
 
-    known = by_name()
+    known = MEASURES
     picture = None
     if trials.decides is not None and trials.against is not None and trials.decides in known:
         picture = trials_map(trials, known[trials.against], known[trials.decides])

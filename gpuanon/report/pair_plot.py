@@ -11,15 +11,16 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from gpuanon.arrays.backend import Host
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Floats = np.ndarray[Any, Any]
 
 BLUE, RED, GREY = "#1f5fbf", "#c8282d", "#9a9a9a"
 _SHARES = (0.75, 0.5, 0.25)
@@ -28,7 +29,7 @@ _POINTS = 2000
 
 
 def pair_plot(
-    original: Floats, release: Floats, labels: Sequence[str], title: str = "", groups: Floats | None = None
+    original: Host, release: Host, labels: Sequence[str], title: str = "", groups: Host | None = None
 ) -> Figure:
     """Plot the scores of an original (n, c) and its release (m, c) on the same c components against each other.
 
@@ -60,7 +61,7 @@ def pair_plot(
     return figure
 
 
-def _densities(axis: Axes, before: Floats, after: Floats, label: str) -> None:
+def _densities(axis: Axes, before: Host, after: Host, label: str) -> None:
     """Smoothed densities over the middle of the original."""
     low, high = _middle(before)
     edges = np.linspace(low, high, _GRID + 1)
@@ -74,7 +75,7 @@ def _densities(axis: Axes, before: Floats, after: Floats, label: str) -> None:
     axis.text(0.98, 0.97, label, transform=axis.transAxes, ha="right", va="top", fontsize=5.5, linespacing=1.3)
 
 
-def _contours(axis: Axes, before: Floats, after: Floats) -> None:
+def _contours(axis: Axes, before: Host, after: Host) -> None:
     """Lines that hold 25, 50 and 75 % of each table's middle, over the released points."""
     (left, right), (low, high) = _middle(before[:, 0]), _middle(before[:, 1])
     shown = _thin(after)
@@ -91,7 +92,7 @@ def _contours(axis: Axes, before: Floats, after: Floats) -> None:
     axis.set_ylim(low, high)
 
 
-def _tails(axis: Axes, before: Floats, after: Floats, groups: Floats | None) -> None:
+def _tails(axis: Axes, before: Host, after: Host, groups: Host | None) -> None:
     """All points, on a scale that is linear in the middle and logarithmic outside."""
     if groups is None:
         axis.plot(before[:, 0], before[:, 1], ".", ms=1.2, mew=0, color=BLUE, alpha=0.45)
@@ -115,28 +116,28 @@ def _legend(figure: Figure) -> None:
     figure.legend(handles=lines, loc="outside lower center", ncols=2, fontsize=7, frameon=False)
 
 
-def _middle(values: Floats) -> tuple[float, float]:
+def _middle(values: Host) -> tuple[float, float]:
     """The range of the middle 90 %, with some air: what lies outside is for the panels of the tails."""
     low, high = np.quantile(values, [0.05, 0.95])
     air = 0.15 * (high - low) or 0.5
     return float(low - air), float(high + air)
 
 
-def _bandwidth(values: Floats, edges: Floats, dimensions: int) -> float:
+def _bandwidth(values: Host, edges: Host, dimensions: int) -> float:
     """Silverman's bandwidth from the middle half of the values, in cells of the grid; wider for contours."""
     spread = float(np.subtract(*np.quantile(values, [0.75, 0.25]))) / 1.34
     cells = 0.9 * dimensions**0.5 * spread * len(values) ** (-1 / (dimensions + 4)) / float(edges[1] - edges[0])
     return max(0.7, float(cells))
 
 
-def _smooth(counts: Floats, width: list[float]) -> Floats:
+def _smooth(counts: Host, width: list[float]) -> Host:
     """Counts on a grid, smoothed."""
     from scipy.ndimage import gaussian_filter
 
     return np.asarray(gaussian_filter(counts.astype(float), width, mode="constant"))
 
 
-def _levels(density: Floats) -> list[float]:
+def _levels(density: Host) -> list[float]:
     """Densities above which lie the wanted shares of the table, ascending and distinct."""
     ordered = np.sort(density.ravel())[::-1]
     total = ordered.sum()
@@ -146,6 +147,6 @@ def _levels(density: Floats) -> list[float]:
     return sorted({float(ordered[np.searchsorted(held, share)]) for share in _SHARES})
 
 
-def _thin(points: Floats) -> Floats:
+def _thin(points: Host) -> Host:
     """Every so many-th point: a plot needs no more than a few thousand."""
     return points[:: max(1, len(points) // _POINTS)]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.column_pictures import Correlations, Histogram, Quantiles
 from gpuanon.report.drawing import AFTER, BEFORE, GREY, drawn, plain_axis, shortened
 
@@ -79,7 +80,7 @@ def correlations(picture: Correlations, name: str) -> str:
     return drawn(draw, name, text, (3 * side + room, side + room), 3)
 
 
-def _write_values(axis: Axes, values: np.ndarray[Any, Any]) -> None:
+def _write_values(axis: Axes, values: Host) -> None:
     """The figure in each cell."""
     for row, column in np.ndindex(values.shape):
         value = values[row, column]

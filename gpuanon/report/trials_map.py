@@ -6,15 +6,15 @@ import re
 from html import escape
 from typing import TYPE_CHECKING
 
-from gpuanon.assessing.measures import Measure
-from gpuanon.comparing.compare import Trials
+from gpuanon.assessing.measure import Measure
+from gpuanon.report.contents import TrialsData
 from gpuanon.report.drawing import AFTER, BEFORE, GREY, drawn, plain_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def trials_map(trials: Trials, risk: Measure, utility: Measure) -> str | None:
+def trials_map(trials: TrialsData, risk: Measure, utility: Measure) -> str | None:
     """Every trial at its risk and utility, under its number in the table; None when none has both.
 
     The line joins the trials that no other beats in both: those among which there is a choice.  A point that is
@@ -58,7 +58,7 @@ def _apart(points: dict[int, tuple[float, float]]) -> dict[int, tuple[float, flo
 
 
 def _with_titles(
-    svg: str, trials: Trials, points: dict[int, tuple[float, float]], risk: Measure, utility: Measure
+    svg: str, trials: TrialsData, points: dict[int, tuple[float, float]], risk: Measure, utility: Measure
 ) -> str:
     """The map with what each point shows when it is pointed at."""
     for number, at in points.items():

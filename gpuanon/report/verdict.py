@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from gpuanon.assessing.figures import By, Part
-from gpuanon.assessing.measures import by_name
+from gpuanon.assessing.measures import MEASURES
 from gpuanon.report.contents import Contents
 
 State: TypeAlias = Literal["good", "bad", "open"]
@@ -40,7 +40,7 @@ class Verdict:
 
 def verdict_of(contents: Contents) -> Verdict | None:
     """The verdict on a release; None where the report is not about one."""
-    if contents.assessment is None and contents.manifest is None:
+    if contents.figures is None and contents.manifest is None:
         return None
     manifest = contents.manifest
     standards = [*_disclosures(contents), *_standards(contents)]
@@ -125,7 +125,7 @@ def _headline(manifest: Mapping[str, Any]) -> Check | None:
 
 def _limits(manifest: Mapping[str, Any]) -> list[Check]:
     """The limits of the recipe, with what was measured."""
-    measured, known, found = manifest.get("measured", {}), by_name(), []
+    measured, known, found = manifest.get("measured", {}), MEASURES, []
     for name, limit in manifest.get("limits", {}).items():
         way = "at most" if name in known and known[name].better == "lower" else "at least"
         met = name in measured and name in known and not known[name].exceeds(measured[name], limit)
@@ -139,7 +139,7 @@ def _disclosures(contents: Contents) -> list[Check]:
 
     The manifest's headline tells of the first, where there is a manifest.
     """
-    measured = {} if contents.assessment is None else contents.assessment.measured
+    measured = {} if contents.figures is None else contents.figures.measured
     found = []
     if contents.manifest is None and "k_anonymity" in measured and measured["k_anonymity"].value <= 1:
         alone = measured["k_anonymity"].details["in_smallest"]
@@ -159,9 +159,9 @@ def _values(part: Part) -> list[tuple[str, float]]:
 
 def _standards(contents: Contents) -> list[Check]:
     """Measures that hold a release to a standard say whether it passes."""
-    assessment = contents.assessment
+    figures = contents.figures
     found = []
-    for name, figure in () if assessment is None else assessment.measured.items():
+    for name, figure in () if figures is None else figures.measured.items():
         passes = figure.details.get("passes")
         if isinstance(passes, bool):
             says = figure.details.get("verdict")

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Host = np.ndarray[Any, Any]
 
 _TYPES = {bool: np.bool_, int: np.int64, float: np.float64}
 

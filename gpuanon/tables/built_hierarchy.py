@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeAlias
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from gpuanon.arrays.backend import Host
 from gpuanon.errors import RecipeError
 from gpuanon.tables.arrow import numpy_array
 from gpuanon.tables.values import family, floats
@@ -23,7 +24,6 @@ from gpuanon.tables.values import family, floats
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Host = np.ndarray[Any, Any]
 Labels: TypeAlias = list[list[str]]
 """For each level from 1 on the label of each value."""
 
@@ -46,7 +46,7 @@ class Build(BaseModel):
         raise NotImplementedError
 
 
-class Intervals(Build):
+class FixedIntervals(Build):
     """Intervals of these widths, level by level; each width is a multiple of the one before."""
 
     build: Literal["intervals"]
@@ -89,7 +89,7 @@ class Rounding(Build):
         return out
 
 
-class Quantiles(Build):
+class QuantileIntervals(Build):
     """So many intervals with about equally many records, level by level; each number divides the one before."""
 
     build: Literal["quantiles"]
@@ -208,7 +208,7 @@ class Order(Build):
 
 
 AnyBuild: TypeAlias = Annotated[
-    Intervals | Rounding | Quantiles | Tails | Dates | Prefix | Order, Field(discriminator="build")
+    FixedIntervals | Rounding | QuantileIntervals | Tails | Dates | Prefix | Order, Field(discriminator="build")
 ]
 
 

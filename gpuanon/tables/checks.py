@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.tables.arrow import arrow_array
 from gpuanon.tables.values import family, floats, null_mask, value_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from gpuanon.tables.schema import ColumnSpec, Schema
-    from gpuanon.tables.table import Table
-
-_FEW = 12  # distinct whole numbers that look like codes
 
 _ALLOWED = {
     "number": ("numeric", "ordinal", "categorical"),
@@ -55,27 +52,6 @@ def kind_fault(name: str, role: str, kind: str | None, transform: str, holds: st
     return None
 
 
-def code_notes(table: Table, schema: Schema, specs: Mapping[str, ColumnSpec]) -> list[str]:
-    """Notes on quasi-identifiers that are masked as numbers and may be codes of categories: few distinct whole numbers.
-
-    specs : what the recipe says; a column whose kind it gives is left out
-    """
-    import pyarrow as pa
-
-    from gpuanon.tables.codes import distinct
-
-    notes = []
-    for name in schema.quasi:
-        if specs[name].kind is None and schema[name].kind == "numeric" and pa.types.is_integer(table.arrow(name).type):
-            count = len(distinct([table.arrow(name)]))
-            if count <= min(_FEW, table.n_rows // 2):
-                notes.append(
-                    f"column {name!r}: whole numbers with {count} distinct values are masked as numbers; "
-                    'if they are codes of categories, say kind = "categorical"'
-                )
-    return notes
-
-
 def value_faults(
     name: str, role: str, transform: str, levels: Sequence[Any] | None, column: pa.ChunkedArray
 ) -> list[str]:
@@ -93,7 +69,7 @@ def value_faults(
     return faults
 
 
-def number_faults(name: str, transform: str, values: np.ndarray[Any, Any]) -> list[str]:
+def number_faults(name: str, transform: str, values: Host) -> list[str]:
     """Infinite values, and values outside of the transform's domain."""
     faults = []
     infinite = int(np.isinf(values).sum())
@@ -116,7 +92,7 @@ def _level_faults(name: str, levels: Sequence[Any], column: pa.ChunkedArray) -> 
     """Levels that are not of the column's type or occur twice, and values that are not among them."""
     import pyarrow as pa
 
-    from gpuanon.tables.codes import lookup
+    from gpuanon.tables.values import lookup
 
     if len(set(levels)) < len(levels):
         return [f"column {name!r}: levels: one occurs twice"]

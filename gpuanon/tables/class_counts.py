@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from gpuanon.arrays.backend import HOST, Array, Backend, namespace, to_host
+from gpuanon.arrays.backend import HOST, Array, Backend, Host, namespace, to_host
 from gpuanon.arrays.sorting import argsort_words, lexicographic_order
 from gpuanon.numerics.compatible import compatible_counts, covering_counts
 from gpuanon.tables.arrow import arrow_array, numpy_array
@@ -27,7 +27,6 @@ from gpuanon.tables.values import plain
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Host = np.ndarray[Any, Any]
 
 HELD = 40_000_000
 """Classes that are counted at once; a table that may have more is read several times."""
@@ -227,9 +226,10 @@ class PatternCounts:
 
 def smallest_of(counts: Sequence[Counts]) -> int:
     """Rows (or persons) of the smallest class of pieces that were counted alike; 0 when there are no rows."""
-    if isinstance(counts[0], ClassCounts):
-        return ClassCounts.merged(counts).smallest  # type: ignore[arg-type]
-    return reduce(lambda one, other: one.merge(other), counts).smallest  # type: ignore[arg-type]
+    pieces: Sequence[Any] = counts  # of one type, which merges with itself only
+    if isinstance(pieces[0], ClassCounts):
+        return ClassCounts.merged(pieces).smallest
+    return int(reduce(lambda one, other: one.merge(other), pieces).smallest)
 
 
 def repeat_warnings(names: Sequence[str], counts: Sequence[ClassCounts]) -> tuple[str, ...]:

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.threads import each
 from gpuanon.errors import InputError
 from gpuanon.tables.arrow import arrow_array, arrow_scalar, numpy_array
 from gpuanon.tables.hierarchy import Hierarchy, value_texts
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
-from gpuanon.tables.values import family, plain, value_type
+from gpuanon.tables.values import NULL, distinct, family, lookup, plain, value_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NULL = -1
-"""The code of a null."""
+    from gpuanon.tables.schema import ColumnSpec, Schema
+    from gpuanon.tables.table import Table
 
 
-def level_codes(tables: Sequence[Table], columns: Sequence[str]) -> list[np.ndarray[Any, Any]]:
+def level_codes(tables: Sequence[Table], columns: Sequence[str]) -> list[Host]:
     """(n, columns) int64 codes of each table, common to all of them.
 
     The code of a value is its rank among the distinct values of its column in all tables together; a null (or NaN)
@@ -47,7 +48,7 @@ def level_codes(tables: Sequence[Table], columns: Sequence[str]) -> list[np.ndar
     return codes
 
 
-def _float_codes(columns: Sequence[pa.ChunkedArray]) -> list[np.ndarray[Any, Any]]:
+def _float_codes(columns: Sequence[pa.ChunkedArray]) -> list[Host]:
     """Codes of columns of float64, by one sort: nearly every value is a distinct one, for which hashes are slower."""
     import pyarrow.compute as pc
 
@@ -70,9 +71,9 @@ class ColumnCodes:
     hierarchy : of the column, or None
     """
 
-    codes: np.ndarray[Any, Any]
+    codes: Host
     values: pa.Array
-    ancestors: np.ndarray[Any, Any]
+    ancestors: Host
     names: tuple[pa.Array, ...] = ()
     hierarchy: Hierarchy | None = None
 
@@ -84,7 +85,7 @@ class ColumnCodes:
             return pa.concat_arrays([self.labels(at).cast(pa.string()) for at in range(len(self.names) + 1)])
         return self.names[depth - 1] if depth else arrow_array(value_texts(self.values), pa.string())
 
-    def shares(self) -> np.ndarray[Any, Any]:
+    def shares(self) -> Host:
         """(values, depth + 1) share of the hierarchy's leaves below each value's ancestor at each depth.
 
         Without a hierarchy each value is a leaf.
@@ -129,57 +130,6 @@ def column_codes(
     return ColumnCodes(lookup(data, values), values, ancestors, names, hierarchy)
 
 
-def distinct(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
-    """The distinct values of columns of one type, ascending, without null and NaN."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    columns = [_comparable(column) for column in columns]
-    chunks = [chunk for column in columns for chunk in _smallest(column)]
-    values = pc.unique(pa.chunked_array(chunks, type=value_type(columns[0].type)))
-    values = values.filter(pc.invert(pc.is_null(values, nan_is_null=True)))
-    return values if pa.types.is_null(values.type) else values.take(pc.sort_indices(values))
-
-
-def lookup(column: pa.ChunkedArray, levels: pa.Array) -> np.ndarray[Any, Any]:
-    """(n,) int64 position of each value in `levels`, -1 where it is null or not among them."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    column = _comparable(column)
-    levels = levels.cast(value_type(column.type))
-    if len(column) == 0 or len(levels) == 0:
-        return np.full(len(column), NULL, dtype=np.int64)
-    if pa.types.is_dictionary(column.type):
-        places = [pc.index_in(chunk.dictionary, value_set=levels).take(chunk.indices) for chunk in column.chunks]
-        found = pa.chunked_array(places, type=pa.int32())
-    else:
-        found = pc.index_in(column, value_set=levels)
-    return np.asarray(numpy_array(pc.fill_null(found, arrow_scalar(NULL, found.type))), dtype=np.int64)
-
-
-def _smallest(column: pa.ChunkedArray) -> list[pa.Array]:
-    """Arrays that hold every value that occurs, repetitions dropped where that is free."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pa.types.is_dictionary(column.type):
-        return [chunk.dictionary.take(pc.unique(chunk.indices)) for chunk in column.chunks]
-    return list(column.chunks)
-
-
-def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Floats with one zero (-0.0 is 0.0 in other bits), and numbers of a width that Arrow can sort."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pa.types.is_decimal32(column.type) or pa.types.is_decimal64(column.type):
-        return column.cast(pa.decimal128(column.type.precision, column.type.scale))
-    if pa.types.is_float16(column.type):
-        column = column.cast(pa.float32())
-    return pc.add(column, arrow_scalar(0.0, column.type)) if pa.types.is_floating(column.type) else column
-
-
 def _aligned(columns: Sequence[pa.ChunkedArray], name: str) -> list[pa.ChunkedArray]:
     """The columns in one type: their own when they agree, a common one for numbers or text."""
     import pyarrow as pa
@@ -193,3 +143,27 @@ def _aligned(columns: Sequence[pa.ChunkedArray], name: str) -> list[pa.ChunkedAr
         raise InputError(f"column {name!r}: the tables hold different types, {' and '.join(sorted(map(str, types)))}")
     wanted = common[families.pop()]
     return [plain(column).cast(wanted) for column in columns]
+
+
+_FEW = 12  # distinct whole numbers that look like codes
+
+
+def code_notes(table: Table, schema: Schema, specs: Mapping[str, ColumnSpec]) -> list[str]:
+    """Notes on quasi-identifiers that are masked as numbers and may be codes of categories: few distinct whole numbers.
+
+    specs : what the recipe says; a column whose kind it gives is left out
+    """
+    import pyarrow as pa
+
+    from gpuanon.tables.values import distinct
+
+    notes = []
+    for name in schema.quasi:
+        if specs[name].kind is None and schema[name].kind == "numeric" and pa.types.is_integer(table.arrow(name).type):
+            count = len(distinct([table.arrow(name)]))
+            if count <= min(_FEW, table.n_rows // 2):
+                notes.append(
+                    f"column {name!r}: whole numbers with {count} distinct values are masked as numbers; "
+                    'if they are codes of categories, say kind = "categorical"'
+                )
+    return notes

@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.errors import InputError, RecipeError
 from gpuanon.tables.arrow import arrow_array, numpy_array
 from gpuanon.tables.built_hierarchy import Build
@@ -58,7 +59,7 @@ class Hierarchy:
         return cls(column, path.name, {row[0]: tuple(row[1:]) for row in rows}, len(rows[0]) - 1)
 
     @classmethod
-    def built(cls, build: Build, column: str, values: pa.Array, counts: np.ndarray[Any, Any]) -> Hierarchy:
+    def built(cls, build: Build, column: str, values: pa.Array, counts: Host) -> Hierarchy:
         """Build the hierarchy of `column` from its distinct `values`, in their order, and the records of each.
 
         Raises
@@ -74,7 +75,7 @@ class Hierarchy:
         paths = {text: tuple(level[at] for level in labels) for at, text in enumerate(texts)}
         return cls(column, "its hierarchy", paths, len(labels))
 
-    def ancestors(self, levels: pa.Array) -> tuple[np.ndarray[Any, Any], tuple[pa.Array, ...]]:
+    def ancestors(self, levels: pa.Array) -> tuple[Host, tuple[pa.Array, ...]]:
         """Ancestors of the distinct values of the column, which ascend.
 
         Returns
@@ -109,7 +110,7 @@ class Hierarchy:
             labels.append(arrow_array(list(numbers), pa.large_string()))
         return codes, tuple(labels)
 
-    def shares(self, levels: pa.Array) -> np.ndarray[Any, Any]:
+    def shares(self, levels: pa.Array) -> Host:
         """(values, depth + 1) share of all leaves, also of those that do not occur, below each value's ancestor."""
         below = [Counter(path[depth] for path in self.paths.values()) for depth in range(self.depth)]
         out = np.full((len(levels), self.depth + 1), 1 / max(len(self.paths), 1))

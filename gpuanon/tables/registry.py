@@ -25,18 +25,17 @@ cost         float64                 no     yearly cost of care, cents; one fift
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Floats = np.ndarray[Any, Any]
 
 BATCH_ROWS = 1 << 18
 
@@ -103,11 +102,6 @@ def make_registry(rows: int, seed: int = 0) -> pa.Table:
     return pa.concat_tables(each(lambda plan: _batch(*plan, seed), _plan(rows)))
 
 
-def registry_batches(rows: int, seed: int = 0) -> Iterator[pa.Table]:
-    """The tables that `make_registry` puts together, one after the other, for registries larger than memory."""
-    return (_batch(batch, count, seed) for batch, count in _plan(rows))
-
-
 def _plan(rows: int) -> list[tuple[int, int]]:
     """Number and row count of each batch; an empty registry has one empty batch."""
     if rows < 0:
@@ -128,7 +122,7 @@ def _batch(number: int, count: int, seed: int) -> pa.Table:
     return pa.table({"person_id": identifiers, **_typed(people)})
 
 
-def _people(rng: np.random.Generator, n: int) -> dict[str, Floats]:
+def _people(rng: np.random.Generator, n: int) -> dict[str, Host]:
     """Age, sex, region, education, income."""
     age = np.floor(18 + 82 * rng.beta(1.3, 1.9, n))
     male = rng.random(n) > 0.49 + 0.002 * (age - 50)
@@ -145,7 +139,7 @@ def _people(rng: np.random.Generator, n: int) -> dict[str, Floats]:
     return {"age": age, "male": male, "region": region, "education": education, "income": income}
 
 
-def _body(rng: np.random.Generator, people: dict[str, Floats]) -> dict[str, Floats]:
+def _body(rng: np.random.Generator, people: dict[str, Host]) -> dict[str, Host]:
     """Smoking, body mass, laboratory values, diagnosis."""
     age, male, education = people["age"], people["male"], people["education"]
     n = len(age)
@@ -168,8 +162,8 @@ def _body(rng: np.random.Generator, people: dict[str, Floats]) -> dict[str, Floa
 
 
 def _diagnosis(
-    rng: np.random.Generator, age: Floats, male: Floats, smoker: Floats, bmi: Floats, diabetic: Floats, systolic: Floats
-) -> Floats:
+    rng: np.random.Generator, age: Host, male: Host, smoker: Host, bmi: Host, diabetic: Host, systolic: Host
+) -> Host:
     """One main diagnosis each: the largest of twelve propensities with Gumbel noise (a multinomial logit)."""
     old, heavy = (age - 50) / 10, (bmi - 26) / 5
     fertile = ~male & (age < 45)
@@ -195,7 +189,7 @@ def _diagnosis(
     return chosen
 
 
-def _care(rng: np.random.Generator, people: dict[str, Floats]) -> dict[str, Floats]:
+def _care(rng: np.random.Generator, people: dict[str, Host]) -> dict[str, Host]:
     """Visits, admission, cost."""
     age, male, smoker = people["age"], people["male"], people["smoker"]
     education, diagnosis = people["education"], people["diagnosis"]
@@ -217,7 +211,7 @@ def _care(rng: np.random.Generator, people: dict[str, Floats]) -> dict[str, Floa
     }
 
 
-def _logistic(x: Floats) -> Floats:
+def _logistic(x: Host) -> Host:
     """The inverse of the logit."""
     return 1 / (1 + np.exp(-x))
 
@@ -232,11 +226,11 @@ def _identifiers(first: int, count: int) -> pa.Array:
     return pc.binary_join_element_wise("P", digits, "")
 
 
-def _typed(people: dict[str, Floats]) -> dict[str, pa.Array]:
+def _typed(people: dict[str, Host]) -> dict[str, pa.Array]:
     """The columns in their Arrow types, in the documented order."""
     import pyarrow as pa
 
-    def labels(codes: Floats, levels: tuple[str, ...], ordered: bool = False) -> pa.Array:
+    def labels(codes: Host, levels: tuple[str, ...], ordered: bool = False) -> pa.Array:
         return pa.DictionaryArray.from_arrays(codes.astype(np.int32), pa.array(levels), ordered=ordered)
 
     return {

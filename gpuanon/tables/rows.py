@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
 from gpuanon.arrays.rng import Key
 from gpuanon.tables.arrow import arrow_array
@@ -21,7 +22,6 @@ from gpuanon.tables.table import Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Host = np.ndarray[Any, Any]
 
 ADDED = 1 << 62
 """Numbers of added rows begin here."""

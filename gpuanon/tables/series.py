@@ -14,6 +14,7 @@ import narwhals as nw
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from gpuanon.arrays.backend import Host
 from gpuanon.errors import InputError
 from gpuanon.tables import native
 from gpuanon.tables.arrow import arrow_array
@@ -24,7 +25,6 @@ from gpuanon.tables.values import family, floats, null_mask, plain
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Host = np.ndarray[Any, Any]
 Points = tuple[float, ...]
 """Times, ascending, each of which becomes a column of every measured column: numbers, or days since 1970."""
 

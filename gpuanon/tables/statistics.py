@@ -28,8 +28,9 @@ class Statistic:
     def parse(cls, text: str) -> Statistic:
         """From text such as ``covariance(age, income)`` or ``regression(cost ~ age + income)``."""
         name, bracket, inside = text.strip().partition("(")
-        kind = name.strip()
-        if kind not in get_args(StatisticKind):
+        kinds: dict[str, StatisticKind] = {kind: kind for kind in get_args(StatisticKind)}
+        kind = kinds.get(name.strip())
+        if kind is None:
             raise ParameterError(f"statistic: {', '.join(get_args(StatisticKind))} are allowed, got {text!r}")
         if not bracket:
             columns: tuple[str, ...] = ()
@@ -42,7 +43,7 @@ class Statistic:
                 columns = (target.strip(), *(column.strip() for column in others.split("+")))
             else:
                 columns = tuple(column.strip() for column in inside.split(","))
-        found = cls(kind, columns)  # type: ignore[arg-type]
+        found = cls(kind, columns)
         found._check(text)
         return found
 

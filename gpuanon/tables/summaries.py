@@ -6,24 +6,23 @@ same, to the bit, however its rows are divided and in whatever order the parts a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from gpuanon.arrays.backend import HOST, Backend
+from gpuanon.arrays.backend import HOST, Backend, Host
 from gpuanon.arrays.threads import each
 from gpuanon.errors import InputError
-from gpuanon.numerics.exact_sum import Moments
-from gpuanon.tables.arrow import numpy_array
+from gpuanon.numerics.exact_sum import ExactMoments
+from gpuanon.tables.arrow import arrow_array, numpy_array
 from gpuanon.tables.checks import value_faults
-from gpuanon.tables.codes import distinct, lookup
 from gpuanon.tables.schema import Column, Schema, Transform
 from gpuanon.tables.table import Table
 from gpuanon.tables.value_counts import ValueCounts
-from gpuanon.tables.values import family, floats, plain, ticks, value_type
+from gpuanon.tables.values import distinct, family, floats, lookup, plain, ticks, value_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +45,7 @@ class NumberSummary:
     """
 
     nulls: int
-    moments: Moments
+    moments: ExactMoments
     low: float | int | None
     high: float | int | None
     decimals: int | None
@@ -67,7 +66,7 @@ class NumberSummary:
         decimals = _decimals(values)
         return cls(
             nulls=len(data) - len(values),
-            moments=Moments.of(backend.upload(transformed(values, column.transform))),
+            moments=ExactMoments.of(backend.upload(transformed(values, column.transform))),
             low=low,
             high=high,
             decimals=decimals,
@@ -103,7 +102,7 @@ class LevelSummary:
 
     nulls: int
     levels: pa.Array
-    counts: np.ndarray[Any, Any]
+    counts: Host
 
     @classmethod
     def of(cls, column: Column, data: pa.ChunkedArray) -> LevelSummary:
@@ -159,14 +158,16 @@ class Summary:
         if faults:
             raise InputError("\n".join(faults))
         counts = {name: LevelSummary.of(schema[name], table.arrow(name)) for name in counted}
-        return cls(table.n_rows, dict(zip(columns, found, strict=True)), counts)  # type: ignore[arg-type]
+        summaries = [result for result in found if not isinstance(result, list)]
+        return cls(table.n_rows, dict(zip(columns, summaries, strict=True)), counts)
 
     def __repr__(self) -> str:
         return f"Summary({self.rows} rows, {len(self.columns)} columns)"
 
     def merge(self, other: Summary) -> Summary:
         """The summary of the rows of both."""
-        merged = {name: mine.merge(other.columns[name]) for name, mine in self.columns.items()}  # type: ignore[arg-type]
+        theirs: Mapping[str, Any] = other.columns  # of the type of mine, column by column
+        merged = {name: mine.merge(theirs[name]) for name, mine in self.columns.items()}
         counted = {name: mine.merge(other.counted[name]) for name, mine in self.counted.items()}
         return Summary(self.rows + other.rows, merged, counted)
 
@@ -190,14 +191,14 @@ class Summary:
         return reduce(Summary.merge, parts)
 
 
-def transformed(values: np.ndarray[Any, Any], transform: Transform) -> np.ndarray[Any, Any]:
+def transformed(values: Host, transform: Transform) -> Host:
     """Logarithms where asked for; normal scores come later, they need the counts of all values."""
     if transform == "log":
         return np.asarray(np.log(values))
     return np.asarray(np.log1p(values)) if transform == "log1p" else values
 
 
-def _extremes(data: pa.ChunkedArray, values: np.ndarray[Any, Any]) -> tuple[float | int | None, float | int | None]:
+def _extremes(data: pa.ChunkedArray, values: Host) -> tuple[float | int | None, float | int | None]:
     """The smallest and the largest value, whole numbers exactly."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -211,7 +212,7 @@ def _extremes(data: pa.ChunkedArray, values: np.ndarray[Any, Any]) -> tuple[floa
     return (float(values.min()), float(values.max())) if len(values) else (None, None)
 
 
-def _decimals(values: np.ndarray[Any, Any]) -> int | None:
+def _decimals(values: Host) -> int | None:
     """Decimals that write every one of the values, or None when more than nine are needed."""
     if len(values) > 1000 and _decimals(values[:1000]) is None:  # most columns that need more show it at once
         return None
@@ -245,3 +246,39 @@ def _unit(data: pa.ChunkedArray) -> int:
     second = _TICKS["ms" if pa.types.is_date64(type_) else type_.unit]
     units = [86_400 * second, 3_600 * second, 60 * second] + [second // 10**p for p in (0, 3, 6, 9) if second >= 10**p]
     return 0 if common == 0 else next(unit for unit in units if common % unit == 0)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SensitiveColumn:
+    """Values of a column and their frequencies.
+
+    ordered : whether the order of the values means something
+    values  : the distinct values in their order
+    nulls   : whether a null occurs; it is a value then, before all others
+    counts  : (levels,) int64 rows of each value in the whole table
+    """
+
+    name: str
+    ordered: bool
+    values: pa.Array
+    nulls: bool
+    counts: Host
+
+    @classmethod
+    def of(cls, column: Column, summary: LevelSummary) -> SensitiveColumn:
+        """From the summary of the whole table; levels that the schema orders have its order."""
+        import pyarrow as pa
+
+        values, counts = summary.levels, summary.counts
+        if column.levels is not None and not pa.types.is_null(values.type):
+            order = lookup(pa.chunked_array([arrow_array(column.levels).cast(values.type)]), values)
+            order = order[order >= 0]
+            values, counts = values.take(arrow_array(order)), counts[order]
+        nulls = summary.nulls > 0
+        counts = np.concatenate([[summary.nulls], counts]) if nulls else counts
+        return cls(column.name, column.kind != "categorical", values, nulls, np.asarray(counts, dtype=np.int64))
+
+    def codes(self, table: Table) -> Host:
+        """(n,) int64 position of each row's value in `counts`."""
+        found = lookup(table.arrow(self.name), self.values)
+        return found + 1 if self.nulls else np.maximum(found, 0)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import narwhals as nw
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.errors import InputError
 from gpuanon.tables import native
 from gpuanon.tables.arrow import arrow_array
@@ -92,7 +93,7 @@ class Table:
         """The same table with these notes."""
         return Table(self._frame, notes, self.layouts)
 
-    def take(self, rows: np.ndarray[Any, Any]) -> Table:
+    def take(self, rows: Host) -> Table:
         """The rows with these numbers, in this order; each may be taken several times."""
         rows = np.asarray(rows, dtype=np.int64)
         if self._frame.implementation.is_pyarrow():

@@ -8,9 +8,10 @@ partitioning of the rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+
+from gpuanon.arrays.backend import Host
 
 LIMIT = 1 << 16
 _BITS = 64
@@ -25,12 +26,12 @@ class ValueCounts:
     cut    : number of truncated bits; 0 means exact
     """
 
-    keys: np.ndarray[Any, Any]
-    counts: np.ndarray[Any, Any]
+    keys: Host
+    counts: Host
     cut: int = 0
 
     @classmethod
-    def of(cls, values: np.ndarray[Any, Any]) -> ValueCounts:
+    def of(cls, values: Host) -> ValueCounts:
         """Count finite float64 `values` (n,)."""
         keys, counts = np.unique(_to_keys(values), return_counts=True)
         return _bounded(keys, counts.astype(np.int64), 0)
@@ -42,30 +43,28 @@ class ValueCounts:
         return _bounded(*_gather(keys, np.concatenate([self.counts, other.counts])), cut)
 
     @property
-    def values(self) -> np.ndarray[Any, Any]:
+    def values(self) -> Host:
         """(m,) the values: themselves when exact, the lower end of each bin otherwise."""
         return _to_values(self.keys)
 
 
-def _to_keys(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _to_keys(values: Host) -> Host:
     """Map float64 to uint64 so that order is kept (the bits of negative numbers are inverted)."""
     bits = (np.ascontiguousarray(values, dtype=np.float64) + 0.0).view(np.uint64)  # + 0.0: −0 becomes 0
     return np.where(bits >> np.uint64(63), ~bits, bits | np.uint64(1 << 63))
 
 
-def _to_values(keys: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _to_values(keys: Host) -> Host:
     """The inverse of `_to_keys`."""
     return np.where(keys >> np.uint64(63), keys & np.uint64((1 << 63) - 1), ~keys).view(np.float64)
 
 
-def _cut(keys: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
+def _cut(keys: Host, bits: int) -> Host:
     """Set the lowest `bits` bits to zero."""
     return keys & np.uint64((1 << _BITS) - (1 << bits))
 
 
-def _gather(
-    keys: np.ndarray[Any, Any], counts: np.ndarray[Any, Any]
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _gather(keys: Host, counts: Host) -> tuple[Host, Host]:
     """Merge equal keys."""
     order = np.argsort(keys, kind="stable")
     keys, counts = keys[order], counts[order]
@@ -73,7 +72,7 @@ def _gather(
     return keys[starts], np.add.reduceat(counts, starts) if len(starts) else counts
 
 
-def _bounded(keys: np.ndarray[Any, Any], counts: np.ndarray[Any, Any], cut: int) -> ValueCounts:
+def _bounded(keys: Host, counts: Host, cut: int) -> ValueCounts:
     """Truncate the fewest bits, at least `cut`, that leave at most `LIMIT` distinct keys; `keys` are sorted."""
     if len(keys) <= LIMIT:
         return ValueCounts(keys, counts, cut)

@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, distributions, version
 
 import pytest
 
-from gpuanon.arrays.versions import installed_version
+from gpuanon.arrays.compiled import installed_version
 
 
 def test_versions_are_those_of_the_metadata():

@@ -11,9 +11,8 @@ import pytest
 
 import gpuanon
 from gpuanon.assessing.comparison import Comparison
-from gpuanon.assessing.measures import MEASURES, by_name
-from gpuanon.assessing.value_ranges import declared
-from gpuanon.engine.assessing import compute
+from gpuanon.assessing.measures import MEASURES
+from gpuanon.assessing.run import compute
 from gpuanon.errors import GpuanonError
 from gpuanon.recipe import Recipe
 from gpuanon.tables.schema import Schema
@@ -22,7 +21,7 @@ from tests.support.every import COLUMNS, QUASI, recipe, registry
 
 ROWS = 400
 WEIGHTED = COLUMNS | {"w": {"role": "weight"}, "family": {"role": "household"}}
-NAMES = [measure.name for measure in MEASURES]
+NAMES = list(MEASURES)
 
 # A copy: nothing is lost, and every unique record is found.
 ON_A_COPY = {
@@ -91,8 +90,8 @@ OPTIONS = {
 }
 NEED_OTHERS = ("reference_standard", "closest_record", "singling_out", "linkability", "inference", "membership")
 # By declaration: what looks at columns together, or at records, is bad when columns are permuted independently.
-WORSE_AFTER_SHUFFLING = {name for name in NAMES if declared(name).sees in ("together", "records")}
-KEPT_BY_SHUFFLING = {name for name in NAMES if declared(name).sees == "columns"}
+WORSE_AFTER_SHUFFLING = {name for name in NAMES if MEASURES[name].sees in ("together", "records")}
+KEPT_BY_SHUFFLING = {name for name in NAMES if MEASURES[name].sees == "columns"}
 
 
 def weighted(table, least=1.0):
@@ -148,7 +147,7 @@ def test_a_copy_fails_the_reference_standard(copy):
 
 @pytest.mark.parametrize("name", sorted(WORSE_AFTER_SHUFFLING))
 def test_shuffled_columns_are_worse_than_a_copy(copy, shuffled, name):
-    assert by_name()[name].exceeds(shuffled.measured[name].value, copy.measured[name].value)
+    assert MEASURES[name].exceeds(shuffled.measured[name].value, copy.measured[name].value)
 
 
 @pytest.mark.parametrize("name", sorted(KEPT_BY_SHUFFLING))
@@ -164,7 +163,7 @@ def test_a_value_lies_in_the_declared_range(request, side, name):
         undefined = {"copy": ("match_auc", "match_auc_joint"), "shuffled": NEED_OTHERS}
         assert name in undefined[side]
         return
-    low, high = by_name()[name].range
+    low, high = MEASURES[name].range
     assert low <= found.value <= high
 
 
@@ -181,11 +180,11 @@ def test_damage_is_seen_by_a_measure_of_utility_with_a_large_figure(copy, damage
     else:
         new = np.full(ROWS, int(np.mean(age))) if damage == "constant" else age * 10**9
         release, link = table.set_column(table.column_names.index("age"), "age", pa.array(new)), np.arange(ROWS)
-    names = [name for name in NAMES if by_name()[name].family == "utility"]
+    names = [name for name in NAMES if MEASURES[name].family == "utility"]
     found = compute(comparison(release, known_link=link), names, OPTIONS).measured
     seen = []
     for name, figure in found.items():
-        low, high = by_name()[name].range
+        low, high = MEASURES[name].range
         worst = [figure.value, *([figure.worst[1]] if figure.worst is not None else [])]
         far = (high - low) / 3 if np.isfinite([low, high]).all() else 1.0
         best = copy.measured[name].value
@@ -267,7 +266,7 @@ def test_a_measure_of_pairs_names_every_pair_and_the_worst(shuffled, name):
     assert set(found["worst"]) <= set(QUASI_SENSITIVE)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if by_name()[name].family == "risk"])
+@pytest.mark.parametrize("name", [name for name in NAMES if MEASURES[name].family == "risk"])
 def test_a_measure_of_risk_has_a_distribution_or_parts(copy, shuffled, name):
     figure = shuffled.measured.get(name) or copy.measured[name]
     assert figure.parts or figure.beside or figure.details

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from gpuanon.assessing.columns import column_names, constant_note, fold, fold_pairs, largest_absolute
-from gpuanon.assessing.figures import Beside, By, ByPair, Distribution, Interval, Measured, join, strict
-from gpuanon.assessing.moments import Moments
+from gpuanon.assessing.figures import Beside, By, ByPair, ConfidenceInterval, Distribution, Measured, join, strict
+from gpuanon.assessing.moments import TableMoments
 from gpuanon.errors import ParameterError
 
 
@@ -62,7 +62,7 @@ def test_intervals_baselines_and_notes_have_places_of_their_own() -> None:
         0.3,
         {"records": 7},
         "a note",
-        interval=Interval(0.1, 0.5),
+        interval=ConfidenceInterval(0.1, 0.5),
         beside=(Beside("unmasked", "unmasked", 0.9), Beside("guess", "a blind guess", None)),
     )
     assert measured.to_json() == {
@@ -108,14 +108,14 @@ def test_constant_columns_are_named_when_all_their_features_are_constant() -> No
 
 def test_moments_merge_to_those_of_all_rows_whatever_the_mean() -> None:
     X = np.random.default_rng(2).normal(size=(500, 3)) @ np.array([[1, 2, 0], [0, 1, 1], [0, 0, 1]]) + [0, 1e9, -5]
-    whole, merged = Moments.of(X), Moments.over(X[at : at + 73] for at in range(0, 500, 73))
+    whole, merged = TableMoments.of(X), TableMoments.over(X[at : at + 73] for at in range(0, 500, 73))
     np.testing.assert_allclose(merged.mean, X.mean(axis=0), rtol=1e-12)
     # A mean of 1e9 leaves 16 - 9 digits of each value.
     np.testing.assert_allclose(merged.variance, X.var(axis=0), rtol=1e-6)
     np.testing.assert_allclose(merged.correlation, np.corrcoef(X.T), atol=1e-6)
     assert (whole.low == merged.low).all()
-    constant = Moments.over([np.full((3, 1), 0.1), np.full((2, 1), 0.1)])
+    constant = TableMoments.over([np.full((3, 1), 0.1), np.full((2, 1), 0.1)])
     assert constant.variance[0] == 0
     assert np.isnan(constant.correlation).all()
     with pytest.raises(ParameterError, match="at least one"):
-        Moments.of(X[:0])
+        TableMoments.of(X[:0])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from gpuanon.assessing.intervals.box_quadratic import Pair, slope_form
-from gpuanon.assessing.intervals.interval_statistics import Boxes, regression
+from gpuanon.assessing.intervals.interval_statistics import IntervalBoxes, regression
 from gpuanon.errors import InputError
 
 Host = np.ndarray[Any, Any]
@@ -32,7 +32,7 @@ def exact(values: Host) -> dict[str, Fraction]:
 
 def ranges(low: Host, high: Host) -> dict[str, tuple[float, float]]:
     """All ranges of the boxes."""
-    boxes = Boxes.of(low, high)
+    boxes = IntervalBoxes.of(low, high)
     return {
         "mean": boxes.mean(0),
         "variance": boxes.variance(0),
@@ -163,7 +163,7 @@ def test_the_variance_is_that_of_a_solver() -> None:
     rng = np.random.default_rng(5)
     low = rng.normal(size=(40, 1))
     high = low + rng.exponential(0.5, size=low.shape)
-    found = Boxes.of(low, high).variance(0)
+    found = IntervalBoxes.of(low, high).variance(0)
     solved = minimize(np.var, (low + high)[:, 0] / 2, bounds=list(zip(low[:, 0], high[:, 0], strict=True)))
     assert found[0] == pytest.approx(solved.fun, rel=1e-5)
     assert found[0] <= solved.fun
@@ -219,8 +219,8 @@ def test_boxes_merge_to_the_same_ranges() -> None:
     rng = np.random.default_rng(3)
     low = np.round(rng.normal(size=(300, 2)), 1)
     high = low + np.round(rng.random(size=low.shape), 1)
-    whole = Boxes.of(low, high)
-    merged = Boxes.of(low[:100], high[:100]).merge(Boxes.of(low[100:], high[100:]))
+    whole = IntervalBoxes.of(low, high)
+    merged = IntervalBoxes.of(low[:100], high[:100]).merge(IntervalBoxes.of(low[100:], high[100:]))
     assert merged.rows == 300
     for name in ("mean", "variance", "deviation"):
         assert getattr(whole, name)(0) == pytest.approx(getattr(merged, name)(0), rel=1e-12)
@@ -233,7 +233,7 @@ def test_coefficients_of_several_regressors_lie_in_their_ranges(seed: int) -> No
     x = rng.normal(size=(200, 3)) @ np.array([[1.0, 0.3, 0.5], [0.0, 1.0, 0.4], [0.0, 0.0, 1.0]]) + [3.0, 0.0, -7.0]
     half = np.abs(rng.normal(size=x.shape)) * 0.03
     low, high = x - half, x + half
-    found, how = regression(Boxes.of(low, high), 2, [0, 1])
+    found, how = regression(IntervalBoxes.of(low, high), 2, [0, 1])
     assert "Krawczyk" in how
     for _ in range(200):
         v = np.where(rng.random(x.shape) < rng.random(), low, high)
@@ -245,7 +245,7 @@ def test_coefficients_of_several_regressors_lie_in_their_ranges(seed: int) -> No
 
 def test_what_the_boxes_do_not_determine_is_infinite() -> None:
     low, high = np.zeros((5, 3)), np.ones((5, 3))
-    boxes = Boxes.of(low, high)
+    boxes = IntervalBoxes.of(low, high)
     assert boxes.correlation(0, 1) == (-1.0, 1.0)
     assert boxes.slope(0, 1) == (-math.inf, math.inf)
     assert regression(boxes, 2, [0, 1])[0][1] == (-math.inf, math.inf)
@@ -256,7 +256,7 @@ def test_what_the_boxes_do_not_determine_is_infinite() -> None:
 )
 def test_what_are_no_boxes_is_refused(low: Any, high: Any) -> None:
     with pytest.raises(InputError):
-        Boxes.of(np.asarray(low), np.asarray(high))
+        IntervalBoxes.of(np.asarray(low), np.asarray(high))
 
 
 def test_rounding_never_lowers_a_bound():

@@ -9,9 +9,9 @@ import pytest
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing import sampled_figures, streams
 from gpuanon.assessing.measures import MEASURES
+from gpuanon.assessing.run import measure
 from gpuanon.assessing.sampled_figures import UNKNOWN, pieces
 from gpuanon.assessing.streams import Pieces, Streamed
-from gpuanon.engine.assessing import measure
 from gpuanon.errors import InputError
 from gpuanon.recipe import Recipe
 from gpuanon.tables.schema import Schema
@@ -19,7 +19,7 @@ from gpuanon.tables.table import Table
 
 ROWS, SIZE = 6000, 800
 P_VALUES = ("reference_standard", "paired_means")
-SAMPLED = [one.name for one in MEASURES if one.scaling in ("sample", "pairs") and one.name not in P_VALUES]
+SAMPLED = [one.name for one in MEASURES.values() if one.scaling in ("sample", "pairs") and one.name not in P_VALUES]
 CHEAP = ("records_changed", "rank_correlations", "mse", "r2", "information_loss", "ks", "kl", "jsd", "cell_ks")
 
 

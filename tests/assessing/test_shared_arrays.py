@@ -15,9 +15,9 @@ import pytest
 import gpuanon
 from gpuanon.arrays import progress
 from gpuanon.assessing.comparison import Comparison
-from gpuanon.assessing.measures import MEASURES, by_name
+from gpuanon.assessing.measures import MEASURES
+from gpuanon.assessing.run import compute
 from gpuanon.assessing.shared_arrays import ARRAYS, MADE_FROM, by_kind, give_up, made_once, take_up
-from gpuanon.engine.assessing import compute
 from gpuanon.errors import GpuanonError
 from gpuanon.recipe import Recipe
 from gpuanon.tables.schema import Schema
@@ -45,19 +45,19 @@ def comparison():
     return Comparison(table, table.take(order), Schema.resolve(table, RECIPE.columns, RECIPE.others), order, other)
 
 
-@pytest.mark.parametrize("name", [measure.name for measure in MEASURES])
+@pytest.mark.parametrize("name", [measure.name for measure in MEASURES.values()])
 def test_a_measure_leaves_arrays_of_its_own_kind_only(comparison, name):
-    fresh, measure = replace(comparison), by_name()[name]
+    fresh, measure = replace(comparison), MEASURES[name]
     with contextlib.suppress(GpuanonError):
-        measure.measured(fresh.host if measure.host_only else fresh, {})
+        measure.measured(fresh if measure.host is None else fresh.host, {})
     made = {kind for kind, names in ARRAYS.items() for one in names if one in fresh.__dict__}
-    assert made <= {measure.on, MADE_FROM.get(measure.on)}
+    assert made <= {measure.arrays, MADE_FROM.get(measure.arrays)}
 
 
 def test_every_measure_comes_once_whatever_the_order():
-    found = [measure.name for _, those in by_kind(MEASURES) for measure in those]
-    assert sorted(found) == sorted(by_name())
-    assert len({kind for kind, _ in by_kind(MEASURES)}) == len(list(by_kind(MEASURES)))
+    found = [measure.name for _, those in by_kind(tuple(MEASURES.values())) for measure in those]
+    assert sorted(found) == sorted(MEASURES)
+    assert len({kind for kind, _ in by_kind(tuple(MEASURES.values()))}) == len(list(by_kind(tuple(MEASURES.values()))))
 
 
 def test_arrays_are_given_up_and_the_order_of_the_names_is_kept(comparison):
@@ -69,7 +69,7 @@ def test_arrays_are_given_up_and_the_order_of_the_names_is_kept(comparison):
 
 
 def test_threads_change_no_figure(comparison, monkeypatch):
-    names = [measure.name for measure in MEASURES if not measure.alone]
+    names = [measure.name for measure in MEASURES.values() if not measure.alone]
     monkeypatch.setenv("GPUANON_THREADS", "3")
     several = compute(replace(comparison), names)
     monkeypatch.setenv("GPUANON_THREADS", "1")
@@ -77,9 +77,9 @@ def test_threads_change_no_figure(comparison, monkeypatch):
 
 
 def test_kind_after_kind_gives_the_figures_of_one_queue(comparison, monkeypatch):
-    names = [measure.name for measure in MEASURES if not measure.long > 0.7]
+    names = [measure.name for measure in MEASURES.values() if not measure.long > 0.7]
     together = compute(replace(comparison), names)
-    monkeypatch.setattr("gpuanon.engine.assessing.SIDE_BY_SIDE_ROWS", 0)
+    monkeypatch.setattr("gpuanon.assessing.run.SIDE_BY_SIDE_ROWS", 0)
     assert compute(replace(comparison), names).to_json() == together.to_json()
 
 
@@ -102,10 +102,11 @@ ENGINE = (
     "streams",
     "columns",
     "figures",
+    "measure",
     "moments",
     "options",
 )
-RUNNING = ("engine/assessing.py", "engine/limits.py")
+RUNNING = ("assessing/run.py", "engine/limits.py")
 
 
 @pytest.mark.parametrize("path", [*(f"assessing/{name}.py" for name in (*ENGINE, "released", "shares")), *RUNNING])
@@ -114,7 +115,7 @@ def test_no_engine_file_lists_names_of_measures(path):
     formats = [node.format_spec for node in ast.walk(tree) if isinstance(node, ast.FormattedValue) and node.format_spec]
     spec = {id(part) for one in formats for part in ast.walk(one)}  # "g" is a number's format, and a measure
     constants = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in spec}
-    assert not constants & set(by_name())
+    assert not constants & set(MEASURES)
 
 
 def test_a_property_is_made_once_whichever_thread_asks():

@@ -249,8 +249,8 @@ def test_a_measure_that_cannot_be_computed_says_why(gpuanon):
     )
     result = json.loads(out)
     assert code == 0
-    assert "link" in result["risk"]["reidentification"]["error"]
-    assert "value" not in result["risk"]["reidentification"]
+    assert "link" in result["risk"]["reidentification"]["not_applicable"]
+    assert result["risk"]["reidentification"]["value"] is None
     assert result["risk"]["k_anonymity"]["value"] >= 5
 
 

@@ -13,9 +13,9 @@ import pytest
 
 import gpuanon
 from gpuanon.comparing.compare import Trial, Trials, compare
+from gpuanon.comparing.files import compare_files
 from gpuanon.comparing.grid import grid
 from gpuanon.comparing.journal import Journal
-from gpuanon.engine.files import compare_files
 from gpuanon.errors import OutputError, ParameterError, RecipeError
 from gpuanon.recipe import Recipe
 from tests.support.every import COLUMNS, HIERARCHIES, QUASI, recipe, registry
@@ -218,16 +218,16 @@ def timeless(trials):
 
 
 def test_a_method_that_fails_does_not_sink_the_others(monkeypatch):
-    from gpuanon.comparing import trial_pool
+    from gpuanon.comparing import trials as running
 
-    protect = trial_pool.protect
+    protect = running.protect
 
     def fails_at_five(table, rules, **options):
         if rules.mask[0].k == 5:
             raise ValueError("somebody's cell")
         return protect(table, rules, **options)
 
-    monkeypatch.setattr(trial_pool, "protect", fails_at_five)
+    monkeypatch.setattr(running, "protect", fails_at_five)
     trials = gpuanon.compare(
         registry(80), [recipe({"method": "microaggregation", "k": [3, 5]})], measures=MEASURES, rng=KEY
     )
@@ -241,11 +241,11 @@ class Stopped(Exception):
 
 
 def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path, monkeypatch):
-    from gpuanon.comparing import trial_pool
+    from gpuanon.comparing import compare as comparing
 
     rules = [recipe({"method": "microaggregation", "k": [3, 5, 10, 20]})]
     whole = gpuanon.compare(registry(120), rules, measures=MEASURES, rng=KEY)
-    path, run, calls = tmp_path / "journal", trial_pool.run_trial, []
+    path, run, calls = tmp_path / "journal", comparing.run_trial, []
 
     def stops_at_the_third(setting, point):
         calls.append(point)
@@ -253,7 +253,7 @@ def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path, monkeypatch):
             raise Stopped
         return run(setting, point)
 
-    monkeypatch.setattr(trial_pool, "run_trial", stops_at_the_third)
+    monkeypatch.setattr(comparing, "run_trial", stops_at_the_third)
     with pytest.raises(Stopped) as stopped:
         compare(registry(120), rules, measures=MEASURES, rng=KEY, journal=Journal(path))
     assert stopped.value.__notes__ == [f"2 finished trials are in {path}; --resume goes on"]
@@ -305,7 +305,7 @@ def test_refused_releases_are_listed_by_their_reason_and_names_are_whole(capsys,
 def test_a_process_of_a_comparison_keeps_to_its_share_of_the_cores():
     """Also in libraries that are loaded after it has begun."""
     code = (
-        "import os; from gpuanon.comparing.trial_pool import _begin; _begin(None, 1, os.getppid());"
+        "import os; from gpuanon.engine.workers.processes import _begin; _begin(None, 1, os.getppid());"
         "import scipy.linalg, sklearn.utils, threadpoolctl;"
         "print(sorted({one['num_threads'] for one in threadpoolctl.threadpool_info()}))"
     )
@@ -327,7 +327,7 @@ def test_a_comparison_in_which_nothing_was_done_leaves_no_journal(tmp_path):
 
 def test_a_journal_that_cannot_be_written_is_named(tmp_path):
     with pytest.raises(OutputError, match="journal: cannot be written"):
-        Journal(tmp_path / "no folder" / "journal").add("digest", {})
+        Journal(tmp_path / "no folder" / "journal").once("digest", dict)
 
 
 @pytest.mark.parametrize("role", ["dropped", "identifier"])

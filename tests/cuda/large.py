@@ -19,6 +19,7 @@ from gpuanon.cli.doctor.device_checks import EXACT, Check, Put, Results
 from gpuanon.masking.operations.dither import empirical, rosenblatt
 from gpuanon.numerics import kernel_values
 from gpuanon.numerics.distance import distance
+from gpuanon.numerics.metric import Metric
 from gpuanon.numerics.spectral import affinity
 
 Host = np.ndarray[Any, Any]
@@ -30,8 +31,8 @@ OTHERS = 16 * 32 + 1
 """The same for the table of the other side, in steps of 16 rows, and of 8."""
 
 MILLION = 1_000_001
-WEIGHTED = distance.Metric(weights=(1.0, 2.0, 0.5, 4.0))
-GOWER = distance.Metric("gower", weights=(2.0, 4.0, 1.0, 1.0), categorical=(False, False, True, True))
+WEIGHTED = Metric(weights=(1.0, 2.0, 0.5, 4.0))
+GOWER = Metric("gower", weights=(2.0, 4.0, 1.0, 1.0), categorical=(False, False, True, True))
 """Its weights, divided by their sum, are powers of two: distances of the coordinates of `_mixed` are exact."""
 
 

@@ -12,8 +12,8 @@ from gpuanon.arrays.rng import Key
 from gpuanon.masking.bases.normal_scores import NormalScores
 from gpuanon.masking.contract import Operation
 from gpuanon.masking.given import ClassInfo, Records
-from gpuanon.masking.groups.equal_classes import classes
-from gpuanon.masking.operations.interval import Interval
+from gpuanon.masking.groups.plain_groups import classes
+from gpuanon.masking.operations.interval import GroupInterval
 from gpuanon.masking.operations.pad import Pad
 from gpuanon.masking.operations.recode import Recode
 from gpuanon.masking.operations.sample import Sample
@@ -42,7 +42,7 @@ def released(outcome: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("wildcard", [False, True])
-@pytest.mark.parametrize("operation", [Suppress(k=3), Pad(k=4), Interval(), Recode(levels={"a": 2, "b": 1})])
+@pytest.mark.parametrize("operation", [Suppress(k=3), Pad(k=4), GroupInterval(), Recode(levels={"a": 2, "b": 1})])
 def test_operations_on_classes_are_those_of_the_host(operation: Operation, wildcard: bool) -> None:
     groups = Partition.from_labels(np.arange(ROWS) % 40)
     expected = operation.apply(CODES, groups, records_of(np, wildcard))

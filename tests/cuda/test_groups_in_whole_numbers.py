@@ -15,7 +15,7 @@ from gpuanon.masking.groups.first_axis import first_axis
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
 from gpuanon.masking.groups.whole_numbers import grid_of
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 from tests.cuda.fixtures import host
 from tests.support import naive_groups as naive
 

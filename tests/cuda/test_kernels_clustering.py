@@ -18,7 +18,7 @@ from gpuanon.errors import BackendError, ParameterError
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
 from gpuanon.numerics.cuts.median_blocks import blocks
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 from tests.cuda.fixtures import host
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.cuda.support.interpreter import Module

@@ -10,8 +10,6 @@ import pytest
 from gpuanon.arrays.backend import to_host
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance.distance import (
-    EUCLIDEAN,
-    Metric,
     _run_length,
     distances,
     furthest,
@@ -21,8 +19,8 @@ from gpuanon.numerics.distance.distance import (
     nearest_with_ties,
     paired,
     row_sums,
-    tie_limit,
 )
+from gpuanon.numerics.metric import EUCLIDEAN, Metric, tie_limit
 from tests.cuda.floors import FLOORS
 from tests.cuda.support.interpreter import Module
 

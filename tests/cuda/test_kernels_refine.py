@@ -13,7 +13,7 @@ from gpuanon.masking.groups.mdav import mdav
 from gpuanon.masking.groups.refine.annealing import Schedule, anneal, random_words
 from gpuanon.masking.groups.refine.neighbours import neighbours
 from gpuanon.masking.groups.refine.refine import refine
-from gpuanon.numerics.distance.distance import Metric
+from gpuanon.numerics.metric import Metric
 from tests.cuda.fixtures import host
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.support import naive_refine as naive

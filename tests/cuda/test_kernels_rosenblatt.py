@@ -17,7 +17,7 @@ from gpuanon.arrays import kernels
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.masking.operations.dither.empirical import conditional_ranges, running_weights
-from gpuanon.masking.operations.dither.resampling import resample
+from gpuanon.masking.operations.dither.permute import resample
 from gpuanon.masking.operations.dither.rosenblatt import conditional_cdfs
 from tests.cuda.fixtures import host
 from tests.cuda.support.fake_cupy import fake_cupy

@@ -16,6 +16,7 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.cli.doctor.device_checks import Check
 from gpuanon.numerics.distance import distance
 from gpuanon.numerics.kernel_values import Kernel, kernel_product
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 from gpuanon.numerics.spectral import affinity
 from tests.cuda.fixtures import host
 from tests.cuda.large import GOWER, LARGE, LARGER, ROUNDED
@@ -63,8 +64,8 @@ def at_borders(numbers: list[int]) -> list[int]:
     return [number + more for number in numbers for more in (-1, 0, 1)]
 
 
-@pytest.mark.parametrize("metric", [distance.EUCLIDEAN, GOWER], ids=lambda metric: metric.kind)
-def test_distances_at_every_border_of_tiles(metric: distance.Metric) -> None:
+@pytest.mark.parametrize("metric", [EUCLIDEAN, GOWER], ids=lambda metric: metric.kind)
+def test_distances_at_every_border_of_tiles(metric: Metric) -> None:
     """Numbers of rows and columns just below and above those that fill tiles, steps and chunks."""
     rng = np.random.default_rng(1)
     columns = itertools.cycle([4] if metric.weights else [1, 3, 4, 5, 15, 16, 17, 33])

@@ -16,20 +16,21 @@ from gpuanon.arrays.rng import Key
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.figures import Measured
 from gpuanon.assessing.ks_distance import ks_distance, ks_excess
-from gpuanon.assessing.measures import MEASURES, Measure, catalogue
-from gpuanon.assessing.on_the_host import REASONS
+from gpuanon.assessing.measure import Measure
+from gpuanon.assessing.measures import MEASURES, catalogue
 from gpuanon.assessing.risk.auto_target import auto_target
 from gpuanon.assessing.risk.match_auc import match_auc
 from gpuanon.assessing.risk.noise_stripping import noise_stripping
 from gpuanon.assessing.risk.prediction import prediction_ambiguity, prediction_distance, prediction_uncertainty
 from gpuanon.assessing.risk.reference_standard import reference_standard, split_reference
+from gpuanon.assessing.run import compute
 from gpuanon.assessing.utility.bias import correlation_bias, mean_bias
-from gpuanon.assessing.utility.contingency import binned, jsd
+from gpuanon.assessing.utility.cell_counts import binned
+from gpuanon.assessing.utility.contingency import jsd
 from gpuanon.assessing.utility.differences import correlations, means, rank_correlations, variances
 from gpuanon.assessing.utility.information_loss import il1s, information_loss, mse, r2, records_changed
 from gpuanon.assessing.utility.kernel_pca import kernel_pca
 from gpuanon.assessing.utility.ks import ks
-from gpuanon.engine.assessing import compute
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 from tests.cuda.fixtures import host
@@ -136,7 +137,7 @@ OPTIONS = {
 
 
 @pytest.mark.usefixtures("cuml")
-@pytest.mark.parametrize("name", [measure.name for measure in MEASURES])
+@pytest.mark.parametrize("name", [measure.name for measure in MEASURES.values()])
 def test_every_measure_of_a_comparison_on_the_device_equals_the_hosts(cp: Any, name: str, tables: Any) -> None:
     original, release, reference, schema, link = tables
     found, expected = (
@@ -161,7 +162,7 @@ def _same(found: Any, expected: Any, tolerance: float) -> None:
         assert found == expected
 
 
-@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
+@pytest.mark.parametrize("measure", MEASURES.values(), ids=lambda measure: measure.name)
 def test_a_measure_receives_device_arrays_unless_it_is_written_for_the_host(
     cp: Any, measure: Measure, tables: Any
 ) -> None:
@@ -170,7 +171,7 @@ def test_a_measure_receives_device_arrays_unless_it_is_written_for_the_host(
     comparison = Comparison(original, release, schema, link, reference, Backend("cupy", "the stand-in"))
     uploads = len(cp.transfers.uploads)
     compute(comparison, (measure.name,))
-    assert (len(cp.transfers.uploads) > uploads) is not measure.host_only
+    assert (len(cp.transfers.uploads) > uploads) is (measure.host is None)
 
 
 SAMPLED = {
@@ -183,7 +184,9 @@ SAMPLED = {
 
 
 @pytest.mark.usefixtures("cuml")
-@pytest.mark.parametrize("measure", [one for one in MEASURES if not one.host_only], ids=lambda measure: measure.name)
+@pytest.mark.parametrize(
+    "measure", [one for one in MEASURES.values() if one.host is None], ids=lambda measure: measure.name
+)
 def test_no_table_is_copied_back_to_the_host(cp: Any, measure: Measure, tables: Any) -> None:
     original, release, reference, schema, link = tables
     comparison = Comparison(original, release, schema, link, reference, Backend("cupy", "the stand-in"))
@@ -195,5 +198,7 @@ def test_no_table_is_copied_back_to_the_host(cp: Any, measure: Measure, tables: 
 
 
 def test_a_measure_of_the_host_says_why() -> None:
-    assert set(REASONS) == {measure.name for measure in MEASURES if measure.host_only}
+    assert {entry["name"]: entry.get("host_reason") for entry in catalogue()} == {
+        measure.name: measure.host for measure in MEASURES.values()
+    }
     assert all(("host_reason" in entry) is entry["host_only"] for entry in catalogue())

@@ -19,7 +19,7 @@ from gpuanon.masking.groups.mdav import mdav
 from gpuanon.masking.groups.refine.refine import refine
 from gpuanon.masking.groups.univariate import optimal_univariate
 from gpuanon.numerics.cuts.median_blocks import blocks
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 from tests.cuda.fixtures import host
 from tests.cuda.support import one_lane
 from tests.cuda.support.fake_cupy import fake_cupy

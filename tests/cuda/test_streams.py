@@ -15,7 +15,8 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each, uses_device
 from gpuanon.masking.given import Records
-from gpuanon.numerics.distance.distance import Metric, nearest
+from gpuanon.numerics.distance.distance import nearest
+from gpuanon.numerics.metric import Metric
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.cuda.support.faults import WrongStream
 from tests.support.every import recipe, registry

@@ -24,8 +24,9 @@ from gpuanon.masking.operations.dither.rosenblatt import conditional_cdfs
 from gpuanon.numerics import equal_rows as equal_rows_module
 from gpuanon.numerics.cuts.median_blocks import blocks
 from gpuanon.numerics.distance import distance_search
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric, k_nearest
+from gpuanon.numerics.distance.distance import k_nearest
 from gpuanon.numerics.equal_rows import equal_rows
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 from tests.cuda.fixtures import host
 from tests.support.groups import METRICS, MIXED, refine_briefly, table
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from gpuanon.masking.groups import univariate as module
-from gpuanon.masking.groups.univariate import univariate_device
 from tests.cuda.fixtures import host
 from tests.cuda.support.fake_cupy import fake_cupy
 
@@ -71,7 +70,7 @@ def test_optimal_groups_on_either_device(device: Any, make: Callable[..., Rows],
 
 @pytest.mark.parametrize("k", [32, 33, 40])
 def test_long_columns_without_chunks_take_several_launches(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(univariate_device, "_NODES", 90)
+    monkeypatch.setattr(module, "_NODES", 90)
     assert_equal_groups(module.optimal_univariate, incomes(np.random.default_rng(k), 280), k)
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from gpuanon.arrays.rng import Key
 from gpuanon.cli import app as cli
-from gpuanon.engine.files import assess_files, read_link
+from gpuanon.engine.assess import assess
+from gpuanon.engine.link_files import read_link
 from gpuanon.engine.protect import InParts, protect_file, protect_in_parts
 from gpuanon.errors import GpuanonError, InputError, OutputError
 from gpuanon.recipe import Recipe
@@ -226,8 +227,8 @@ def test_the_manifest_knows_the_release_and_says_nothing_of_the_link(folder, nam
 
 
 def notes(release: str, **options) -> str:
-    found = assess_files(
-        Path("data/registry.parquet"), Path(release), Path("settings/recipe.toml"), names=("k_anonymity",), **options
+    found = assess(
+        Path("data/registry.parquet"), Path(release), Path("settings/recipe.toml"), measures=("k_anonymity",), **options
     )
     return " ".join(found.notes)
 

@@ -12,7 +12,7 @@ import pytest
 
 import gpuanon
 from gpuanon.engine import pipeline
-from gpuanon.engine.files import check_recipe
+from gpuanon.engine.checking import checked
 from gpuanon.engine.protect import InParts, protect_file
 from gpuanon.errors import GpuanonError, ParameterError, RecipeError
 from gpuanon.recipe import Recipe
@@ -373,7 +373,7 @@ def test_a_value_that_one_person_has_in_all_records_is_warned_of(tmp_path):
     assert any(said in warning for warning in found)
     pq.write_table(table, tmp_path / "table.parquet")
     (tmp_path / "recipe.json").write_text(json.dumps(rules))
-    lines = check_recipe(tmp_path / "recipe.json", tmp_path / "table.parquet")
+    lines = checked(tmp_path / "recipe.json", tmp_path / "table.parquet", trial=False).lines()
     assert any(said in line for line in lines)
     assert "  who: person, not released" in lines
     plain = gpuanon.protect(table, recipe("permute"), rng=KEY, backend="numpy").manifest["warnings"]
@@ -385,7 +385,7 @@ def test_check_warns_of_columns_that_tell_most_rows_apart(tmp_path):
     table = table.append_column("b", pa.array(np.arange(200) // 20)).append_column("n", pa.array(np.arange(200)))
     pq.write_table(table, tmp_path / "table.parquet")
     (tmp_path / "recipe.json").write_text(json.dumps(recipe("permute")))
-    lines = check_recipe(tmp_path / "recipe.json", tmp_path / "table.parquet")
+    lines = checked(tmp_path / "recipe.json", tmp_path / "table.parquet", trial=False).lines()
     warnings = [line for line in lines if line.startswith("warning: ")]
     assert any("column 'n' is released unmasked, and 100% of the rows" in line for line in warnings)
     assert any("columns 'a' and 'b' are released unmasked, and 100% of the rows" in line for line in warnings)
@@ -465,7 +465,7 @@ def test_check_refuses_masks_that_cannot_follow_each_other(tmp_path):
     second = {"method": "suppress", "k": 3, "columns": ["sex", "education"]}
     (tmp_path / "recipe.json").write_text(json.dumps(recipe(first, second, columns=columns)))
     with pytest.raises(RecipeError, match=r"mask\.0: diversity, closeness: a later mask drops or adds rows"):
-        check_recipe(tmp_path / "recipe.json", tmp_path / "table.parquet")
+        checked(tmp_path / "recipe.json", tmp_path / "table.parquet", trial=False).lines()
 
 
 def test_rows_are_not_added_after_a_column_became_two():

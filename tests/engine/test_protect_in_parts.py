@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpuanon
-from gpuanon.engine.protect import work_path
-from gpuanon.engine.run import in_turn
+from gpuanon.engine.outputs import work_path
 from gpuanon.engine.sources import parquet_parts
 from gpuanon.engine.store.cut_tree import grow
 from gpuanon.engine.store.placement import Placing
 from gpuanon.engine.store.workspace import Workspace
 from gpuanon.engine.tasks import CellResult
+from gpuanon.engine.workers import in_turn
 from gpuanon.errors import GpuanonError, GuaranteeError, InputError, OutputError
 from gpuanon.tables.formats import io
 from tests.support.every import MASKS, QUASI, recipe, registry
@@ -211,7 +211,7 @@ def test_a_table_in_one_row_group_is_the_same_table(tmp_path, monkeypatch):
     table = registry(600)
     pq.write_table(table, tmp_path / "registry.parquet")
     assert len(parquet_parts(tmp_path / "registry.parquet", rows=100)) == 6
-    monkeypatch.setattr("gpuanon.engine.protect.parquet_parts", lambda path: parquet_parts(path, rows=100))
+    monkeypatch.setattr("gpuanon.engine.inputs.parquet_parts", lambda path: parquet_parts(path, rows=100))
     protected(tmp_path / "registry.parquet", tmp_path / "release", "permute", cell_rows=10**9)
     expected = gpuanon.protect(table, recipe("permute"), rng=KEY, backend="numpy")
     assert pq.read_table(tmp_path / "release").equals(expected.data)

@@ -13,7 +13,8 @@ import pytest
 import gpuanon
 import gpuanon.engine.series_runs as reshaping
 from gpuanon.arrays.rng import Key
-from gpuanon.engine.files import assess_files, check_recipe
+from gpuanon.engine.assess import assess
+from gpuanon.engine.checking import checked
 from gpuanon.engine.protect import InParts, protect_file, protect_in_parts
 from gpuanon.errors import RecipeError
 from gpuanon.recipe import Recipe
@@ -125,11 +126,14 @@ def test_files_go_the_same_way(tmp_path):
     recipe = tmp_path / "recipe.json"
     recipe.write_text(json.dumps(rules(MICRO, limits={"reidentification": 0.3})))
     (tmp_path / "key").write_bytes(SECRET)
-    assert any("4 released persons" in line or "fits" in line for line in check_recipe(recipe, tmp_path / "in.csv"))
+    assert any(
+        "4 released persons" in line or "fits" in line
+        for line in checked(recipe, tmp_path / "in.csv", trial=False).lines()
+    )
     out = tmp_path / "out.csv"
     protect_file(tmp_path / "in.csv", recipe, out, backend="numpy", key_file=tmp_path / "key", link=tmp_path / "l.csv")
-    found = assess_files(
-        tmp_path / "in.csv", out, recipe, link=tmp_path / "l.csv", names=("k_anonymity", "reidentification"),
+    found = assess(
+        tmp_path / "in.csv", out, recipe, link=tmp_path / "l.csv", measures=("k_anonymity", "reidentification"),
         backend="numpy",
     )  # fmt: skip
     assert not found.failed

@@ -21,9 +21,10 @@ from distributed import Client, LocalCluster, default_client
 
 import gpuanon
 from gpuanon.arrays.rng import Key
-from gpuanon.engine.protect import protect_in_parts, work_path
-from gpuanon.engine.run import in_turn
+from gpuanon.engine.outputs import work_path
+from gpuanon.engine.protect import protect_in_parts
 from gpuanon.engine.workers import dask_workers as on_dask
+from gpuanon.engine.workers import in_turn
 from gpuanon.engine.workers.clusters import LOOPBACK
 from gpuanon.errors import BackendError, GpuanonError, InputError, OutputError
 from gpuanon.recipe import Recipe
@@ -69,8 +70,8 @@ def expected(source, tmp_path_factory):
 
 
 def protect(client, source, output, **options):
-    return on_dask.protect(
-        source, recipe("gaussian"), output, client=client, rng=KEY, backend="numpy", cell=300, **options
+    return gpuanon.protect(
+        source, recipe("gaussian"), output=output, client=client, rng=KEY, backend="numpy", cell=300, **options
     )
 
 
@@ -132,7 +133,7 @@ def test_neither_workers_nor_partitions_change_a_release(workers, partitioned, t
         assert len(started.scheduler_info(n_workers=-1)["workers"]) == workers
         for parts in (4, 16, 64):
             output = tmp_path / f"{parts}"
-            on_dask.protect(partitioned[parts], mask, output, client=started, rng=KEY, backend="numpy", cell=300)
+            gpuanon.protect(partitioned[parts], mask, output=output, client=started, rng=KEY, backend="numpy", cell=300)
             assert sorted_rows(output).equals(sorted_rows(alone))
 
 
@@ -160,7 +161,7 @@ def test_a_dask_dataframe_goes_in_and_comes_out(client, table, tmp_path):
     frame = dd.from_pandas(table.select(["age", "visits", "bmi", "cost"]).to_pandas(), npartitions=3)
     columns = {"age": {"role": "quasi"}, "visits": {"role": "quasi"}, "bmi": {"role": "quasi"}}
     rules = {"columns": columns, "others": "keep", "mask": [{"method": "microaggregation", "k": 5}]}
-    released = on_dask.protect(frame, rules, client=client, rng=KEY, scratch=tmp_path).compute()
+    released = gpuanon.protect(frame, rules, client=client, rng=KEY, scratch=tmp_path).compute()
     assert released.groupby(list(columns)).size().min() >= 5
     assert sorted(released["cost"]) == sorted(table["cost"].to_pylist())
     assert not list(tmp_path.glob(".*"))
@@ -169,7 +170,7 @@ def test_a_dask_dataframe_goes_in_and_comes_out(client, table, tmp_path):
 def test_an_error_on_a_worker_is_the_users_error_and_leaves_nothing_in_place(client, source, tmp_path):
     rules = recipe("gaussian", nulls="refuse")
     with pytest.raises(InputError, match="income"):
-        on_dask.protect(source, rules, tmp_path / "release", client=client, rng=KEY, cell=300)
+        gpuanon.protect(source, rules, output=tmp_path / "release", client=client, rng=KEY, cell=300)
     assert not (tmp_path / "release").exists()
 
 
@@ -343,7 +344,7 @@ def test_other_formats_are_read_piece_by_piece(client, table, tmp_path):
         "others": "keep",
         "mask": [{"method": "distribution-preserving", "dither": "permute", "k": 5}],
     }
-    on_dask.protect(tmp_path / "registry.csv", rules, tmp_path / "release.csv", client=client, rng=KEY, cell=300)
+    gpuanon.protect(tmp_path / "registry.csv", rules, output=tmp_path / "release.csv", client=client, rng=KEY, cell=300)
     released = pa.csv.read_csv(tmp_path / "release.csv")
     for name in plain.column_names:
         assert sorted(released[name].to_pylist()) == sorted(plain[name].to_pylist())
@@ -368,5 +369,7 @@ def test_a_cluster_that_is_not_installed_says_what_to_install(monkeypatch):
         pass
 
 
-def test_public_name_is_reachable():
-    assert gpuanon.engine.workers.dask_workers.protect is on_dask.protect
+def test_what_is_for_clients_is_refused_without_one(table, tmp_path):
+    with pytest.raises(GpuanonError, match="client="):
+        gpuanon.protect(table, recipe("gaussian"), output=tmp_path / "release")
+    assert not list(tmp_path.iterdir())

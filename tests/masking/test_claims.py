@@ -17,9 +17,8 @@ from gpuanon.masking.methods.distribution_preserving import DistributionPreservi
 from gpuanon.masking.methods.microaggregation import Microaggregation
 from gpuanon.masking.operations.centroid import Centroid
 from gpuanon.masking.operations.dither import Dither
-from gpuanon.masking.operations.dither.permute import Permute
-from gpuanon.masking.operations.dither.resample import Resample
-from gpuanon.masking.operations.interval import Interval
+from gpuanon.masking.operations.dither.permute import Permute, Resample
+from gpuanon.masking.operations.interval import GroupInterval
 from gpuanon.masking.operations.pad import Pad
 from gpuanon.masking.operations.recode import Recode
 from gpuanon.masking.operations.sample import Sample
@@ -213,7 +212,7 @@ def test_an_interval_that_one_record_does_not_share_is_refused(protect, monkeypa
         codes[0] = np.delete(np.arange(codes.max() + 1), codes[0])[0]
         return replace(outcome, columns=[replace(first, codes=codes), *outcome.columns[1:]])
 
-    breaking(monkeypatch, Interval, widened)
+    breaking(monkeypatch, GroupInterval, widened)
     with pytest.raises(GuaranteeError, match="fewer than k = 4"):
         protect("mondrian interval")
 

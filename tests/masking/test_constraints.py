@@ -152,7 +152,7 @@ def test_in_parts_the_distance_is_that_from_the_whole_table(tmp_path, name, cons
 
 @pytest.mark.parametrize("constraint", [{"diversity": 4}, {"closeness": 0.2}])
 def test_groups_that_ignore_the_constraint_break_the_claim(monkeypatch, constraint):
-    monkeypatch.setattr("gpuanon.masking.groups.constrained.unite_failing", lambda groups, *rest: groups)
+    monkeypatch.setattr("gpuanon.masking.groups.in_blocks.unite_failing", lambda groups, *rest: groups)
     with pytest.raises(GuaranteeError, match=r"different values|distribution"):
         gpuanon.protect(registry(300), recipe(DRAWN["permute"] | constraint), rng=SECRET, backend="numpy")
 

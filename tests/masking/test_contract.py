@@ -11,7 +11,7 @@ import pytest
 
 import gpuanon
 from gpuanon.masking.bases import BASES
-from gpuanon.masking.contract import Basis, Groups, Operation, Part
+from gpuanon.masking.contract import Basis, Groups, MaskPart, Operation
 from gpuanon.masking.groups import GROUPS
 from gpuanon.masking.operations import OPERATIONS
 
@@ -39,7 +39,7 @@ def module_of(path):
 def models_of(path):
     """The concrete parts that a module defines: those that a recipe can name."""
     module = import_module(module_of(path))
-    found = [value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Part)]
+    found = [value for value in vars(module).values() if isinstance(value, type) and issubclass(value, MaskPart)]
     return [model for model in found if model.__module__ == module.__name__ and "use" in model.model_fields]
 
 
@@ -72,8 +72,7 @@ def test_parts_of_every_kind_are_found():
 
 
 OTHER_MEANINGS = {
-    "gpuanon.engine.assessing": {"sample"},  # what a measure may be given
-    "gpuanon.engine.release": {"sample"},  # the field that holds the reference sample
+    "gpuanon.assessing.run": {"sample"},  # what a measure may be given
     "gpuanon.comparing.grid": {"classes"},  # how rows are seen, as for the next three
     "gpuanon.masking.mask": {"classes"},
     "gpuanon.masking.view": {"classes"},

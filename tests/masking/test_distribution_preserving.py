@@ -12,8 +12,7 @@ from gpuanon.masking.given import Records
 from gpuanon.masking.groups.kmember import KMember
 from gpuanon.masking.operations.centroid import centroid
 from gpuanon.masking.operations.dither import Dither
-from gpuanon.masking.operations.dither.permute import Permute
-from gpuanon.masking.operations.dither.resample import Resample
+from gpuanon.masking.operations.dither.permute import Permute, Resample
 from gpuanon.tables.registry import make_registry
 
 KEY = Key(b"a key for the tests of distribution preservation")

@@ -11,7 +11,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from gpuanon.errors import RecipeError
 from gpuanon.masking.bases import BASES
-from gpuanon.masking.contract import Part
+from gpuanon.masking.contract import MaskPart
 from gpuanon.masking.groups import GROUPS, AnyGroups
 from gpuanon.masking.methods.catalogue import METHODS
 from gpuanon.masking.named import Named
@@ -19,22 +19,22 @@ from gpuanon.masking.operations import OPERATIONS
 from gpuanon.recipe import Recipe
 
 
-class One(Part):
+class One(MaskPart):
     """A model."""
 
     use: Literal["one"] = "one"
     size: int = Field(default=3, ge=1)
 
 
-class Two(Part):
+class Two(MaskPart):
     """Another."""
 
     use: Literal["two"] = "two"
     inner: One = One()
 
 
-NAMED = Named[Part]("use", "tests.masking", {"one": "test_named.One", "two": "test_named.Two"})
-LAZY: TypeAdapter[Any] = TypeAdapter(list[Annotated[Part, NAMED]])
+NAMED = Named[MaskPart]("use", "tests.masking", {"one": "test_named.One", "two": "test_named.Two"})
+LAZY: TypeAdapter[Any] = TypeAdapter(list[Annotated[MaskPart, NAMED]])
 UNION: TypeAdapter[Any] = TypeAdapter(list[Annotated[One | Two, Field(discriminator="use")]])
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import gpuanon
 from gpuanon.arrays.rng import Key
-from gpuanon.engine.files import check_recipe
+from gpuanon.engine.checking import checked
 from gpuanon.engine.protect import protect_in_parts
 from gpuanon.errors import GpuanonError, GuaranteeError
 from gpuanon.masking.claims.evidence import Trace
@@ -155,7 +155,9 @@ def test_workers_and_parts_of_the_input_change_nothing(tmp_path, name):
 
 def test_a_file_with_smaller_classes_than_were_checked_is_refused(tmp_path, monkeypatch):
     release = gpuanon.protect(families(), rules(PROMISING["mondrian"]), rng=SECRET, backend="numpy")
-    monkeypatch.setattr("gpuanon.engine.release.smallest_classes", lambda *_: dict.fromkeys(release.done.smallest, 1))
+    monkeypatch.setattr(
+        "gpuanon.engine.release.smallest_classes", lambda *_: dict.fromkeys(release._masked.done.smallest, 1)
+    )
     with pytest.raises(GuaranteeError, match="smaller than those that were checked"):
         release.write(tmp_path / "release.csv")
 
@@ -288,7 +290,7 @@ def test_an_identifier_that_repeats_is_pointed_out(tmp_path):
     assert not any("'mother'" in text for text in as_person)
     (tmp_path / "recipe.json").write_text(json.dumps(given))
     pq.write_table(table, tmp_path / "table.parquet")
-    lines = check_recipe(tmp_path / "recipe.json", tmp_path / "table.parquet")
+    lines = checked(tmp_path / "recipe.json", tmp_path / "table.parquet", trial=False).lines()
     assert f"warning: {warning}" in lines
 
 

@@ -12,14 +12,12 @@ from gpuanon.arrays.rng import Key
 from gpuanon.assessing.ks_distance import ks_distance
 from gpuanon.assessing.risk.prediction import predict
 from gpuanon.assessing.risk.reference_standard import verdict
-from gpuanon.masking.bases.ica_basis import Ica
-from gpuanon.masking.bases.svd_basis import Svd
+from gpuanon.masking.bases.linear import Ica, Svd
 from gpuanon.masking.contract import Basis, Groups, Operation
 from gpuanon.masking.given import Records
+from gpuanon.masking.groups.plain_groups import Whole
 from gpuanon.masking.groups.spectral_clusters import Spectral
-from gpuanon.masking.groups.whole import Whole
-from gpuanon.masking.operations.swap import Swap
-from gpuanon.masking.operations.swap.tree_swap import TreeSwap
+from gpuanon.masking.operations.swap import Swap, TreeSwap
 from gpuanon.numerics.kernel_components import KernelPCA
 from gpuanon.numerics.svd import principal_axes
 

@@ -16,7 +16,7 @@ from gpuanon.masking.constraints import Sensitive
 from gpuanon.masking.given import Records
 from gpuanon.masking.groups.kmember import KMember
 from gpuanon.masking.operations.dither import Dither
-from gpuanon.masking.strata import form_inside, strata_of
+from gpuanon.masking.view import form_inside, strata_of
 
 KEY = Key(b"a key for the tests of strata of the response")
 COLUMNS = {name: {"role": "quasi"} for name in ("a", "b")} | {"cost": {"role": "sensitive"}}

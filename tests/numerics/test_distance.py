@@ -15,8 +15,6 @@ from gpuanon.errors import ParameterError
 from gpuanon.numerics import equal_rows
 from gpuanon.numerics.distance import distance_search
 from gpuanon.numerics.distance.distance import (
-    EUCLIDEAN,
-    Metric,
     distances,
     furthest,
     k_nearest,
@@ -25,11 +23,12 @@ from gpuanon.numerics.distance.distance import (
     paired,
     row_sums,
 )
-from gpuanon.numerics.distance.distance_bounds import Blocks
+from gpuanon.numerics.distance.distance_bounds import BoundedBlocks
 from gpuanon.numerics.distance.distance_host import Columns
 from gpuanon.numerics.distance.distance_leaves import Leaves
 from gpuanon.numerics.distance.distance_search import Distinct
 from gpuanon.numerics.distance.distance_tiles import Tiles
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 
 needs_numba = pytest.mark.skipif(not compiled.use_compiled(10**9), reason="numba is not installed or is turned off")
 
@@ -184,7 +183,7 @@ def test_threads_change_nothing(monkeypatch):
 def test_bounds_leave_few_candidates():
     rng = np.random.default_rng(3)
     X, Y = rng.normal(size=(256, 10)), rng.normal(size=(20_000, 10))
-    for index in (Blocks.of(Columns.of(Y, EUCLIDEAN)), Tiles.of(Y, np.ones(10))):
+    for index in (BoundedBlocks.of(Columns.of(Y, EUCLIDEAN)), Tiles.of(Y, np.ones(10))):
         query, _, _ = index.candidates(X, 1)
         assert len(query) < 3 * len(X)
 

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from gpuanon.errors import ParameterError
 from gpuanon.numerics import exact_sum as module
-from gpuanon.numerics.exact_sum import Moments, exact_sum
+from gpuanon.numerics.exact_sum import ExactMoments, exact_sum
 
 finite = st.floats(allow_nan=False, allow_infinity=False, width=64)
 vectors = hnp.arrays(np.float64, st.integers(0, 60), elements=finite)
@@ -27,7 +27,7 @@ vectors = hnp.arrays(np.float64, st.integers(0, 60), elements=finite)
 @example(np.array([0.0, -0.0]))
 def test_moments_equal_rational_arithmetic(values: np.ndarray) -> None:
     exact = [Fraction(float(value)) for value in values]
-    moments = Moments.of(values)
+    moments = ExactMoments.of(values)
     assert moments.count == len(values)
     assert Fraction(moments.total, 1 << 1074) == sum(exact)
     assert Fraction(moments.squares, 1 << 2148) == sum(value * value for value in exact)
@@ -46,7 +46,7 @@ def test_sum_equals_fsum(values: np.ndarray) -> None:
 def test_order_and_partitioning_change_nothing(values: np.ndarray, cut: int, random) -> None:
     shuffled = values.copy()
     random.shuffle(shuffled)
-    assert Moments.of(shuffled[:cut]).merge(Moments.of(shuffled[cut:])) == Moments.of(values)
+    assert ExactMoments.of(shuffled[:cut]).merge(ExactMoments.of(shuffled[cut:])) == ExactMoments.of(values)
 
 
 @pytest.mark.parametrize("rows", [1, module._CHUNK - 1, module._CHUNK, module._CHUNK + 1, 3 * module._CHUNK + 17])
@@ -60,20 +60,20 @@ def test_chunk_borders_change_nothing(rows: int) -> None:
 def test_the_deviation_is_exact_for_a_large_mean(offsets: list[int], mean: float) -> None:
     values = mean + 1024.0 * np.array(offsets)
     expected = np.std(1024 * np.array(offsets))
-    assert Moments.of(values).deviation == pytest.approx(expected, rel=1e-14, abs=0)
+    assert ExactMoments.of(values).deviation == pytest.approx(expected, rel=1e-14, abs=0)
 
 
 @pytest.mark.parametrize("scale", [5e-324, 1e-200, 1e-160, 1e160, 1e300])
 def test_the_deviation_of_tiny_and_huge_values(scale: float) -> None:
-    assert Moments.of(np.array([-scale, scale])).deviation == scale
+    assert ExactMoments.of(np.array([-scale, scale])).deviation == scale
 
 
 def test_an_empty_set_has_zero_moments() -> None:
-    assert Moments().mean == 0.0
-    assert Moments().deviation == 0.0
+    assert ExactMoments().mean == 0.0
+    assert ExactMoments().deviation == 0.0
 
 
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
 def test_infinite_values_are_refused(bad: float) -> None:
     with pytest.raises(ParameterError, match="finite"):
-        Moments.of(np.array([1.0, bad]))
+        ExactMoments.of(np.array([1.0, bad]))

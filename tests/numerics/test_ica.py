@@ -10,7 +10,7 @@ from sklearn.decomposition import FastICA
 from sklearn.exceptions import ConvergenceWarning
 
 from gpuanon.arrays.partition import Partition
-from gpuanon.masking.bases.ica_basis import Ica, ica_coordinates
+from gpuanon.masking.bases.linear import Ica, ica_coordinates
 from gpuanon.numerics.ica import fastica, independent_axes, whitening
 from gpuanon.numerics.svd import principal_axes
 from tests.cuda.fixtures import host, xp

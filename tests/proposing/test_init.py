@@ -15,7 +15,7 @@ from rich.console import Console
 
 from gpuanon.cli import app as cli
 from gpuanon.proposing import dialogue as proposing
-from gpuanon.proposing.files import examine_file
+from gpuanon.proposing.dialogue import examine_file
 from gpuanon.proposing.proposal import assembled
 from gpuanon.proposing.purposes import PURPOSES, purpose_of
 from gpuanon.recipe import Recipe

@@ -15,12 +15,14 @@ import pyarrow.csv
 import pytest
 
 import gpuanon
-from gpuanon.engine.protect import read_table
+from gpuanon.engine.inputs import read_table
 from gpuanon.errors import GpuanonError
-from gpuanon.proposing.files import examine_file, read_any
-from gpuanon.proposing.proposal import assembled, constant_columns, determinations
+from gpuanon.proposing.dialogue import examine_file
+from gpuanon.proposing.findings import constant_columns, determinations
+from gpuanon.proposing.proposal import assembled
 from gpuanon.proposing.purposes import PURPOSES, purpose_of
 from gpuanon.recipe import Recipe
+from gpuanon.tables.formats.csv.csv_dialect import read_any
 from gpuanon.tables.table import Table
 from tests.support.every import registry
 

@@ -15,8 +15,8 @@ import pytest
 
 import gpuanon
 from gpuanon.cli import app as cli
-from gpuanon.engine.outputs import REPORT_MARK
 from gpuanon.errors import GpuanonError, OutputError
+from gpuanon.report import REPORT_MARK
 from tests.support.every import registry
 
 COLUMNS = {
@@ -254,7 +254,7 @@ def test_a_contour_goes_round_many_people_only():
 
 def test_a_copy_of_a_release_reports_without_its_original(release, tmp_path):
     again = copy.deepcopy(release)
-    assert again.original is None
+    assert again._masked is None
     again.report(tmp_path / "report.html")
     assert "What is promised" in (tmp_path / "report.html").read_text()
     assert "Columns before and after" not in (tmp_path / "report.html").read_text()
@@ -283,7 +283,7 @@ def test_an_assessment_and_a_comparison_have_reports(tmp_path, release):
     found = gpuanon.assess(table, release.data, RECIPE, link=release.link, measures=("ks", "reference_standard"))
     found.report(tmp_path / "assess.html")
     text = Page((tmp_path / "assess.html").read_text()).text
-    assert "not measured: needs a reference sample" in text
+    assert "does not apply: needs a reference sample" in text
     assert "Columns before and after" in text
     trials = gpuanon.compare(table, [RECIPE | {"mask": [RECIPE["mask"][0] | {"k": [4, 8, 500]}]}], rng=b"x" * 16)
     trials.report(tmp_path / "compare.html")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from gpuanon.arrays.partition import Partition
-from gpuanon.masking.groups.refine.effort import Refinement
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.masking.groups.refine.refine import Refinement
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 
 MIXED = Metric("gower", weights=(1.0, 2.0, 1.0), categorical=(False, True, False))
 """Gower's metric on three columns, of which the middle one is categorical."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.partition import Partition
-from gpuanon.numerics.distance.distance import Metric
+from gpuanon.numerics.metric import Metric
 
 Rows = np.ndarray[Any, Any]
 

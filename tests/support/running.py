@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from gpuanon.arrays.backend import choose
 from gpuanon.arrays.rng import Key
 from gpuanon.engine.protect import protect_in_parts
-from gpuanon.engine.run import in_turn
+from gpuanon.engine.workers import in_turn
 from gpuanon.masking.mask import Mask
 from gpuanon.masking.mask_columns import needed_columns
 from gpuanon.recipe import Recipe

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpuanon.tables.text_bits import text_bits
+from gpuanon.tables.row_bits import text_bits
 
 TEXTS = st.lists(st.text(max_size=90), max_size=30)
 

@@ -23,11 +23,10 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-Host = np.ndarray[Any, Any]
+from gpuanon.arrays.backend import Host
 
 EPS = float(np.finfo(np.float64).eps)
 _STEPS = 12

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.intervals.interval_statistics import Range, rounded_outward
 from gpuanon.errors import InputError
 from gpuanon.numerics import exact_sum
@@ -18,8 +19,6 @@ from gpuanon.tables.table import Table
 
 if TYPE_CHECKING:
     from gpuanon.assessing.intervals.ranges_of_statistics import ReleasedBoxes
-
-Host = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,7 +70,7 @@ class PlainValues:
     names: tuple[str, ...]
     rows: int
     boxes: int
-    sums: tuple[exact_sum.Moments, ...]
+    sums: tuple[exact_sum.ExactMoments, ...]
     pairs: PairMoments
     exact = True
 
@@ -90,9 +89,9 @@ class PlainValues:
                 raise InputError("interval statistics need finite ends")
             names, rows = piece.names, rows + len(low)
             growing.add(ClassCounts.of(row_bits(_table(low), [str(at) for at in range(low.shape[1])])))
-            sums.append([exact_sum.Moments.of(column[~np.isnan(column)]) for column in low.T])
+            sums.append([exact_sum.ExactMoments.of(column[~np.isnan(column)]) for column in low.T])
             pairs.append(PairMoments.of(low))
-        exact = tuple(reduce(exact_sum.Moments.merge, column) for column in zip(*sums, strict=True))
+        exact = tuple(reduce(exact_sum.ExactMoments.merge, column) for column in zip(*sums, strict=True))
         boxes = len(growing.merged().sizes)
         return cls(names, rows, boxes, exact, reduce(PairMoments.merge, pairs))
 

@@ -25,16 +25,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.intervals.box_quadratic import COVARIANCE, EPS, Pair, correlation_form, slope_form
 from gpuanon.errors import InputError
 from gpuanon.numerics.equal_rows import equal_rows
-from gpuanon.numerics.exact_sum import Moments
+from gpuanon.numerics.exact_sum import ExactMoments
 
-Host = np.ndarray[Any, Any]
 Range = tuple[float, float]
 
 _FIRST_STEP = 1 << 14
@@ -45,7 +44,7 @@ _MOST_ALPHA_CELLS = 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Boxes:
+class IntervalBoxes:
     """Different boxes, and how many records lie in each.
 
     low, high : (g, d) ends
@@ -57,7 +56,7 @@ class Boxes:
     counts: Host
 
     @classmethod
-    def of(cls, low: Host, high: Host, counts: Host | None = None) -> Boxes:
+    def of(cls, low: Host, high: Host, counts: Host | None = None) -> IntervalBoxes:
         """Equal boxes are counted together."""
         low, high = (np.asarray(ends, dtype=np.float64) + 0.0 for ends in (low, high))  # one zero
         if not len(low):
@@ -73,10 +72,10 @@ class Boxes:
         np.add.at(total, place.reshape(-1), weights)
         return cls(low[first], high[first], total)
 
-    def merge(self, other: Boxes) -> Boxes:
+    def merge(self, other: IntervalBoxes) -> IntervalBoxes:
         """The boxes of both."""
         both = [np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("low", "high", "counts")]
-        return Boxes.of(*both)
+        return IntervalBoxes.of(*both)
 
     @property
     def rows(self) -> int:
@@ -227,7 +226,7 @@ class _Column:
         return max(0.0, least * (1 - slack) - 1e-300), best
 
 
-def regression(boxes: Boxes, target: int, on: list[int]) -> tuple[list[Range], str]:
+def regression(boxes: IntervalBoxes, target: int, on: list[int]) -> tuple[list[Range], str]:
     """Ranges of the coefficients of the regression of a column on others, the constant first; and how they were found.
 
     One regressor: bisection.  Several: ``Σ_xx c = Σ_x0`` with the ranges of the covariances, preconditioned by the
@@ -245,7 +244,7 @@ def regression(boxes: Boxes, target: int, on: list[int]) -> tuple[list[Range], s
     return [(low, high), *slopes], how
 
 
-def _enclosed(boxes: Boxes, target: int, on: list[int]) -> list[Range]:
+def _enclosed(boxes: IntervalBoxes, target: int, on: list[int]) -> list[Range]:
     """The coefficients of several regressors, in units of the columns' deviations until the end."""
     columns = [boxes._columns[j] for j in [*on, target]]
     units = [math.sqrt(column.variance[1]) or 1.0 for column in columns]
@@ -322,7 +321,7 @@ def _mean(values: Host, counts: Host) -> Fraction:
     for bit in range(int(counts.max()).bit_length()):
         chosen = values[(counts >> bit) & 1 == 1]
         if len(chosen):
-            total += Moments.of(chosen).total << bit
+            total += ExactMoments.of(chosen).total << bit
     return Fraction(total, int(counts.sum()) << 1074)
 
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.figures import By, ByPair, Measured, strict
 from gpuanon.assessing.intervals.boxes_without_width import PlainValues
-from gpuanon.assessing.intervals.interval_statistics import Boxes, Range, regression
-from gpuanon.assessing.moments import Moments
-from gpuanon.assessing.source import MissingEvidence, Source
+from gpuanon.assessing.intervals.interval_statistics import IntervalBoxes, Range, regression
+from gpuanon.assessing.measure import FROM_0, Measure, Weights
+from gpuanon.assessing.moments import TableMoments
+from gpuanon.assessing.source import EvidenceSource, MissingEvidence
 from gpuanon.errors import InputError
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.tables.statistics import Statistic, expand
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import family, floats, value_type
-
-Host = np.ndarray[Any, Any]
 
 DEFAULT = ("mean", "variance", "sd", "covariance", "correlation")
 
@@ -104,12 +104,12 @@ class ReleasedBoxes:
         """Number of records."""
         return int(self.counts.sum())
 
-    def chosen(self, columns: Sequence[str]) -> Boxes:
+    def chosen(self, columns: Sequence[str]) -> IntervalBoxes:
         """The boxes of these columns, of the records that have a value in all of them."""
         places = [self.names.index(name) for name in columns]
         low, high = self.low[:, places], self.high[:, places]
         known = ~(np.isnan(low) | np.isnan(high)).any(axis=1)
-        return Boxes.of(low[known], high[known], self.counts[known])
+        return IntervalBoxes.of(low[known], high[known], self.counts[known])
 
     exact = False
 
@@ -176,7 +176,7 @@ def bounded(boxes: ReleasedBoxes, statistics: Sequence[str], columns: Sequence[s
     return found
 
 
-def _bounded(boxes: Boxes, statistic: Statistic) -> list[Bounded]:
+def _bounded(boxes: IntervalBoxes, statistic: Statistic) -> list[Bounded]:
     if statistic.kind == "regression":
         ranges, how = regression(boxes, 0, list(range(1, len(statistic.columns))))
         names = ["constant", *statistic.columns[1:]]
@@ -189,7 +189,7 @@ def _bounded(boxes: Boxes, statistic: Statistic) -> list[Bounded]:
     return [Bounded(str(statistic), *ends, boxes.rows, _HOW[statistic.kind])]
 
 
-def evidence(source: Source) -> tuple[ReleasedBoxes | PlainValues, tuple[str, ...], Moments]:
+def evidence(source: EvidenceSource) -> tuple[ReleasedBoxes | PlainValues, tuple[str, ...], TableMoments]:
     """The boxes of the release, their columns, and the moments of these in the original."""
     before, after = (next(iter(source.table_pieces(side))) for side in ("original", "release"))
     names = box_columns(after) or tuple(
@@ -206,12 +206,12 @@ def evidence(source: Source) -> tuple[ReleasedBoxes | PlainValues, tuple[str, ..
             yield matrix[~np.isnan(matrix).any(axis=1)]
 
     try:
-        return boxes, names, Moments.over(pieces())
+        return boxes, names, TableMoments.over(pieces())
     except TypeError as error:  # nothing to reduce
         raise InputError("interval_statistics: every original record misses a value") from error
 
 
-def interval_statistics(found: tuple[ReleasedBoxes | PlainValues, tuple[str, ...], Moments]) -> Measured:
+def interval_statistics(found: tuple[ReleasedBoxes | PlainValues, tuple[str, ...], TableMoments]) -> Measured:
     """Mean width of the ranges of covariances (variances of one column), in the original's standard deviations.
 
     By column: the width of the mean's range.  `outside` counts the original's means and covariances that are not in
@@ -262,3 +262,20 @@ def _is_end(name: str, names: Sequence[str]) -> bool:
 
 
 __all__ = ["DEFAULT", "Bounded", "Range", "ReleasedBoxes", "bounded", "box_columns", "evidence", "interval_statistics"]
+
+
+def _interval_statistics(source: EvidenceSource) -> Measured:
+    return interval_statistics(source.collect(evidence))
+
+
+INTERVAL_STATISTICS = Measure(
+    name="interval_statistics", label="how exactly statistics can be known from intervals",
+    sentence="From released intervals a typical covariance is known up to a range this wide, in standard deviations.",
+    summary="mean width of the guaranteed range of a covariance, in standard deviations",
+    family="utility", range=FROM_0, usual="0 for a release without intervals",
+    unit="pair of columns", function=interval_statistics, compute=_interval_statistics, arrays=None,
+    weights=Weights("ignored", "its ranges hold for the statistics of the records in the boxes"),
+    nulls="records without a value in the columns of a statistic are left out of it", scaling="merged",
+    host="exact sums over ends of intervals, which only releases of intervals have",
+    source="Xiang and Kreinovich 2013", long=0.4,
+)  # fmt: skip

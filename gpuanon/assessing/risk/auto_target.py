@@ -23,7 +23,7 @@ import numpy as np
 from gpuanon.arrays.backend import Array, like
 from gpuanon.assessing.ks_distance import ks_excess
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, predict, standardised
-from gpuanon.assessing.risk.reference_standard import COPIES, EFFECTIVE, LEVEL, Verdict, verdict
+from gpuanon.assessing.risk.reference_standard import COPIES, EFFECTIVE, LEVEL, StandardVerdict, verdict
 from gpuanon.errors import GuaranteeError, ParameterError
 from gpuanon.numerics.sampling import sample_rows
 
@@ -31,21 +31,21 @@ _SPLITS = 5
 
 
 @dataclass(frozen=True)
-class Trial:
+class TargetTrial:
     """One target that was tried: its verdict, and whether it leaves room for the reference's sampling error."""
 
     target: int
-    verdict: Verdict
+    verdict: StandardVerdict
     passes: bool
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class TargetChoice:
     """The chosen target, its release, and everything that was tried, in that order."""
 
     target: int
     release: Array
-    trials: tuple[Trial, ...]
+    trials: tuple[TargetTrial, ...]
     margin: dict[str, float]
 
 
@@ -58,7 +58,7 @@ def auto_target(
     k: int = 5,
     standardise: bool = True,
     limit: int = EXACT_ROWS,
-) -> Choice:
+) -> TargetChoice:
     """Choose the smallest of `candidates` whose release meets the reference standard.
 
     Parameters
@@ -84,7 +84,7 @@ def auto_target(
     known, standard = scale(original, reference)
     under_reference = predict(known, standard, k, rows=rows, limit=limit)
     margin = sampling_error(known, standard, under_reference, k)
-    trials: dict[int, Trial] = {}
+    trials: dict[int, TargetTrial] = {}
     releases: dict[int, Array] = {}
 
     def passes(at: int) -> bool:
@@ -94,7 +94,7 @@ def auto_target(
             found = verdict(predict(known, shown, k, rows=under_reference.rows, limit=limit), under_reference)
             allowed = all(found.excess[name] + margin[name] <= limit_of(name) for name in EFFECTIVE)
             allowed = allowed and found.p[COPIES] > LEVEL
-            trials[at] = Trial(candidates[at], found, allowed)
+            trials[at] = TargetTrial(candidates[at], found, allowed)
             if trials[at].passes:
                 releases.clear()  # only the smallest that passed so far is kept: releases are large
                 releases[at] = release
@@ -109,7 +109,7 @@ def auto_target(
             hint="offer larger targets, or another method (svd-swap protects most)",
         )
     release = releases[best]
-    return Choice(candidates[best], release, tuple(trials.values()), margin)
+    return TargetChoice(candidates[best], release, tuple(trials.values()), margin)
 
 
 def limit_of(name: str) -> float:

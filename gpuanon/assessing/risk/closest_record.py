@@ -12,15 +12,21 @@ References
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from gpuanon.arrays.backend import Array, like, to_host
 from gpuanon.assessing.figures import Beside, Counts, Figure, Measured
+from gpuanon.assessing.measure import NULL_IS_MARKED, RISK_OF_RECORDS, SHARE, Applies, Measure
 from gpuanon.assessing.risk.prediction import EXACT_ROWS
 from gpuanon.assessing.shares import sample_note, share_error, share_interval
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance.distance import nearest
 from gpuanon.numerics.sampling import sample_rows
+
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 POINTS = 20_000
 """Records that are tried, at most; of more, a repeatable random sample."""
@@ -66,3 +72,19 @@ def closest_record(original: Array, release: Array, reference: Array, *, points:
     part = Counts.over("distance to the closest record", {"original": own, "reference": other}, cumulative=True)
     beside = (Beside("independent", "of an independent sample", 0.5),)
     return Measured(value, details, "; ".join(notes) or None, (part,), share_interval(value, len(chosen)), beside)
+
+
+def _closest_record(c: Comparison) -> Measured:
+    return closest_record(*c.standardised, c.standardised_reference)
+
+
+CLOSEST_RECORD = Measure(
+    name="closest_record", label="released records closer to the people in the table than to others",
+    sentence="This share of the released records is closer to somebody in the table than to anybody in a sample of"
+    " other people: half is what chance gives.",
+    summary="share of released records closer to originals than to a reference",
+    family="risk", range=SHARE, usual="0.5 is chance, with a reference as large as the table",
+    unit="record", applies=Applies(others="reference", roles=("quasi",)), function=closest_record,
+    compute=_closest_record, arrays="points", weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="whole",
+    source="Platzer and Reutterer 2021", long=0.3,
+)  # fmt: skip

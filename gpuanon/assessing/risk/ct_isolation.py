@@ -20,12 +20,14 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.assessing.figures import Beside, Distribution, Figure, Measured
+from gpuanon.assessing.measure import NULL_IS_MARKED, QUASI, RISK_OF_RECORDS, SHARE, Measure
+from gpuanon.assessing.options import ABOVE_1, WHOLE
 from gpuanon.assessing.risk.prediction import EXACT_ROWS
 from gpuanon.assessing.shares import sample_note, share_error, share_interval
 from gpuanon.errors import ParameterError
@@ -33,7 +35,9 @@ from gpuanon.numerics.distance.distance import k_nearest
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.sampling import sample_rows
 
-Host = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
+
 
 POINTS = 20_000
 """Records that are tried, at most; of more, a repeatable random sample."""
@@ -110,3 +114,20 @@ def _ratios(tables: Sequence[Array], original: Array, t: int, points: int) -> li
         ratio = np.where(zero, np.where(last <= _SAME, 1.0, np.inf), last / np.where(zero, 1.0, first))
         out.append(np.round(np.sqrt(ratio), _DIGITS))  # on a grid many are c exactly, which is not farther
     return out
+
+
+def _ct_isolation(source: Comparison, **options: Any) -> Measured:
+    """On the quasi-identifiers; `c` is one of the options."""
+    reference = None if source.reference_table is None else source.standardised_reference
+    return ct_isolation(*source.standardised, reference, **options)
+
+
+CT_ISOLATION = Measure(
+    name="ct_isolation", label="released records that point at one person",
+    sentence="This share of the released records lies so close to one person, and so far from others, that it points at"
+    " that person.",
+    summary="share of released records that single out an original: c times closer",
+    family="risk", range=SHARE, unit="record", applies=QUASI, function=ct_isolation, compute=_ct_isolation,
+    options={"c": ABOVE_1, "t": WHOLE}, arrays="points", weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="whole",
+    source="Chawla et al. 2005; Lasko 2007", long=0.7,
+)  # fmt: skip

@@ -9,6 +9,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,9 +17,13 @@ from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition, segment_sums
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import By, Figure, Measured
+from gpuanon.assessing.measure import FROM_1, NULL_IS_A_VALUE, QUASI_SENSITIVE, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.closeness import equal_distance, ordered_distance, pairs
 from gpuanon.numerics.equal_rows import equal_rows
+
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 
 def l_diversity(quasi: Array, sensitive: Array, *, names: Names = None) -> Measured:
@@ -81,3 +86,31 @@ def _checked(quasi: Array, sensitive: Array) -> tuple[Array, list[Array]]:
     xp = namespace(sensitive)
     columns = [xp.unique(sensitive[:, j], return_inverse=True)[1].reshape(-1) for j in range(sensitive.shape[1])]
     return equal_rows(quasi), columns
+
+
+def _l_diversity(c: Comparison) -> Measured:
+    return l_diversity(c.classes, c.sensitive_codes, names=c.schema.sensitive)
+
+
+def _t_closeness(c: Comparison) -> Measured:
+    return t_closeness(c.classes, c.sensitive_codes, ordered=c.sensitive_ordered, names=c.schema.sensitive)
+
+
+L_DIVERSITY = Measure(
+    name="l_diversity", label="fewest sensitive values in a group",
+    sentence="Somebody who finds a person's group of look-alikes still has at least this many sensitive values to"
+    " choose from.",
+    summary="fewest different sensitive values in a class",
+    family="risk", better="higher", range=FROM_1, usual="1: everybody in some class has the same sensitive value",
+    unit="class", applies=QUASI_SENSITIVE, function=l_diversity, compute=_l_diversity, arrays="classes",
+    weights=RISK_OF_RECORDS, nulls=NULL_IS_A_VALUE, scaling="whole", source="Machanavajjhala et al. 2007",
+)  # fmt: skip
+T_CLOSENESS = Measure(
+    name="t_closeness", label="how unusual a group's sensitive values are",
+    sentence="In the group that differs most, the sensitive values are this far from those of the whole release: 0"
+    " alike, 1 as different as can be.",
+    summary="largest distance of a class's sensitive values from the table's",
+    family="risk", range=SHARE, unit="class", applies=QUASI_SENSITIVE, function=t_closeness,
+    compute=_t_closeness, arrays="classes", weights=RISK_OF_RECORDS, nulls=NULL_IS_A_VALUE, scaling="whole",
+    source="Li, Li and Venkatasubramanian 2007",
+)  # fmt: skip

@@ -7,18 +7,28 @@ References
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuanon.assessing.figures import Beside, By, Distribution, Measured
+from gpuanon.arrays.backend import Host, like, to_host
+from gpuanon.assessing.figures import Beside, By, Distribution, Measured, join
+from gpuanon.assessing.measure import NULL_IS_MARKED, RISK_OF_RECORDS, SHARE, Applies, Measure
+from gpuanon.assessing.risk.reidentification import hit_probabilities, place_in
+from gpuanon.assessing.shares import sample_note, share_error
+from gpuanon.assessing.source import MissingEvidence
 from gpuanon.errors import ParameterError
+from gpuanon.numerics.sampling import sample_rows
+from gpuanon.tables.row_bits import row_bits
 
-Floats = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
+
 _LARGEST = 5
 
 
-def household_risk(members: Floats, households: Floats) -> Measured:
+def household_risk(members: Host, households: Host) -> Measured:
     """Expected share of households of which some member is reidentified: the mean of 1 − Π (1 − risk of a member).
 
     members    : (n,) probability that each original record is reidentified
@@ -45,3 +55,37 @@ def household_risk(members: Floats, households: Floats) -> Measured:
         parts=(By("size", by_size), Distribution.over("households", risk)),
         beside=(Beside("record", "of a record alone", float(members.mean())),),
     )
+
+
+def _household_risk(c: Comparison) -> Measured:
+    """The member's risk is that of the reidentification attack."""
+    name = c.schema.household
+    if name is None:
+        raise MissingEvidence("needs a column of role household")
+    labels = row_bits(c.original, [name])[:, 0]
+    hits = c.hits
+    if len(hits.rows) == hits.originals:
+        return household_risk(hits.values, labels)
+    who = np.unique(labels, return_inverse=True)[1].reshape(-1)  # too many to attack all: whole households
+    count = int(who.max()) + 1
+    chosen = np.zeros(count, dtype=bool)
+    chosen[sample_rows(count, max(1, count * len(hits.rows) // hits.originals), "households")] = True
+    rows = np.flatnonzero(chosen[who])
+    before, after = c.quasi
+    hit = hit_probabilities(before[like(rows, before)], after, place_in(rows, to_host(c.link)))
+    found = household_risk(to_host(hit), labels[rows])
+    attacked = int(chosen.sum())
+    note = sample_note(attacked, count, "households was attacked", share_error(found.value, attacked, count))
+    return replace(found, note=join(note, found.note))
+
+
+HOUSEHOLD_RISK = Measure(
+    name="household_risk", label="households of which somebody is found",
+    sentence="In this share of households at least one member would be found by the attack of `reidentification`, and"
+    " with that member the whole household.",
+    summary="expected share of households of which a member is reidentified",
+    family="risk", range=SHARE, unit="household",
+    applies=Applies(("kept", "dropped", "added"), link=True, roles=("household", "quasi")),
+    function=household_risk, compute=_household_risk, arrays="quasi", weights=RISK_OF_RECORDS,
+    nulls=NULL_IS_MARKED, scaling="whole", source="Hundepool et al. 2012; sdcMicro",
+)  # fmt: skip

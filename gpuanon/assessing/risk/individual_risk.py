@@ -11,17 +11,19 @@ References
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, namespace, to_host
 from gpuanon.arrays.partition import Partition, segment_sums
 from gpuanon.assessing.figures import Distribution, Figure, Measured
+from gpuanon.assessing.measure import NULL_IS_A_VALUE, SHARE, Applies, Measure, Weights
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
 
-Floats = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 
 def individual_risk(codes: Array, weights: Array, *, threshold: float = 0.1) -> Measured:
@@ -40,7 +42,7 @@ def individual_risk(codes: Array, weights: Array, *, threshold: float = 0.1) -> 
     return Measured(float(risk.mean()), details, parts=(Distribution.over("released records", risk),))
 
 
-def risks(codes: Array, weights: Array) -> Floats:
+def risks(codes: Array, weights: Array) -> Host:
     """(n,) E[1 / F | f] of each record; classes of three records or more by the approximation p / (f − (1 − p))."""
     xp = namespace(weights)
     weights = weights.astype(np.float64)
@@ -54,7 +56,7 @@ def risks(codes: Array, weights: Array) -> Floats:
     return np.asarray(_expected_inverse(f, np.maximum(people - f, 0.0) / people)[to_host(classes)])
 
 
-def _expected_inverse(f: Floats, q: Floats) -> Floats:
+def _expected_inverse(f: Host, q: Host) -> Host:
     """E[1 / F] of a negative binomial F ≥ f with failure probability q = 1 − p; 1 / f where q = 0.
 
     p^f / f · ₂F₁(f, f; f + 1; q) = p / f · ₂F₁(1, 1; f + 1; q): the closed forms of [1], differences of large numbers
@@ -66,3 +68,19 @@ def _expected_inverse(f: Floats, q: Floats) -> Floats:
     exact, few = np.empty(len(f)), f <= 2
     exact[few] = p[few] / f[few] * hyp2f1(1, 1, f[few] + 1, q[few])
     return np.where(few, exact, p / (f - q))
+
+
+def _individual_risk(c: Comparison) -> Measured:
+    return individual_risk(c.classes, c.release_weights)
+
+
+INDIVIDUAL_RISK = Measure(
+    name="individual_risk", label="chance of being found in the population",
+    sentence="This share of the released records would be matched with the right person by somebody who knows the whole"
+    " population, on average.",
+    summary="expected share of records reidentified in the population (weights)",
+    family="risk", range=SHARE, unit="record", applies=Applies(roles=("quasi", "weight")),
+    function=individual_risk, compute=_individual_risk, arrays="classes",
+    weights=Weights("used", "a class stands for as many people as its sample weights add up to"),
+    nulls=NULL_IS_A_VALUE, scaling="whole", source="Benedetti and Franconi 1998; sdcMicro",
+)  # fmt: skip

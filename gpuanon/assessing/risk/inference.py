@@ -16,16 +16,24 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
+from gpuanon.assessing.measure import CONTROLLED, RISK_OF_RECORDS, SHARE, Measure
+from gpuanon.assessing.options import NAMES, TO_1
+from gpuanon.assessing.risk.control_tables import attacked_tables, chosen_columns, placed_beside, targets_of, values_of
 from gpuanon.assessing.risk.nearest_classes import counted, nearest_classes
 from gpuanon.assessing.risk.residual import Attack
+from gpuanon.assessing.source import MissingEvidence
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.sampling import sample_rows
+
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 TARGETS = 2000
 """People of either table who are attacked, at most: shares are right to ±2 per cent."""
@@ -123,3 +131,40 @@ def reach_of(values: Array, tolerance: float = TOLERANCE) -> float:
     """How far a guess of a number may be off: `tolerance` times the range of the middle 90 % of the values."""
     there = values[~np.isnan(values)]
     return float(tolerance * np.subtract(*np.quantile(there, [0.95, 0.05]))) if len(there) else 0.0
+
+
+def _inference(
+    c: Comparison, secrets: list[str] | None = None, known: list[str] | None = None, tolerance: float = TOLERANCE
+) -> Measured:
+    """Of named secrets from named columns.
+
+    By default of the sensitive columns from the quasi-identifiers; without sensitive columns, of each column from all
+    others.
+    """
+    chosen = chosen_columns(c, secrets or c.schema.sensitive, "secrets")
+    given = chosen_columns(c, known, "known") if known else c.schema.quasi
+    shared = tuple(name for name in given if name not in chosen)
+    sets = [(chosen, shared)] if shared else [((name,), tuple(n for n in c.columns if n != name)) for name in chosen]
+    tables, attacks = attacked_tables(c), []
+    for hidden, seen in sets:
+        if not seen:
+            raise MissingEvidence("needs a column that is known besides the secret one")
+        values, coded = values_of(c, hidden, tables)
+        reach = [0.0 if flag else reach_of(values[0][:, j], tolerance) for j, flag in enumerate(coded)]
+        some, own, others = targets_of(tables, TARGETS, "inference")
+        points, _ = c.points_alike(seen, *some)
+        secret = placed_beside(c, [values[0][own], values[1], values[2][others]])
+        attacks += inferred((points[0], points[1], points[2]), secret, reach)
+    return inference_of(attacks, chosen)
+
+
+INFERENCE = Measure(
+    name="inference", label="secrets that the release lets an attacker guess",
+    sentence="For this share of people an attacker guesses a secret from the release who would not guess it for people"
+    " who are not in it.",
+    summary="share of attributes that it tells, beyond those of people not in the table",
+    family="risk", range=SHARE, unit="person", applies=CONTROLLED, function=inference, compute=_inference,
+    options={"secrets": NAMES, "known": NAMES, "tolerance": TO_1}, arrays=None, weights=RISK_OF_RECORDS,
+    nulls="a guess of a null is right for a null only; what is known may be missing, and is marked", scaling="whole",
+    source="Giomi et al. 2023; ours", long=0.3,
+)  # fmt: skip

@@ -14,16 +14,22 @@ References
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.assessing.columns import Names, column_names
-from gpuanon.assessing.figures import Beside, By, Figure, Interval, Measured
+from gpuanon.assessing.figures import Beside, By, ConfidenceInterval, Figure, Measured
+from gpuanon.assessing.measure import NULL_IS_LEFT_OUT, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
+from gpuanon.assessing.named_columns import only
+from gpuanon.assessing.options import ABOVE_0
+from gpuanon.assessing.source import MissingEvidence
 from gpuanon.errors import InputError, ParameterError
 
-Floats = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
+
 
 _EQUAL = 1e-12  # of a standard deviation: what rounding does to an equal value
 
@@ -74,18 +80,18 @@ def interval_disclosure(
         "by_rank": float(np.mean([_by_rank(x[:, j], y[:, j]) for j in used])),
     }
     beside = (Beside("chance", "paired at random", float(np.mean(list(chance.values())))),)
-    interval = Interval(max(0.0, value - 1.96 * error), min(1.0, value + 1.96 * error))
+    interval = ConfidenceInterval(max(0.0, value - 1.96 * error), min(1.0, value + 1.96 * error))
     return Measured(value, details, parts=(By("column", by_column),), interval=interval, beside=beside)
 
 
-def _by_chance(x: Floats, y: Floats, half: float) -> float:
+def _by_chance(x: Host, y: Host, half: float) -> float:
     """Share of all pairs of an original and a released value that are at most `half` apart."""
     ordered, y = np.sort(x), np.sort(y)  # neighbours are searched in the same places of the cache
     held = np.searchsorted(ordered, y + half, side="right") - np.searchsorted(ordered, y - half, side="left")
     return float(held.mean() / len(x))
 
 
-def _by_rank(x: Floats, y: Floats) -> float:
+def _by_rank(x: Host, y: Host) -> float:
     """Mean over p = 1 … 10 of the share of originals whose rank is within p per cent of the released value's."""
     ordered = np.sort(x[~np.isnan(x)])
     known = ~np.isnan(x) & ~np.isnan(y)
@@ -97,3 +103,24 @@ def _by_rank(x: Floats, y: Floats) -> float:
         ranks[-1][order] = (low + high) / (2 * len(ordered))
     apart = np.abs(ranks[0] - ranks[1])
     return float(np.mean([(apart <= p / 100 + _EQUAL).mean() for p in range(1, 11)]))
+
+
+def _interval_disclosure(c: Comparison, **options: Any) -> Measured:
+    """Of the quasi-identifiers that are numbers or dates."""
+    link = c.link
+    numbers = [name for name in c.schema.quasi if c.schema[name].kind in ("numeric", "date")]
+    if not numbers:
+        raise MissingEvidence("needs columns of role quasi that are numbers")
+    return interval_disclosure(*only(c, numbers).values, link, names=numbers, **options)
+
+
+INTERVAL_DISCLOSURE = Measure(
+    name="interval_disclosure", label="values that stayed close to the truth",
+    sentence="In this share of cells the true number lies within a narrow interval around the released one.",
+    summary="mean share of originals in a narrow interval around their release",
+    family="risk", range=SHARE, unit="cell", applies=PAIRED_QUASI, function=interval_disclosure,
+    compute=_interval_disclosure, options={"width": ABOVE_0}, arrays=None, weights=RISK_OF_RECORDS,
+    nulls=NULL_IS_LEFT_OUT, scaling="pairs",
+    host="not written for a device: sums and sorts of pairs with missing values",
+    source="Mateo-Sanz, Sebé and Domingo-Ferrer 2004; sdcMicro", long=0.4,
+)  # fmt: skip

@@ -12,12 +12,18 @@ References
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gpuanon.arrays.backend import Array, namespace, to_host
 from gpuanon.assessing.figures import Beside, Distribution, Figure, Measured
+from gpuanon.assessing.measure import FROM_1, NULL_IS_A_VALUE, QUASI_SENSITIVE, RISK_OF_RECORDS, Measure
 from gpuanon.assessing.shares import share_interval
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.closeness import distinct_values
 from gpuanon.numerics.equal_rows import equal_rows
+
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 
 def k_ambiguity(quasi: Array, sensitive: Array) -> Measured:
@@ -49,3 +55,17 @@ def k_ambiguity(quasi: Array, sensitive: Array) -> Measured:
         parts=(Distribution.over("released records", of_records),),
         beside=(Beside("smallest_class", "records in the smallest class", smallest),),
     )
+
+
+def _k_ambiguity(c: Comparison) -> Measured:
+    return k_ambiguity(c.classes, c.sensitive_codes)
+
+
+K_AMBIGUITY = Measure(
+    name="k_ambiguity", label="fewest combinations of sensitive values",
+    sentence="A person's group of look-alikes holds at least this many different combinations of sensitive values.",
+    summary="fewest different combinations of sensitive values in a class",
+    family="risk", better="higher", range=FROM_1, unit="class", applies=QUASI_SENSITIVE, function=k_ambiguity,
+    compute=_k_ambiguity, arrays="classes", weights=RISK_OF_RECORDS, nulls=NULL_IS_A_VALUE, scaling="whole",
+    source="Vinterbo 2004; Lasko 2007",
+)  # fmt: skip

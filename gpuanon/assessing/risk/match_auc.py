@@ -14,23 +14,26 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.arrays.sorting import lexicographic_order
 from gpuanon.assessing.figures import Beside, By, Figure, Measured, join
+from gpuanon.assessing.measure import NULL_IS_MARKED, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, predict, standardised
 from gpuanon.assessing.risk.reidentification import place_in
 from gpuanon.assessing.shares import area_interval, sample_note
 from gpuanon.errors import InputError, ParameterError
-from gpuanon.numerics.distance.distance import nearest_with_ties, paired, tie_limit
+from gpuanon.numerics.distance.distance import nearest_with_ties, paired
+from gpuanon.numerics.metric import tie_limit
+
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 MEASURES = ("distance", "ambiguity", "uncertainty")
 TENTH = 0.1
-
-Floats = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,12 +143,12 @@ def auc_of(attacks: list[Matches]) -> Measured:
     return Measured(max(defined, default=np.nan), details, note, parts=(By("measure", areas),), beside=(beside,))
 
 
-def rounded(values: Floats) -> Floats:
+def rounded(values: Host) -> Host:
     """Nine digits of the largest of each column: records with equal neighbours tie, whatever rounding leaves."""
     return np.asarray(np.round(values / np.maximum(values.max(axis=0), np.finfo(np.float64).tiny), 9))
 
 
-def roc_area(values: Floats, right: Floats) -> float:
+def roc_area(values: Host, right: Host) -> float:
     """Probability that a right match has a smaller value than a wrong one, ties counting one half.
 
     Each record is right with weight `right` and wrong with weight 1 − `right`.  NaN without right or wrong matches.
@@ -160,7 +163,7 @@ def roc_area(values: Floats, right: Floats) -> float:
     return float((right_at * (larger + 0.5 * wrong_at)).sum() / pairs)
 
 
-def most_confident(values: Floats, right: Floats, share: float = TENTH) -> float:
+def most_confident(values: Host, right: Host, share: float = TENTH) -> float:
     """Share of right matches among the records with the smallest values; a tie at the border counts by its mean."""
     size = max(1, round(share * len(values)))
     border = np.partition(values, size - 1)[size - 1]
@@ -192,3 +195,18 @@ def _own(original: Array, release: Array, link: Array) -> tuple[Array, Array]:
     near = (squared <= tie_limit(least)[owner]).astype(np.int64)
     upto = xp.concatenate([xp.zeros(1, dtype=np.int64), xp.cumsum(near)])
     return least, upto[first + count] - upto[first]
+
+
+def _match_auc(c: Comparison) -> Measured:
+    return match_auc(*c.standardised, c.link, prediction=c.prediction)
+
+
+MATCH_AUC = Measure(
+    name="match_auc", label="does an attacker know which matches are right?",
+    sentence="Shown a right and a wrong match, an attacker says which is right this often: half of the time is"
+    " guessing.",
+    summary="how well an attacker tells right matches from wrong ones (0.5: not at all)",
+    family="risk", range=SHARE, usual="0.5 is guessing; 1 is certain",
+    unit="record", applies=PAIRED_QUASI, function=match_auc, compute=_match_auc, arrays="points",
+    weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="queries", source="Lasko 2007",
+)  # fmt: skip

@@ -12,19 +12,22 @@ References
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.figures import Beside, Figure, Measured, join
+from gpuanon.assessing.measure import NULL_IS_MARKED, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.assessing.risk.match_auc import MEASURES, Matches, auc_of, match, rounded, sampled
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, standardised
 from gpuanon.assessing.shares import area_interval
 from gpuanon.errors import InputError
 
-Floats = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
+
 
 FOLDS = 5
 
@@ -87,7 +90,7 @@ def joint_auc_of(attack: Matches) -> Measured:
     )
 
 
-def _features(values: Floats) -> Floats:
+def _features(values: Host) -> Host:
     """(n, 9) ranks between −1 and 1, their squares and products."""
     ranks = np.empty_like(values)
     for j, column in enumerate(values.T):
@@ -98,7 +101,7 @@ def _features(values: Floats) -> Floats:
     return np.hstack([ranks, ranks[:, first] * ranks[:, second]])
 
 
-def _folds(values: Floats, right: Floats) -> Floats:
+def _folds(values: Host, right: Host) -> Host:
     """(n,) fold of each record: dealt in the order of `right`, so that each has its share; whatever the rows' order."""
     order = np.lexsort((*values.T, right))
     out = np.empty(len(right), dtype=np.int64)
@@ -106,7 +109,7 @@ def _folds(values: Floats, right: Floats) -> Floats:
     return out
 
 
-def _score(X: Floats, right: Floats, held: Floats) -> Floats:
+def _score(X: Host, right: Host, held: Host) -> Host:
     """(h,) log odds that a held-out match is right; a record counts as right and as wrong by its probability."""
     from sklearn.linear_model import LogisticRegression
 
@@ -120,10 +123,25 @@ def _score(X: Floats, right: Floats, held: Floats) -> Floats:
     return np.round(np.asarray(model.decision_function(held)), 6)  # equal records tie
 
 
-def _won(values: Floats, right: Floats) -> tuple[float, float]:
+def _won(values: Host, right: Host) -> tuple[float, float]:
     """Pairs of a right and a wrong match of which the right one has the smaller value (ties one half); all pairs."""
     wrong = 1 - right
     _, place = np.unique(values, return_inverse=True)
     right_at, wrong_at = np.bincount(place, right), np.bincount(place, wrong)
     larger = wrong_at[::-1].cumsum()[::-1] - wrong_at
     return float((right_at * (larger + 0.5 * wrong_at)).sum()), float(right.sum() * wrong.sum())
+
+
+def _match_auc_joint(c: Comparison) -> Measured:
+    return match_auc_joint(*c.standardised, c.link, prediction=c.prediction)
+
+
+MATCH_AUC_JOINT = Measure(
+    name="match_auc_joint", label="does a trained attacker know which matches are right?",
+    sentence="As `match_auc`, for an attacker who has learned from other people how distance, ambiguity and uncertainty"
+    " go together.",
+    summary="the same, by the three prediction measures together, held-out records",
+    family="risk", range=SHARE, usual="0.5 is guessing; 1 is certain",
+    unit="record", applies=PAIRED_QUASI, function=match_auc_joint, compute=_match_auc_joint, arrays="points",
+    weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="queries", source="Lasko 2007", long=1,
+)  # fmt: skip

@@ -20,18 +20,23 @@ References
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, like, namespace, to_host
-from gpuanon.assessing.figures import Beside, By, Figure, Interval, Measured
+from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
+from gpuanon.assessing.figures import Beside, By, ConfidenceInterval, Figure, Measured
+from gpuanon.assessing.measure import CONTROLLED, NULL_IS_MARKED, RISK_OF_RECORDS, SHARE, Measure
+from gpuanon.assessing.options import NAMES
+from gpuanon.assessing.risk.control_tables import attacked_tables, chosen_columns, features_of, targets_of
 from gpuanon.assessing.shares import area_interval
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance.distance import nearest
 from gpuanon.numerics.sampling import sample_rows
 
-Floats = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
+
 
 TARGETS = 5000
 """People of either table who are looked at, at most: the area is right to ±1.2 per cent."""
@@ -88,30 +93,30 @@ def membership(
         areas[best],
         details,
         parts=(*parts, By("attack", dict(areas))),
-        interval=Interval(found.low, found.high),
+        interval=ConfidenceInterval(found.low, found.high),
         beside=(Beside("cannot_tell", "cannot tell at all", 0.5),),
     )
 
 
-def _distance(X: Array, Y: Array) -> Floats:
+def _distance(X: Array, Y: Array) -> Host:
     """(q,) distance to the nearest row of `Y`, on the host; rounded, so that equal ones tie."""
     found = np.sqrt(np.asarray(to_host(nearest(X, Y)[0]), dtype=np.float64))
     return np.round(found, _DIGITS)
 
 
-def _distances(members: Array, others: Array, Y: Array) -> list[Floats]:
+def _distances(members: Array, others: Array, Y: Array) -> list[Host]:
     """`_distance` of the rows of both tables, by one search."""
     return np.split(_distance(namespace(Y).concatenate([members, others]), Y), [len(members)])
 
 
-def _ratio(near: Floats, other: Floats) -> Floats:
+def _ratio(near: Host, other: Host) -> Host:
     """near / other; of two zeros 1, since the record is everybody's."""
     both = (near == 0) & (other == 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(both, 1.0, np.round(near / other, _DIGITS))
 
 
-def _area(members: Floats, others: Floats) -> float:
+def _area(members: Host, others: Host) -> float:
     """Probability that one of `members` is smaller than one of `others`; ties count one half."""
     ordered = np.sort(others)
     larger = len(others) - np.searchsorted(ordered, members, side="right")
@@ -119,7 +124,7 @@ def _area(members: Floats, others: Floats) -> float:
     return float((larger + 0.5 * equal).mean() / len(others))
 
 
-def _advantage(members: Floats, others: Floats) -> dict[str, Figure]:
+def _advantage(members: Host, others: Host) -> dict[str, Figure]:
     """Largest excess of members below a distance, and their share where 1 % of the others are below it."""
     at = np.unique(np.concatenate([members, others]))
     found, wrong = (np.searchsorted(np.sort(side), at, side="right") / len(side) for side in (members, others))
@@ -128,3 +133,22 @@ def _advantage(members: Floats, others: Floats) -> dict[str, Figure]:
         "advantage": max(0.0, float((found - wrong).max())),
         "found_at_1_percent": float(few.max()) if len(few) else 0.0,
     }
+
+
+def _membership(c: Comparison, columns: list[str] | None = None) -> Measured:
+    """By all compared columns, or by named ones."""
+    some = targets_of(attacked_tables(c), TARGETS, "membership")[0]
+    points, features = c.points_alike(chosen_columns(c, columns, "columns"), *some)
+    return membership(*points, columns=features_of(features))
+
+
+MEMBERSHIP = Measure(
+    name="membership", label="can it be told who is in the table?",
+    sentence="Shown somebody who is in the table and somebody who is not, an attacker says who is who this often: half"
+    " of the time is guessing.",
+    summary="how well people in the table are told from people who are not (0.5: not)",
+    family="risk", range=SHARE, usual="0.5 is guessing; 1 is certain",
+    unit="person", applies=CONTROLLED, function=membership, compute=_membership, options={"columns": NAMES},
+    arrays=None, weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="whole",
+    source="Chen et al. 2020; van Breugel et al. 2023", long=0.6,
+)  # fmt: skip

@@ -11,20 +11,23 @@ References
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.arrays.ranges import row_ranges
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
+from gpuanon.assessing.measure import NULL_IS_MARKED, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.assessing.risk.match_auc import match, right_matches
 from gpuanon.assessing.risk.prediction import Prediction, standardised
 from gpuanon.assessing.risk.reidentification import place_in
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.sampling import sample_rows
 
-Host = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
+
 
 STRIPPED_ROWS = 40_000
 """As `gpuanon.assessing.risk.prediction.EXACT_ROWS`; fewer, because the attack is tried several times."""
@@ -159,3 +162,18 @@ def _mean(right: Array) -> float:
     if np.isnan(right).all():
         raise InputError("noise_stripping: no released row has an original")
     return float(np.nanmean(right))
+
+
+def _noise_stripping(c: Comparison) -> Measured:
+    return noise_stripping(*c.standardised, c.link, prediction=c.prediction_or_none)
+
+
+NOISE_STRIPPING = Measure(
+    name="noise_stripping", label="people found after noise is removed",
+    sentence="An attacker who first removes what looks like noise from the release matches this share of people with"
+    " their own record.",
+    summary="share of records matched after noise is stripped by principal components",
+    family="risk", range=SHARE, unit="record", applies=PAIRED_QUASI, function=noise_stripping,
+    compute=_noise_stripping, arrays="points", weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="queries",
+    source="Lasko 2007", long=0.5,
+)  # fmt: skip

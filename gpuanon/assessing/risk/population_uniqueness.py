@@ -23,15 +23,15 @@ References
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.assessing.figures import Beside, Measured
+from gpuanon.assessing.measure import NULL_IS_A_VALUE, QUASI, SHARE, Measure, Weights
+from gpuanon.assessing.options import FRACTION
+from gpuanon.assessing.source import EvidenceSource, MissingEvidence, sampling_fraction
 from gpuanon.errors import ParameterError
 
-Host = np.ndarray[Any, Any]
 _LABELS = {"pitman": "Pitman", "zayatz": "Zayatz", "snb": "SNB"}
 _FINE = {"ftol": 1e-15, "gtol": 1e-11, "maxiter": 500}
 SMALL = 0.1
@@ -184,3 +184,25 @@ def shlosser(sizes: Host, fraction: float) -> float:
     ratio = (i * f**2 * (1 - f**2) ** (i - 1) * c).sum() / (missed * ((1 + f) ** i - 1) * c).sum()
     again = (missed * c).sum() / (i * f * (1 - f) ** (i - 1) * c).sum()
     return float(c.sum() + c[size == 1].sum() * ratio * again**2)
+
+
+def _population_uniqueness(source: EvidenceSource, fraction: float | None = None) -> Measured:
+    """With the sampling fraction of the recipe, else by the sample weights."""
+    taken = fraction or sampling_fraction(source)
+    if taken is None:
+        raise MissingEvidence(
+            "needs the sampling fraction ([measures] population_uniqueness = { fraction = 0.01 }), or sample weights"
+        )
+    return population_uniqueness(source.class_sizes, taken)
+
+
+POPULATION_UNIQUENESS = Measure(
+    name="population_uniqueness", label="unique people in the population",
+    sentence="About this share of the whole population, not only of the file, is alone with its values of the"
+    " quasi-identifiers.",
+    summary="estimated share of the population alone on the quasi-identifiers",
+    family="risk", range=SHARE, unit="person", applies=QUASI, function=population_uniqueness,
+    compute=_population_uniqueness, options=FRACTION, arrays="classes",
+    weights=Weights("estimates", "their sum gives the sampling fraction, where the recipe names none"),
+    nulls=NULL_IS_A_VALUE, scaling="merged", source="Dankar, El Emam, Neisa and Roffey 2012; ARX",
+)  # fmt: skip

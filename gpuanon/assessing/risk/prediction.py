@@ -18,16 +18,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.assessing.columns import Names, column_names, places
-from gpuanon.assessing.figures import By, Distribution, Figure, Interval, Measured
+from gpuanon.assessing.figures import By, ConfidenceInterval, Distribution, Figure, Measured
+from gpuanon.assessing.measure import FROM_0, NULL_IS_MARKED, QUASI, RISK_OF_RECORDS, SHARE, Measure
+from gpuanon.assessing.options import FROM_0 as NOT_NEGATIVE
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance.distance import k_nearest_with_ties
 from gpuanon.numerics.sampling import sample_rows, share_error
+
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 EXACT_ROWS = 100_000
 """Up to this many rows every original is compared with every released record; beyond, a sample of the originals is."""
@@ -235,13 +240,13 @@ def _measured(
     return Measured(part.quantiles["median"], details, note, parts=(part,), interval=_interval(values, prediction))
 
 
-def _interval(values: np.ndarray[Any, Any], prediction: Prediction) -> Interval | None:
+def _interval(values: Host, prediction: Prediction) -> ConfidenceInterval | None:
     """Of the median of all records, where a sample was taken: quantiles as far from 1/2 as shares may be wrong."""
     error = prediction.share_error
     if not error:
         return None
     low, high = np.quantile(values, [max(0.0, 0.5 - error), min(1.0, 0.5 + error)])
-    return Interval(float(low), float(high))
+    return ConfidenceInterval(float(low), float(high))
 
 
 def _note(name: str, prediction: Prediction, details: dict[str, Figure]) -> str | None:
@@ -268,3 +273,51 @@ def _variances(release: Array, index: Array) -> Array:
         candidates -= candidates[:, :1].copy()  # equal rows have variance 0, not what rounding leaves
         out[at : at + step] = candidates.var(axis=1, ddof=1)
     return out
+
+
+def _prediction_distance(c: Comparison) -> Measured:
+    return prediction_distance(*c.standardised, prediction=c.prediction)
+
+
+def _prediction_ambiguity(c: Comparison) -> Measured:
+    return prediction_ambiguity(*c.standardised, prediction=c.prediction)
+
+
+def _prediction_uncertainty(c: Comparison, weights: Mapping[str, float] | None = None) -> Measured:
+    before, after = c.standardised
+    return prediction_uncertainty(before, after, prediction=c.prediction, names=c.quasi_features, weights=weights)
+
+
+_PREDICTION: Mapping[str, Any] = {
+    "family": "risk",
+    "better": "higher",
+    "unit": "record",
+    "applies": QUASI,
+    "arrays": "points",
+    "weights": RISK_OF_RECORDS,
+    "nulls": NULL_IS_MARKED,
+    "scaling": "queries",
+    "source": "Lasko 2007",
+}
+PREDICTION_DISTANCE = Measure(
+    name="prediction_distance", label="distance to the nearest released record",
+    sentence="Half of the people are at least this far, in standard deviations, from the released record most like"
+    " them.",
+    summary="median distance from an original to the nearest released record",
+    range=FROM_0, function=prediction_distance, compute=_prediction_distance, **_PREDICTION,
+)  # fmt: skip
+PREDICTION_AMBIGUITY = Measure(
+    name="prediction_ambiguity", label="how hard the nearest record is to tell from the next",
+    sentence="For a typical person the nearest released record is hardly nearer than others (1), or clearly the nearest"
+    " (0).",
+    summary="median of nearest over k-th nearest distance",
+    range=SHARE, function=prediction_ambiguity, compute=_prediction_ambiguity, **_PREDICTION,
+)  # fmt: skip
+PREDICTION_UNCERTAINTY = Measure(
+    name="prediction_uncertainty", label="spread of the records near a person",
+    sentence="The released records most like a typical person differ this much among themselves: the more, the less"
+    " they tell of that person.",
+    summary="median variance among the k nearest released records",
+    range=FROM_0, function=prediction_uncertainty, compute=_prediction_uncertainty,
+    options={"weights": dict[str, NOT_NEGATIVE]}, **_PREDICTION,
+)  # fmt: skip

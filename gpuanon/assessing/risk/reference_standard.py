@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,9 +32,13 @@ from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.arrays.rng import Draws
 from gpuanon.assessing.figures import Beside, By, Counts, Figure, Measured
 from gpuanon.assessing.ks_distance import ks_excess
+from gpuanon.assessing.measure import NULL_IS_MARKED, RISK_OF_RECORDS, SHARE, Applies, Measure
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, predict, standardised
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.sampling import sample_rows
+
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 EFFECTIVE = {"distance": 648, "ambiguity": 162, "uncertainty": 162}
 """n m / (n + m) of the thesis's subsamples, by measure."""
@@ -45,7 +50,7 @@ LEVEL = 0.05
 
 
 @dataclass(frozen=True)
-class Verdict:
+class StandardVerdict:
     """One-sided distances of the three measures under the release from those under the reference, and their p.
 
     excess : D⁺ = sup_v F_release(v) − F_reference(v), by measure: the share of records that moved towards risk
@@ -71,11 +76,11 @@ class Verdict:
         return f"fails on {', '.join(self.failed)}: predicts its subjects better than a sample they are not in"
 
 
-def verdict(release: Prediction, reference: Prediction) -> Verdict:
+def verdict(release: Prediction, reference: Prediction) -> StandardVerdict:
     """Hold the three distributions under a release to those under a reference sample of the same size."""
     excess = {name: ks_excess(getattr(release, name), getattr(reference, name)) for name in EFFECTIVE}
     excess[COPIES] = copy_excess(release, reference)
-    return Verdict(excess, {name: p_value(name, excess[name]) for name in excess})
+    return StandardVerdict(excess, {name: p_value(name, excess[name]) for name in excess})
 
 
 def copy_excess(release: Prediction, reference: Prediction) -> float:
@@ -195,3 +200,21 @@ def _same_size(
     known = like(link, release)[chosen]
     rows = namespace(release).unique(known[(known >= 0) & (known < n)])
     return rows, release[chosen], reference, f"{note}, and their originals looked at"
+
+
+def _reference_standard(c: Comparison) -> Measured:
+    before, after = c.standardised
+    others = c.standardised_reference
+    return reference_standard(before, after, others, link=c.link_or_none, standardise=False)
+
+
+REFERENCE_STANDARD = Measure(
+    name="reference_standard", label="does it tell no more of its people than a sample of others?",
+    sentence="The release passes if it predicts the people in it no better than a sample of other people does; small"
+    " figures say that it predicts them better.",
+    summary="p: does it predict its subjects no better than a sample does?",
+    family="risk", better="higher", range=SHARE, usual="passes above 0.05",
+    unit="table", applies=Applies(others="reference", roles=("quasi",)), function=reference_standard,
+    compute=_reference_standard, arrays="points", weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="queries",
+    source="Lasko 2007", long=0.8,
+)  # fmt: skip

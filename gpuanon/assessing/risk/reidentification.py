@@ -15,21 +15,25 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, like, namespace, on_device, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, on_device, to_host
 from gpuanon.arrays.partition import Partition
-from gpuanon.assessing.figures import Beside, Distribution, Figure, Interval, Measured, join
+from gpuanon.assessing.figures import Beside, ConfidenceInterval, Distribution, Figure, Measured, join
+from gpuanon.assessing.measure import NULL_IS_MARKED, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.distance.distance import nearest_with_ties, paired, tie_limit
+from gpuanon.numerics.distance.distance import nearest_with_ties, paired
 from gpuanon.numerics.distance.distance_search import looks_at_few
 from gpuanon.numerics.equal_rows import equal_rows
+from gpuanon.numerics.metric import tie_limit
 from gpuanon.numerics.sampling import sample_rows
 
-Floats = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
+
 
 _DEVICE_PAIRS = 1 << 38  # that a device looks at before a k-d tree on the host takes over: 500 000 times 500 000 rows
 
@@ -43,8 +47,8 @@ class Hits:
     originals : original records, of which `rows` are all or a sample
     """
 
-    rows: Floats
-    values: Floats
+    rows: Host
+    values: Host
     originals: int
 
     @property
@@ -89,7 +93,7 @@ def reidentification(
         details,
         join(hits.note, _note(baseline)),
         parts=(Distribution.over("original records", hits.values),),
-        interval=Interval(max(0.0, value - 1.96 * error), min(1.0, value + 1.96 * error)),
+        interval=ConfidenceInterval(max(0.0, value - 1.96 * error), min(1.0, value + 1.96 * error)),
         beside=(Beside("unmasked", "unmasked", baseline), Beside("guess", "a blind guess", 1 / len(Y))),
     )
 
@@ -179,7 +183,7 @@ def unmasked_probabilities(X: Array) -> Array:
     return 1 / namespace(X).bincount(classes)[classes]
 
 
-def permuted_probabilities(X: Array, groups: Partition) -> Floats:
+def permuted_probabilities(X: Array, groups: Partition) -> Host:
     """(n,) hit probability of each record, in expectation over all permutations inside the groups.
 
     Every value of the table is in the release, as often as in the table, so the ties of a record are its class, of
@@ -193,13 +197,13 @@ def permuted_probabilities(X: Array, groups: Partition) -> Floats:
     return np.asarray(share / np.bincount(classes)[classes])
 
 
-def class_means(X: Array, hits: Floats) -> Floats:
+def class_means(X: Array, hits: Host) -> Host:
     """(classes,) mean of `hits` over the records of each equivalence class of `X`."""
     classes = equal_rows(to_host(X))
     return np.asarray(np.bincount(classes, hits) / np.bincount(classes))
 
 
-def some_rows(Y: Array) -> Floats:
+def some_rows(Y: Array) -> Host:
     """Some thousand rows, on the host."""
     return to_host(Y[:: max(1, len(Y) // 4096)])
 
@@ -221,3 +225,31 @@ def _note(unmasked: float) -> str | None:
     if unmasked > 0.5:
         return None
     return f"the unmasked table itself gives {unmasked:.3g}: compare with that as well as with 1/k"
+
+
+def _reidentification(c: Comparison) -> Measured:
+    return reidentification(*c.quasi, c.link, unmasked=c.unmasked, hits=c.hits)
+
+
+def _reidentification_by_class(c: Comparison) -> Measured:
+    return reidentification_by_class(*c.quasi, c.link, hits=c.hits)
+
+
+REIDENTIFICATION = Measure(
+    name="reidentification", label="people found by the nearest record",
+    sentence="Somebody who knows a person's quasi-identifiers and picks the most similar released record picks that"
+    " person's own this often.",
+    summary="expected share of originals whose nearest released record is their own",
+    family="risk", range=SHARE, unit="record", applies=PAIRED_QUASI, function=reidentification,
+    compute=_reidentification, arrays="quasi", weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="queries",
+    source="Wei, Ramamurthy and Varshney 2018", long=1,
+)  # fmt: skip
+REIDENTIFICATION_BY_CLASS = Measure(
+    name="reidentification_by_class", label="people found, rare ones counting as much as common ones",
+    sentence="As `reidentification`, but people who were alike before masking count once together, so that rare people"
+    " weigh as much as common ones.",
+    summary="the same, each class of equal originals counting once",
+    family="risk", range=SHARE, unit="class", applies=PAIRED_QUASI, function=reidentification_by_class,
+    compute=_reidentification_by_class, arrays="quasi", weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="whole",
+    source="Wei, Ramamurthy and Varshney 2018",
+)  # fmt: skip

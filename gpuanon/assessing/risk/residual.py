@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gpuanon.assessing.figures import Interval
+from gpuanon.assessing.figures import ConfidenceInterval
 from gpuanon.assessing.shares import share_interval
 
 LEVEL = 0.95
@@ -48,7 +48,7 @@ class Attack:
         margin = self.ceiling - self.control
         return None if margin <= 0 else min(1.0, max(0.0, (self.success - self.control) / margin))
 
-    def interval(self, of: int = 1) -> Interval | None:
+    def interval(self, of: int = 1) -> ConfidenceInterval | None:
         """Of the risk, from Wilson's intervals of both shares; simultaneous for the largest `of` so many attacks.
 
         The two errors are independent: each end is √(sum of squares) of what the two shares add to it.
@@ -65,4 +65,4 @@ class Attack:
         down = math.hypot((self.success - success.low) / margin, slope * (control.high - self.control))
         up = math.hypot((success.high - self.success) / margin, slope * (self.control - control.low))
         raw = (self.success - self.control) / margin
-        return Interval(min(1.0, max(0.0, raw - down)), min(1.0, max(0.0, raw + up)), LEVEL)
+        return ConfidenceInterval(min(1.0, max(0.0, raw - down)), min(1.0, max(0.0, raw + up)), LEVEL)

@@ -23,21 +23,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
+from gpuanon.assessing.measure import CONTROLLED, RISK_OF_RECORDS, SHARE, Measure
+from gpuanon.assessing.options import NAMES, WHOLE
+from gpuanon.assessing.risk.control_tables import attacked_tables, chosen_columns, values_of
 from gpuanon.assessing.risk.residual import Attack
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.sampling import sample_rows
 
-Floats = np.ndarray[Any, Any]
-Ints = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
+
 
 ATTACKS = 1000
 """Predicates of each kind, at most: shares are right to ±3 per cent."""
@@ -56,15 +61,15 @@ _NULL, _LEAST, _MOST = -np.inf, -1e300, np.inf  # a null is below every number
 class Predicates:
     """Predicates: the column ``columns[i, j]`` lies between ``low[i, j]`` and ``high[i, j]``, for every j."""
 
-    columns: Ints
-    low: Floats
-    high: Floats
+    columns: Host
+    low: Host
+    high: Host
 
-    def take(self, chosen: Ints) -> Predicates:
+    def take(self, chosen: Host) -> Predicates:
         """Some of them."""
         return Predicates(self.columns[chosen], self.low[chosen], self.high[chosen])
 
-    def counts(self, V: Ordered) -> Ints:
+    def counts(self, V: Ordered) -> Host:
         """(p,) records of a table that meet each predicate.
 
         Cost : two searches per condition, and a look at the records that meet the rarest condition of a predicate.
@@ -96,11 +101,11 @@ class Ordered:
     order  : (d, n) the records by the values of each column
     """
 
-    values: Floats
-    order: Ints
+    values: Host
+    order: Host
 
     @classmethod
-    def of(cls, V: Floats) -> Ordered:
+    def of(cls, V: Host) -> Ordered:
         """The columns of `V` (n, d)."""
         values = np.ascontiguousarray(V.T)
         order = each(lambda column: np.argsort(column).astype(np.int32), list(values))  # ties in any order
@@ -111,7 +116,7 @@ class Ordered:
         """Records of the table."""
         return int(self.values.shape[1])
 
-    def within(self, columns: Ints, low: Floats, high: Floats) -> tuple[Ints, Ints]:
+    def within(self, columns: Host, low: Host, high: Host) -> tuple[Host, Host]:
         """Places in the order of each column where the values between `low` and `high` begin and end."""
         first, last = np.empty(columns.shape, dtype=np.int64), np.empty(columns.shape, dtype=np.int64)
         for j, (values, order) in enumerate(zip(self.values, self.order, strict=True)):
@@ -122,15 +127,15 @@ class Ordered:
                 last[chosen] = np.searchsorted(ordered, high[chosen], side="right")
         return first, np.maximum(first, last)
 
-    def rows(self, column: int, first: int, last: int) -> Ints:
+    def rows(self, column: int, first: int, last: int) -> Host:
         """The records at these places in the order of a column."""
         return self.order[column, first:last]
 
 
 def singling_out(
-    original: Floats,
-    release: Floats,
-    control: Floats,
+    original: Host,
+    release: Host,
+    control: Host,
     *,
     categorical: Sequence[bool],
     names: Names = None,
@@ -200,7 +205,7 @@ def _figure(kinds: dict[str, Attack | None], by_column: dict[str, float | None])
     )
 
 
-def _one_column(sides: Sequence[Floats], category: bool, attacks: int) -> Attack | None:
+def _one_column(sides: Sequence[Host], category: bool, attacks: int) -> Attack | None:
     """Values that occur once in the release, and its extremes."""
     x, y, c = sides
     values, counts = np.unique(y, return_counts=True)
@@ -224,7 +229,7 @@ def _one_column(sides: Sequence[Floats], category: bool, attacks: int) -> Attack
     return _attack(within[0], len(x), within[1], len(c), guessed)
 
 
-def _several(tables: Sequence[Floats], categorical: Ints, size: int, attacks: int) -> Attack | None:
+def _several(tables: Sequence[Host], categorical: Host, size: int, attacks: int) -> Attack | None:
     """Predicates of several columns that one released record meets."""
     V, W, C = tables
     columns, rows = _drawn(len(W), len(categorical), size, _TRIES * attacks)
@@ -250,7 +255,7 @@ def _several(tables: Sequence[Floats], categorical: Ints, size: int, attacks: in
 
 def _unique(tried: Predicates, W: Ordered, some: Ordered, attacks: int) -> Predicates:
     """The first `attacks` predicates that one record meets; most that hold for many are given up on `some` records."""
-    found: list[Ints] = []
+    found: list[Host] = []
     step = 2 * attacks
     for at in range(0, len(tried.low), step):
         chosen = np.arange(at, min(at + step, len(tried.low)))
@@ -261,14 +266,14 @@ def _unique(tried: Predicates, W: Ordered, some: Ordered, attacks: int) -> Predi
     return tried.take(np.concatenate(found)[:attacks])
 
 
-def _drawn(m: int, d: int, size: int, count: int) -> tuple[Ints, Ints]:
+def _drawn(m: int, d: int, size: int, count: int) -> tuple[Host, Host]:
     """(count, size) different columns, in order, and released records, of each predicate that is tried."""
     draws = _PUBLIC.draws(np.arange(count), "several columns")
     columns = np.sort(np.argsort(draws.child("columns").uniform(d), axis=1)[:, :size], axis=1)
     return columns, (draws.child("rows").uniform(size) * m).astype(np.int64)
 
 
-def _from(values: Floats, columns: Ints, medians: Floats, categorical: Ints) -> Predicates:
+def _from(values: Host, columns: Host, medians: Host, categorical: Host) -> Predicates:
     """The predicates that these values (p, size) give."""
     equal = categorical[columns] | (values == _NULL)
     above = values > medians[columns]
@@ -279,14 +284,14 @@ def _from(values: Floats, columns: Ints, medians: Floats, categorical: Ints) -> 
     )
 
 
-def _attack(own: Ints, n: int, control: Ints, c: int, naive: Ints) -> Attack:
+def _attack(own: Host, n: int, control: Host, c: int, naive: Host) -> Attack:
     """From the records that meet each predicate, at the size of the smaller table."""
     s = min(n, c)
     one, other, guess = (float(_exactly_one(K, rows, s).mean()) for K, rows in ((own, n), (control, c), (naive, n)))
     return Attack(one, other, guess, len(own), len(own), s / n)
 
 
-def _exactly_one(K: Ints, n: int, s: int) -> Floats:
+def _exactly_one(K: Host, n: int, s: int) -> Host:
     """Probability that exactly one of K of n records is in a random sample of s."""
     from scipy.stats import hypergeom
 
@@ -305,3 +310,23 @@ def _pooled(attacks: Sequence[Attack]) -> Attack | None:
     total = int(counts.sum())
     own, control, naive = (float(value) for value in counts @ shares / total)
     return Attack(own, control, naive, total, total, attacks[0].ceiling)
+
+
+def _singling_out(c: Comparison, columns: list[str] | None = None, **options: Any) -> Measured:
+    """Of all compared columns, or of named ones."""
+    names = chosen_columns(c, columns, "columns")
+    (before, after, control), coded = values_of(c, names, attacked_tables(c))
+    return singling_out(before, after, control, categorical=coded, names=names, **options)
+
+
+SINGLING_OUT = Measure(
+    name="singling_out", label="people singled out by a description read off the release",
+    sentence="This share of the descriptions that an attacker reads off the release fits exactly one person in the"
+    " table, beyond what fits people who are not in it.",
+    summary="share of predicates that single out people, beyond people not in the table",
+    family="risk", range=SHARE, unit="person", applies=CONTROLLED, function=singling_out, compute=_singling_out,
+    options={"columns": NAMES, "size": WHOLE, "attacks": WHOLE}, arrays=None, weights=RISK_OF_RECORDS,
+    nulls="a description may say that a value is missing", scaling="whole",
+    host="a few thousand predicates over ranges and levels of the table itself; most are given up on 4 096 records",
+    source="Giomi et al. 2023; ours", long=0.8,
+)  # fmt: skip

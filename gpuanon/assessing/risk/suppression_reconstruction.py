@@ -10,17 +10,19 @@ References
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
+from gpuanon.assessing.measure import PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.numerics.compatible import covering_counts
 from gpuanon.numerics.patterns import Patterns, classes_at
 
-Host = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 
 def suppression_reconstruction(original: Array, release: Array, link: Array, *, names: Names = None) -> Measured:
@@ -123,3 +125,20 @@ def _commonest(column: Host) -> int:
     """The commonest value, −2 without any."""
     there = column[column >= 0]
     return int(np.bincount(there).argmax()) if len(there) else -2
+
+
+def _suppression_reconstruction(c: Comparison) -> Measured:
+    return suppression_reconstruction(*c.quasi_codes, c.link, names=c.schema.quasi)
+
+
+SUPPRESSION_RECONSTRUCTION = Measure(
+    name="suppression_reconstruction", label="blanked values that can be told",
+    sentence="Of the values that were blanked, this share can be worked out from what was left.",
+    summary="share of blanked cells whose value a minimal pattern tells",
+    family="risk", range=SHARE, unit="cell", applies=PAIRED_QUASI, function=suppression_reconstruction,
+    compute=_suppression_reconstruction, arrays="values", weights=RISK_OF_RECORDS,
+    nulls="a value that became null is what is attacked; nulls of the original are values of their own",
+    scaling="whole",
+    host="counts by set of columns that blanked records are left with, few records each",
+    source="Lasko 2007", large=True,
+)  # fmt: skip

@@ -15,15 +15,21 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.figures import By, Compared, Figure, Measured, join
 from gpuanon.assessing.formulas import Analysis
+from gpuanon.assessing.measure import SHARE, Measure, Weights
+from gpuanon.assessing.source import MissingEvidence
 from gpuanon.errors import InputError, ParameterError
 
-Floats = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
+
 
 _EVENTS = 5
 """Fewest records of either value of a logistic response."""
@@ -33,7 +39,7 @@ FEWEST = 10
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Coefficient:
     """A coefficient, its 95 % interval and the p-value that it is 0."""
 
     value: float
@@ -51,7 +57,7 @@ def analysis(
     release: Any,
     models: Sequence[Analysis],
     *,
-    weights: tuple[Floats, Floats] | None = None,
+    weights: tuple[Host, Host] | None = None,
 ) -> Measured:
     """One less the mean overlap of the 95 % intervals of coefficients from original and release: 0 equal, 1 apart.
 
@@ -70,8 +76,8 @@ def analysis(
     require()
     if not models:
         raise InputError("needs models of analysts in the recipe ([[analysis]])")
-    before: dict[str, Estimate] = {}
-    after: dict[str, Estimate | None] = {}
+    before: dict[str, Coefficient] = {}
+    after: dict[str, Coefficient | None] = {}
     notes = []
     for number, model in enumerate(models, 1):
         tables = [complete(table, model, original) for table in (original, release)]
@@ -90,7 +96,7 @@ def analysis(
 
 
 def _measured(
-    before: Mapping[str, Estimate], after: Mapping[str, Estimate | None], models: int, notes: Sequence[str]
+    before: Mapping[str, Coefficient], after: Mapping[str, Coefficient | None], models: int, notes: Sequence[str]
 ) -> Measured:
     """The figure of all coefficients together."""
     if not before:
@@ -128,7 +134,7 @@ def require() -> None:
         raise InputError(f"analysis needs {' and '.join(missing)}: pip install 'gpuanon[analysis]'")
 
 
-def interval_overlap(one: Estimate, other: Estimate | None) -> float:
+def interval_overlap(one: Coefficient, other: Coefficient | None) -> float:
     """Mean share of both intervals that they have in common, 0 to 1; 0 where there is no other ([1])."""
     if other is None:
         return 0.0
@@ -149,7 +155,7 @@ def complete(table: Any, model: Analysis, original: Any) -> Any:
     return rows.dropna()
 
 
-def _fitted(model: Analysis, design: Any, rows: Any, weights: Floats | None) -> dict[str, Estimate]:
+def _fitted(model: Analysis, design: Any, rows: Any, weights: Host | None) -> dict[str, Coefficient]:
     """Coefficients by name; of a two-part model those of both parts."""
     X, y = design_matrix(model, design, rows), _response(model, design, rows)
     if model.family == "two-part":
@@ -177,7 +183,7 @@ def design_matrix(model: Analysis, design: Any, rows: Any) -> Any:
         raise InputError(f"analysis: {model.formula}: cannot be made into a model of these columns") from None
 
 
-def _response(model: Analysis, design: Any, rows: Any) -> Floats:
+def _response(model: Analysis, design: Any, rows: Any) -> Host:
     """The response as numbers; of a logistic model 0 and 1, the higher of its two values being 1."""
     y = rows[model.response]
     if model.family == "logistic":
@@ -191,7 +197,7 @@ def _response(model: Analysis, design: Any, rows: Any) -> Floats:
         raise InputError(f"analysis: {model.response}: a {model.family} model wants numbers") from None
 
 
-def _fit(X: Any, y: Floats, family: str, weights: Floats | None, model: Analysis) -> dict[str, Estimate]:
+def _fit(X: Any, y: Host, family: str, weights: Host | None, model: Analysis) -> dict[str, Coefficient]:
     """Coefficients that the records determine, with intervals and p-values."""
     import statsmodels.api as sm
 
@@ -217,7 +223,7 @@ def _fit(X: Any, y: Floats, family: str, weights: Floats | None, model: Analysis
             raise InputError(f"analysis: {model.formula}: the model cannot be fitted") from None
     intervals, p = found.conf_int(), found.pvalues
     return {
-        names[at]: Estimate(
+        names[at]: Coefficient(
             float(found.params[place]), float(intervals[place][0]), float(intervals[place][1]), float(p[place])
         )
         for place, at in enumerate(kept)
@@ -225,13 +231,13 @@ def _fit(X: Any, y: Floats, family: str, weights: Floats | None, model: Analysis
     }
 
 
-def _rests_on_many(column: Floats) -> bool:
+def _rests_on_many(column: Host) -> bool:
     """Whether a coefficient rests on enough records: that of a level which few people have tells their values."""
     usual = np.unique(column, return_counts=True)[1]
     return len(usual) == 1 or int(len(column) - usual.max()) >= FEWEST
 
 
-def _independent(matrix: Floats) -> list[int]:
+def _independent(matrix: Host) -> list[int]:
     """Columns that do not depend on earlier ones, by a QR decomposition of the cross products."""
     scale = np.sqrt((matrix**2).sum(axis=0))
     kept: list[int] = []
@@ -249,3 +255,49 @@ def _independent(matrix: Floats) -> list[int]:
             basis = np.column_stack([basis, column / left])
             kept.append(at)
     return kept
+
+
+def _analysis(c: Comparison, models: Sequence[Mapping[str, Any]] = ()) -> Measured:
+    """Of the columns that the formulas name."""
+    parsed = TypeAdapter(list[Analysis]).validate_python(list(models))
+    if not parsed:
+        raise MissingEvidence("needs models of analysts in the recipe ([[analysis]])")
+    named = list(dict.fromkeys(name for model in parsed for name in model.columns))
+    unknown = [name for name in named if name not in c.columns]
+    if unknown:
+        raise MissingEvidence(f"analysis: {', '.join(map(repr, unknown))}: there is no such column that is compared")
+    frames = frames_of(c, named)
+    return analysis(frames[0], frames[1], parsed, weights=c.weights_or_none)
+
+
+def frames_of(c: Comparison, named: Sequence[str]) -> tuple[Any, Any]:
+    """Data frames of original and release for formulas; numbers and dates as numbers, everything else as text."""
+    import pandas as pd
+
+    def frame(side: Any, table: Any) -> Any:
+        columns = {}
+        for name in named:
+            number = c.schema[name].kind in ("numeric", "date")
+            text = table.arrow(name).to_pandas().astype("object")
+            columns[name] = side[:, c.columns.index(name)] if number else text.to_numpy()
+        return pd.DataFrame(columns)
+
+    return frame(c.values[0], c.original), frame(c.values[1], c.points)
+
+
+ANALYSIS = Measure(
+    name="analysis", label="do the analysts' models give the same answers?",
+    sentence="Estimates of the recipe's models from original and release, with their margins of error, differ this"
+    " much: 0 same, 1 apart.",
+    summary="one less the overlap of the intervals of coefficients of the recipe's models",
+    family="utility", range=SHARE, unit="table", function=analysis, compute=_analysis,
+    options={"models": list[Analysis]}, arrays="values",
+    weights=Weights(
+        "estimates",
+        "weights have their mean scaled to 1: coefficients are those of the population, intervals those of as many"
+        " people as there are records",
+    ),
+    nulls="records without a value that a model needs are left out of it", scaling="whole",
+    host="generalised linear models of statsmodels, as an analyst would fit them",
+    source="Karr et al. 2006; Duan et al. 1983", sees="together", alone=True,
+)  # fmt: skip

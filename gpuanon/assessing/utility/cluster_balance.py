@@ -9,14 +9,15 @@ References
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpuanon.arrays import rapids
-from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.figures import Distribution, Figure, Measured
+from gpuanon.assessing.measure import NULL_IS_MARKED, SHARE, Measure, Weights
 from gpuanon.assessing.refits import pieces_of, with_error
 from gpuanon.assessing.utility.pairs import require_comparable
 from gpuanon.errors import ParameterError
@@ -24,7 +25,9 @@ from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.kmeans import seeds
 from gpuanon.numerics.sampling import sample_rows
 
-Floats = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
+
 
 CLUSTERS = 20
 CLUSTER_ROWS = 50_000
@@ -71,7 +74,7 @@ def cluster_balance(original: Array, release: Array, *, clusters: int = CLUSTERS
     return with_error(measured, refits, squares=True)
 
 
-def _balance(before: Array, after: Array, clusters: int) -> tuple[Floats, Floats]:
+def _balance(before: Array, after: Array, clusters: int) -> tuple[Host, Host]:
     """(G,) squared difference of each cluster's share of original records from that of all, and (G,) records."""
     xp = namespace(before)
     X = xp.concatenate([before, after])
@@ -81,3 +84,19 @@ def _balance(before: Array, after: Array, clusters: int) -> tuple[Floats, Floats
     own, sizes = (np.bincount(to_host(at), minlength=G) for at in (labels[: len(before)], labels))
     own, sizes = own[sizes > 0], sizes[sizes > 0]
     return (own / sizes - len(before) / len(X)) ** 2, sizes
+
+
+def _cluster_balance(c: Comparison) -> Measured:
+    return cluster_balance(*c.encoded, sampled=c.sampled)
+
+
+CLUSTER_BALANCE = Measure(
+    name="cluster_balance", label="are both tables found in the same places?",
+    sentence="When similar records are put into groups, the share of originals in a group is off by this much,"
+    " squared, on average.",
+    summary="mean squared deviation of a cluster's share of original records",
+    family="utility", range=SHARE, usual="at most 0.25 for tables of one size",
+    unit="table", function=cluster_balance, compute=_cluster_balance, arrays="encoded",
+    weights=Weights("ignored", "it counts records of both tables in clusters"), nulls=NULL_IS_MARKED, scaling="sample",
+    source="Woo, Reiter, Oganian and Karr 2009", sees="together", long=1, openmp=True,
+)  # fmt: skip

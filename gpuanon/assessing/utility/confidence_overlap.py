@@ -10,22 +10,27 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from math import inf
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.columns import Names, column_names, constant_note, fold
 from gpuanon.assessing.figures import By, Figure, Measured, join
+from gpuanon.assessing.measure import AGAINST_CHANCE, FROM_0, NULL_IS_MARKED, Measure
+from gpuanon.assessing.options import LEVEL
 from gpuanon.assessing.refits import PIECES, pieces_of, with_error
 from gpuanon.assessing.utility.differences import varying
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.sampling import sample_rows
 
-Floats = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
+
 
 _PUBLIC = Key(b"the resampling of a measure is no secret")
 _BOOTSTRAP_ROWS = 20_000
@@ -109,34 +114,34 @@ def estimator_mse(original: Array, release: Array, *, rounds: int = 200, names: 
     return with_error(Measured(float(np.nanmedian(every)), details, note, parts=parts), refits)
 
 
-def _sampled(X: Floats) -> Floats:
+def _sampled(X: Host) -> Host:
     """The rows that are resampled."""
     return np.asarray(X[sample_rows(len(X), _BOOTSTRAP_ROWS, "bootstrap")])
 
 
-def _pieces(X: Floats) -> list[Floats]:
+def _pieces(X: Host) -> list[Host]:
     """Disjoint pieces of the rows."""
     return [X[rows] for rows in pieces_of(len(X))]
 
 
-def _ratios(before: Floats, after: Floats, bias: Floats) -> Floats:
+def _ratios(before: Host, after: Host, bias: Host) -> Host:
     """(estimators, d) error from the release over that from the original; NaN where the original has none."""
     return np.asarray((after + bias**2) / np.where(before > 0, before, np.nan))
 
 
-def _chosen(X: Floats, columns: Floats) -> Floats:
+def _chosen(X: Host, columns: Host) -> Host:
     """These columns; the table itself, and no copy, where these are all."""
     return X if columns.all() else X[:, columns]
 
 
-def _interval(X: Array, z: float) -> Floats:
+def _interval(X: Array, z: float) -> Host:
     """(2, d) normal confidence interval of the column means."""
     deviation = np.where(varying(X), to_host(X.std(axis=0, ddof=1)), 0.0)  # rounding gives a constant one a little
     mean, error = to_host(X.mean(axis=0)), deviation / np.sqrt(len(X))
     return np.stack([mean - z * error, mean + z * error])
 
 
-def _shares_inside(before: Floats, after: Floats, z: float) -> float:
+def _shares_inside(before: Host, after: Host, z: float) -> float:
     """Share of columns whose released share of values up to the original's median lies in the original's interval."""
     middle = np.median(before, axis=0)
     share, released = (before <= middle).mean(axis=0), (after <= middle).mean(axis=0)
@@ -144,7 +149,7 @@ def _shares_inside(before: Floats, after: Floats, z: float) -> float:
     return float((np.abs(released - share) <= half).mean())
 
 
-def _variances(X: Floats, rounds: int, rows: int) -> Floats:
+def _variances(X: Host, rounds: int, rows: int) -> Host:
     """(estimators, d) variance of each estimator over resamples of the rows of `X`, for a table of `rows` rows.
 
     A resample is how often each row is drawn: sums are products with that, and the median of a column is where the
@@ -157,7 +162,7 @@ def _variances(X: Floats, rounds: int, rows: int) -> Floats:
     squared = centred * centred
     draws = _PUBLIC.draws(np.arange(size))
 
-    def some(numbers: slice) -> Floats:
+    def some(numbers: slice) -> Host:
         streams = (draws.child(str(number)).uniform()[:, 0] for number in range(numbers.start, numbers.stop))
         counts = np.stack([np.bincount((share * size).astype(np.int64), minlength=size) for share in streams])
         weights = counts.astype(np.float64)
@@ -175,7 +180,7 @@ class _Medians:
     are added one by one only there; those of all lower rows are one product.
     """
 
-    def __init__(self, X: Floats) -> None:
+    def __init__(self, X: Host) -> None:
         size = len(X)
         columns = np.ascontiguousarray(X.T)
         self.order = np.argsort(columns, axis=1, kind="stable")
@@ -185,7 +190,7 @@ class _Medians:
         self.lower = np.zeros((size, len(columns)))
         np.put_along_axis(self.lower, self.order[:, : self.near.start].T, 1.0, axis=0)
 
-    def of(self, counts: Floats) -> Floats:
+    def of(self, counts: Host) -> Host:
         """(m, d) medians of m resamples, in which the rows occur `counts` (m, n) times, n in all."""
         below = counts.astype(np.float64) @ self.lower  # exact: whole numbers
         places = np.empty((2, *below.shape), dtype=np.int64)
@@ -200,8 +205,42 @@ class _Medians:
         return np.asarray((low + high) / 2)
 
 
-def _spread(values: Floats, present: Floats) -> Floats:
+def _spread(values: Host, present: Host) -> Host:
     """(features,) values at the features that have one, NaN elsewhere."""
     out = np.full(len(present), np.nan)
     out[present] = values
     return out
+
+
+def _confidence_overlap(c: Comparison, **options: Any) -> Measured:
+    """Of every column."""
+    before, after = c.encoded
+    return confidence_overlap(before, after, names=c.features, **options)
+
+
+def _estimator_mse(c: Comparison) -> Measured:
+    return estimator_mse(*c.encoded, names=c.features)
+
+
+CONFIDENCE_OVERLAP = Measure(
+    name="confidence_overlap", label="do averages stay within their margins of error?",
+    sentence="The margins of error of an average from original and release overlap by this share: 1 same, 0 or"
+    " less apart.",
+    summary="mean overlap of the confidence intervals of a mean",
+    family="utility", better="higher", range=(-inf, 1.0), usual="1: the same interval; 0 or less: none in common",
+    unit="column", function=confidence_overlap, compute=_confidence_overlap, options=LEVEL, arrays="encoded",
+    weights=AGAINST_CHANCE, nulls=NULL_IS_MARKED, scaling="whole",
+    host="not written for a device: means, deviations and medians of each column",
+    source="Kulik, lecture on utility and information loss", sees="columns",
+)  # fmt: skip
+ESTIMATOR_MSE = Measure(
+    name="estimator_mse", label="error of estimates from the release",
+    sentence="Means, medians and spreads estimated from the release are off by this many times the error that they"
+    " have from the original.",
+    summary="median ratio of an estimator's error from the release to that from the original",
+    family="utility", range=FROM_0, usual="1: as good as from the original",
+    unit="column", function=estimator_mse, compute=_estimator_mse, arrays="encoded", weights=AGAINST_CHANCE,
+    nulls=NULL_IS_MARKED, scaling="whole",
+    host="a bootstrap of 20 000 rows at most",
+    source="Kulik, lecture on utility and information loss", long=0.7,
+)  # fmt: skip

@@ -22,36 +22,28 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from itertools import combinations
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, on_device, to_host
-from gpuanon.arrays.partition import Partition, segment_sums
-from gpuanon.arrays.threads import each
+from gpuanon.arrays.backend import Array, Host
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, ByPair, Figure, Measured, Part, join
+from gpuanon.assessing.groupings import OPTIONS, grouped
+from gpuanon.assessing.measure import FROM_0, NULL_IS_A_VALUE, OF_COUNTS, SHARE, USED, Measure
+from gpuanon.assessing.utility.cell_counts import CellWeights, Counted, tables
 from gpuanon.assessing.utility.pairs import require_comparable
-from gpuanon.assessing.weighted_quantile import quantiles
 from gpuanon.assessing.weighting import effective_size
 from gpuanon.errors import ParameterError
 
-Floats = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
+
 Ways: TypeAlias = int | Literal["all"]
 Expected: TypeAlias = Callable[[int, float, float], float]
 """From degrees of freedom and rows of original and release to the distance of draws from the original's cells."""
-
-Counted: TypeAlias = Sequence[tuple[tuple[int, ...], Floats, Floats]]
-"""Each table: its columns, and the counts of its occupied cells in original and release."""
-
-Weights: TypeAlias = tuple[Array, Array] | None
-"""People that each row of original and release stands for; None for 1 each."""
-
-_DENSE = 1 << 22
-"""Tables of up to this many cells are counted in place; larger ones by sorting."""
 
 
 def vw(
@@ -73,7 +65,7 @@ def jsd(
     ways: Ways = 2,
     names: Names = None,
     counted: Counted | None = None,
-    weights: Weights = None,
+    weights: CellWeights = None,
 ) -> Measured:
     """Jensen–Shannon divergence, natural logarithm, 0 to ln 2, of the cells of each table; the value is the mean."""
     measured = _over_tables(
@@ -89,7 +81,7 @@ def kl(
     ways: Ways = 2,
     names: Names = None,
     counted: Counted | None = None,
-    weights: Weights = None,
+    weights: CellWeights = None,
 ) -> Measured:
     """Kullback–Leibler divergence Σ p ln(p / q) of the release (q) from the original (p); the value is the mean."""
     rule = "a cell that is empty in the release, and not in the original, counts as half a record there"
@@ -124,120 +116,47 @@ def cell_ks(
     ways: Ways = 2,
     names: Names = None,
     counted: Counted | None = None,
-    weights: Weights = None,
+    weights: CellWeights = None,
 ) -> Measured:
     """Largest difference between the shares of a cell, max |p − q|, of each table; the value is the mean."""
     return _over_tables(original, release, ways, counted, largest_difference, None, names, weights=weights)
 
 
-SHARES = (kl, jsd, cell_ks)
-"""Measures of shares, which take sample weights; the others are functions of counts."""
-
-
-def variance_weighted(before: Floats, after: Floats) -> float:
+def variance_weighted(before: Host, after: Host) -> float:
     """Σ (t_d − t_a)² / t_a, the counts `after` scaled to the total of `before`."""
     expected = after * (before.sum() / after.sum())
     return float(((before - expected) ** 2 / np.where(after > 0, expected, 0.5)).sum())
 
 
-def jensen_shannon(before: Floats, after: Floats) -> float:
+def jensen_shannon(before: Host, after: Host) -> float:
     """Mean of the divergences of both from their average."""
     p, q = before / before.sum(), after / after.sum()
     middle = (p + q) / 2
     return max(0.0, 0.5 * _entropy_from(p, middle) + 0.5 * _entropy_from(q, middle))
 
 
-def kullback_leibler(before: Floats, after: Floats) -> float:
+def kullback_leibler(before: Host, after: Host) -> float:
     """Σ p ln(p / q), half a record in cells that only the original fills."""
     filled = np.where((after == 0) & (before > 0), 0.5, after)
     return max(0.0, _entropy_from(before / before.sum(), filled / filled.sum()))
 
 
-def freeman_tukey(before: Floats, after: Floats) -> float:
+def freeman_tukey(before: Host, after: Host) -> float:
     """4 Σ (√s − √o)² / df: s the release's counts, o the original's, scaled to as many rows."""
     scaled = before * (after.sum() / before.sum())
     return float(4 * ((np.sqrt(after) - np.sqrt(scaled)) ** 2).sum()) / max(len(before) - 1, 1)
 
 
-def likelihood_ratio(before: Floats, after: Floats) -> float:
+def likelihood_ratio(before: Host, after: Host) -> float:
     """2 Σ s ln(s / o) / df, half a record in cells that only the release fills."""
     filled = np.where((before == 0) & (after > 0), 0.5, before)
     divergence = _entropy_from(after / after.sum(), filled / filled.sum())
     return max(0.0, 2 * float(after.sum()) * divergence) / max(len(before) - 1, 1)
 
 
-def largest_difference(before: Floats, after: Floats) -> float:
+def largest_difference(before: Host, after: Host) -> float:
     """max |p − q|."""
     return float(np.abs(before / before.sum() - after / after.sum()).max())
-
-
-def binned(original: Array, release: Array, bins: int = 10, weights: Array | None = None) -> tuple[Array, Array]:
-    """Codes of numeric columns: bins of equal counts in the original, missing values a bin of their own.
-
-    weights : people that each row of the original stands for, by whom bins are equal; None for 1 each
-    """
-    if bins < 1:
-        raise ParameterError(f"bins: 1 or more are allowed, got {bins}")
-    xp = namespace(original)
-    codes = [xp.empty(table.shape, dtype=np.int32) for table in (original, release)]
-
-    def fill(j: int) -> None:
-        there = ~xp.isnan(original[:, j])
-        there = there if weights is None else there & (weights > 0)
-        known, own = original[:, j][there], None if weights is None else weights[there]
-        cuts = xp.unique(quantiles(known, xp.arange(1, bins) / bins, own)) if len(known) else xp.empty(0)
-        for table, out in zip((original, release), codes, strict=True):
-            column = xp.ascontiguousarray(table[:, j])
-            out[:, j] = xp.where(xp.isnan(column), bins, xp.searchsorted(cuts, column, side="left"))
-
-    each(fill, range(original.shape[1]))
-    return codes[0], codes[1]
-
-
-def tables(
-    original: Array, release: Array, ways: int, weights: Weights = None
-) -> Iterator[tuple[tuple[int, ...], Floats, Floats]]:
-    """Each set of `ways` columns, with the counts of its occupied cells in original and release, or sums of weights."""
-    coded = [_dense(original[:, j], release[:, j]) for j in range(original.shape[1])]
-    for columns in combinations(range(original.shape[1]), min(ways, original.shape[1])):
-        before, after, levels = coded[columns[0]]
-        for j in columns[1:]:
-            next_before, next_after, next_levels = coded[j]
-            before, after = before * next_levels + next_before, after * next_levels + next_after
-            levels *= next_levels
-            if levels > _DENSE:
-                before, after, levels = _dense(before, after)
-        sides = zip((before, after), weights or (None, None), strict=True)
-        counts = [counts_of(cells, levels, own) for cells, own in sides]
-        occupied = (counts[0] > 0) | (counts[1] > 0)
-        yield columns, counts[0][occupied].astype(float), counts[1][occupied].astype(float)
-
-
-def counts_of(cells: Array, levels: int, weights: Array | None) -> Floats:
-    """(levels,) rows in each cell, or the sum of their weights; on a device in an order that repeats."""
-    if weights is None or not on_device(cells):
-        return np.asarray(to_host(namespace(cells).bincount(cells, weights=weights, minlength=levels)))
-    rows, out = Partition.from_labels(cells), np.zeros(levels)
-    out[to_host(cells[rows.order[rows.starts[:-1]]])] = to_host(segment_sums(weights, rows))
-    return out
-
-
-def _dense(before: Array, after: Array) -> tuple[Array, Array, int]:
-    """Codes from 0 up, the same in both."""
-    places, levels = dense(namespace(before).concatenate([before, after]))
-    return places[: len(before)], places[len(before) :], levels
-
-
-def dense(codes: Array) -> tuple[Array, int]:
-    """Codes from 0 up in the same order, and how many there are: by counting where their range is small."""
-    xp = namespace(codes)
-    low, high = (int(codes.min()), int(codes.max())) if len(codes) and codes.dtype.kind in "iu" else (0, _DENSE)
-    if high - low >= min(_DENSE, 4 * len(codes)):
-        levels, places = xp.unique(codes, return_inverse=True)
-        return places.reshape(-1), len(levels)
-    moved = codes - low
-    number = xp.cumsum(xp.bincount(moved, minlength=high - low + 1) > 0) - 1
-    return number[moved], int(number[-1]) + 1
 
 
 def _over_tables(
@@ -245,11 +164,11 @@ def _over_tables(
     release: Array,
     ways: Ways,
     counted: Counted | None,
-    distance: Callable[[Floats, Floats], float],
+    distance: Callable[[Host, Host], float],
     rule: str | None,
     names: Names,
     expected: Expected | None = None,
-    weights: Weights = None,
+    weights: CellWeights = None,
 ) -> Measured:
     """Mean and maximum of a distance, and its value by column, pair of columns or set of columns.
 
@@ -285,7 +204,101 @@ def _over_tables(
     return Measured(float(np.mean(distances)), details, rule, parts=(part,), beside=beside)
 
 
-def _entropy_from(p: Floats, q: Floats) -> float:
+def _entropy_from(p: Host, q: Host) -> float:
     """Σ p ln(p / q) over the cells with p > 0."""
     some = p > 0
     return float((p[some] * np.log(p[some] / q[some])).sum())
+
+
+def _vw(c: Comparison, **grouping: Any) -> Measured:
+    return _of_counts(vw, c, **grouping)
+
+
+def _ft(c: Comparison, **grouping: Any) -> Measured:
+    return _of_counts(ft, c, **grouping)
+
+
+def _g(c: Comparison, **grouping: Any) -> Measured:
+    return _of_counts(g, c, **grouping)
+
+
+def _kl(c: Comparison, **grouping: Any) -> Measured:
+    return _of_shares(kl, c, **grouping)
+
+
+def _jsd(c: Comparison, **grouping: Any) -> Measured:
+    return _of_shares(jsd, c, **grouping)
+
+
+def _cell_ks(c: Comparison, **grouping: Any) -> Measured:
+    return _of_shares(cell_ks, c, **grouping)
+
+
+def _of_counts(measure: Callable[..., Measured], c: Comparison, ways: Ways = 2, **grouping: Any) -> Measured:
+    """A measure of counts: of all compared columns, or as a recipe groups them."""
+    if ways == 2 and not grouping:
+        return measure(*c.binned, ways=ways, names=c.columns, counted=c.two_way_tables)
+    before, after, names = grouped(c, **grouping)
+    return measure(before, after, ways=ways, names=names)
+
+
+def _of_shares(measure: Callable[..., Measured], c: Comparison, ways: Ways = 2, **grouping: Any) -> Measured:
+    """A measure of shares, which takes sample weights."""
+    if ways == 2 and not grouping:
+        codes = c.binned_by_weight
+        return measure(*codes, ways=ways, names=c.columns, counted=c.weighted_tables, weights=c.weights)
+    before, after, names = grouped(c, **grouping, weighted=True)
+    return measure(before, after, ways=ways, names=names, weights=c.weights)
+
+
+_TABLES: Mapping[str, Any] = {
+    "family": "utility",
+    "unit": "pair of columns",
+    "options": OPTIONS,
+    "arrays": "values",
+    "nulls": NULL_IS_A_VALUE,
+    "sees": "together",
+}
+KL = Measure(
+    name="kl", label="information lost in tables of two columns",
+    sentence="If the release is taken for the original, tables of two columns surprise by this much on average.",
+    summary="mean Kullback–Leibler divergence of two-way tables",
+    range=FROM_0, function=kl, compute=_kl, weights=USED, scaling="sample",
+    source="Kulik, lecture on utility and information loss", settles="root", **_TABLES,
+)  # fmt: skip
+JSD = Measure(
+    name="jsd", label="difference of tables of two columns",
+    sentence="Tables of two columns differ by this much on average: 0 equal, 0.69 nothing in common.",
+    summary="mean Jensen–Shannon divergence of two-way tables",
+    range=(0.0, math.log(2)), function=jsd, compute=_jsd, weights=USED, scaling="sample",
+    source="Kulik, lecture on utility and information loss", settles="root", **_TABLES,
+)  # fmt: skip
+VW = Measure(
+    name="vw", label="squared differences of table cells",
+    sentence="The cells of tables of two columns differ by this much in all, each change set against what chance"
+    " would do.",
+    summary="mean Σ (td − ta)² / ta of two-way tables",
+    range=FROM_0, function=vw, compute=_vw, weights=OF_COUNTS, scaling="whole",
+    source="Kulik, lecture on utility and information loss", **_TABLES,
+)  # fmt: skip
+FT = Measure(
+    name="ft", label="differences of table cells against chance",
+    sentence="Tables of two columns differ by this many times what chance does, by square roots of counts.",
+    summary="mean Freeman–Tukey statistic of two-way tables over its degrees of freedom",
+    range=FROM_0, usual="about 1 for a fresh sample", function=ft, compute=_ft, weights=OF_COUNTS, scaling="whole",
+    source="Snoke et al. 2018; synthpop", **_TABLES,
+)  # fmt: skip
+G = Measure(
+    name="g", label="likelihood of the tables against chance",
+    sentence="Tables of two columns differ by this many times what chance does, by the likelihood of their counts.",
+    summary="mean likelihood ratio statistic of two-way tables over its degrees of freedom",
+    range=FROM_0, usual="about 1 for a fresh sample", function=g, compute=_g, weights=OF_COUNTS, scaling="whole",
+    source="Snoke et al. 2018; synthpop", **_TABLES,
+)  # fmt: skip
+CELL_KS = Measure(
+    name="cell_ks", label="largest change of a table cell",
+    sentence="In a typical table of two columns the cell that changed most holds this much more or less of all people.",
+    summary="mean of the largest difference of a cell's share, two-way tables",
+    range=SHARE, function=cell_ks, compute=_cell_ks, weights=USED, scaling="sample",
+    source="Kulik, lecture on utility and information loss", **_TABLES,
+)  # fmt: skip

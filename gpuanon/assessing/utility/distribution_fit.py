@@ -9,22 +9,26 @@ References
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.figures import By, Compared, Figure, Measured
+from gpuanon.assessing.measure import NULL_IS_LEFT_OUT, SHARE, Measure, Weights
 from gpuanon.errors import InputError, ParameterError
 
-Floats = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
+
 Family = Literal["normal", "lognormal", "exponential", "uniform"]
 
 _PARAMETERS = {"normal": 2, "lognormal": 2, "exponential": 1, "uniform": 2}
 
 
 def distribution_fit(
-    original: Floats,
-    release: Floats,
+    original: Host,
+    release: Host,
     *,
     names: Sequence[str],
     distribution: Family = "normal",
@@ -80,7 +84,7 @@ def distribution_fit(
     return Measured(max(changes), details, note, parts=parts)
 
 
-def _distribution(family: Family, values: Floats, given: tuple[float, ...] | None, name: str) -> Any:
+def _distribution(family: Family, values: Host, given: tuple[float, ...] | None, name: str) -> Any:
     """The distribution with parameters that are given, or the original's; None where it has none."""
     from scipy import stats
 
@@ -101,7 +105,7 @@ def _distribution(family: Family, values: Floats, given: tuple[float, ...] | Non
     return stats.norm(centre, spread) if spread > 0 else None
 
 
-def _fit(values: Floats, distribution: Any, *, known: bool) -> dict[str, float | None]:
+def _fit(values: Host, distribution: Any, *, known: bool) -> dict[str, float | None]:
     """Distance of a sample from a distribution, the critical value, and p where the parameters were known."""
     from scipy.special import kolmogi, kolmogorov
 
@@ -113,3 +117,24 @@ def _fit(values: Floats, distribution: Any, *, known: bool) -> dict[str, float |
     distance = float(max((above - share).max(), (share - below).max()))
     p = float(kolmogorov(np.sqrt(n) * distance)) if known else None
     return {"distance": distance, "critical": float(kolmogi(0.05) / np.sqrt(n)), "p": p}
+
+
+def _distribution_fit(c: Comparison, **options: Any) -> Measured:
+    """Of the columns of numbers."""
+    chosen = [at for at, name in enumerate(c.columns) if c.schema[name].kind == "numeric"]
+    before, after = (side[:, chosen] for side in c.values)
+    return distribution_fit(before, after, names=[c.columns[at] for at in chosen], **options)
+
+
+DISTRIBUTION_FIT = Measure(
+    name="distribution_fit", label="does a column still follow its usual curve?",
+    sentence="How well a column follows a named distribution, such as the bell curve, changed by this much for the"
+    " column that changed most.",
+    summary="largest change of a column's distance from a named distribution",
+    family="utility", range=SHARE, unit="column", function=distribution_fit, compute=_distribution_fit,
+    options={"distribution": Family, "parameters": dict[str, list[float]]}, arrays="values",
+    weights=Weights("ignored", "it is the distance of the records' values from a named distribution"),
+    nulls=NULL_IS_LEFT_OUT, scaling="sample",
+    host="distribution functions of SciPy",
+    source="Kulik, lecture on utility and information loss", sees="columns",
+)  # fmt: skip

@@ -7,19 +7,22 @@ References
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
+from gpuanon.assessing.measure import NULL_IS_A_VALUE, QUASI, SHARE, USED, Measure
 from gpuanon.assessing.weighted_quantile import quantiles
 from gpuanon.assessing.weighting import effective_size
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
 
-Floats = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
+
 
 CELLS = 500
 
@@ -91,7 +94,7 @@ def independent_sample(p: Array, n: float) -> tuple[float, float]:
     return float(mean), float(0.5 * np.sqrt((1 - 2 / np.pi) * variances.sum()))
 
 
-def level_edges(X: Floats, cells: int = CELLS, weights: Floats | None = None) -> list[Floats]:
+def level_edges(X: Host, cells: int = CELLS, weights: Host | None = None) -> list[Host]:
     """Where each column of `X` is cut into levels, so that at most `cells` combinations are possible.
 
     A column with few distinct values keeps them, cut at the midpoints; the columns with the most levels give way
@@ -104,7 +107,7 @@ def level_edges(X: Floats, cells: int = CELLS, weights: Floats | None = None) ->
     return [_edges(column, values, count, weights) for column, values, count in zip(X.T, distinct, levels, strict=True)]
 
 
-def _edges(column: Floats, values: Floats, count: int, weights: Floats | None) -> Floats:
+def _edges(column: Host, values: Host, count: int, weights: Host | None) -> Host:
     """(at most count − 1,) cuts between levels."""
     if len(values) <= count:
         return np.asarray(0.5 * (values[1:] + values[:-1]))
@@ -112,12 +115,29 @@ def _edges(column: Floats, values: Floats, count: int, weights: Floats | None) -
     return np.unique(cuts)
 
 
-def to_levels(X: Floats, edges: list[Floats]) -> Floats:
+def to_levels(X: Host, edges: list[Host]) -> Host:
     """(n, d) int64 level of each value; a value on a cut goes below it."""
     return np.stack([np.searchsorted(edge, X[:, j], side="left") for j, edge in enumerate(edges)], axis=1)
 
 
-def _shares(codes: Floats, weights: Array | None, every: Floats) -> Floats:
+def _shares(codes: Host, weights: Array | None, every: Host) -> Host:
     """Share of each cell."""
     counts = np.bincount(codes, None if weights is None else to_host(weights), minlength=int(every.max()) + 1)
     return np.asarray(counts / counts.sum())
+
+
+def _histogram_intersection(c: Comparison) -> Measured:
+    before, after = c.weights_or_none or (None, None)
+    return histogram_intersection(*c.quasi_codes, weights=before, release_weights=after, names=c.schema.quasi)
+
+
+HISTOGRAM_INTERSECTION = Measure(
+    name="histogram_intersection", label="what the two distributions have in common",
+    sentence="Cut into cells of the quasi-identifiers, original and release have this share of people in common.",
+    summary="probability that the quasi-identifiers' distributions have in common",
+    family="utility", better="higher", range=SHARE, usual="1 for equal distributions",
+    unit="table", applies=QUASI, function=histogram_intersection, compute=_histogram_intersection,
+    arrays="values", weights=USED, nulls=NULL_IS_A_VALUE, scaling="sample",
+    host="not written for a device: 500 cells at most, whose cuts are found column by column",
+    source="Wei, Ramamurthy and Varshney 2018",
+)  # fmt: skip

@@ -14,18 +14,30 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, namespace, to_host
 from gpuanon.assessing.columns import Names, column_names, constant_note, fold, places
 from gpuanon.assessing.figures import By, Figure, Measured, join
+from gpuanon.assessing.measure import (
+    FROM_0,
+    NULL_IS_A_VALUE,
+    NULL_IS_MARKED,
+    OF_RECORDS,
+    PAIRED,
+    PAIRED_QUASI,
+    SHARE,
+    Measure,
+)
 from gpuanon.assessing.utility.differences import varying
 from gpuanon.errors import InputError, ParameterError
 
-Floats = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 
 def records_changed(original: Array, release: Array, *, link: Array | None = None, names: Names = None) -> Measured:
@@ -134,7 +146,7 @@ def paired(original: Array, release: Array, link: Array | None) -> tuple[Array, 
     return before, after, note
 
 
-def _sums(before: Array, after: Array, name: str) -> tuple[Floats, Floats]:
+def _sums(before: Array, after: Array, name: str) -> tuple[Host, Host]:
     """(d,) SSE and SST; NaN where the original is constant."""
     sse = to_host(_squared(before - after).sum(axis=0))
     sst = to_host(_squared(before - before.mean(axis=0)).sum(axis=0))
@@ -154,9 +166,81 @@ def _defined(part: By) -> list[float]:
     return [value for value in part.values.values() if value is not None]
 
 
-def _by_column(sse: Floats, sst: Floats, names: Sequence[str]) -> dict[str, float | None]:
+def _by_column(sse: Host, sst: Host, names: Sequence[str]) -> dict[str, float | None]:
     """ΣSSE / ΣSST over the features of each column; None for a constant column."""
     return {
         name: None if np.isnan(sst[rows]).all() else float(np.nansum(sse[rows]) / np.nansum(sst[rows]))
         for name, rows in places(names).items()
     }
+
+
+def _records_changed(c: Comparison) -> Measured:
+    return records_changed(*c.codes, link=c.link, names=c.columns)
+
+
+def _mse(c: Comparison) -> Measured:
+    return mse(*c.quasi, link=c.link, names=c.quasi_features)
+
+
+def _r2(c: Comparison) -> Measured:
+    return r2(*c.quasi, link=c.link, names=c.quasi_features)
+
+
+def _il1s(c: Comparison) -> Measured:
+    return il1s(*c.quasi, link=c.link, names=c.quasi_features)
+
+
+def _information_loss(c: Comparison) -> Measured:
+    return information_loss(*c.quasi, link=c.link, names=c.quasi_features)
+
+
+RECORDS_CHANGED = Measure(
+    name="records_changed", label="values that were changed",
+    sentence="In a typical column this share of the records has another value than before.",
+    summary="mean share of records whose value changed, by column",
+    family="utility", range=SHARE, unit="cell", applies=PAIRED, function=records_changed,
+    compute=_records_changed, arrays="values", weights=OF_RECORDS, nulls=NULL_IS_A_VALUE, scaling="pairs",
+    source="Kulik, lecture on utility and information loss", sees="records",
+)  # fmt: skip
+_QUASI_PAIRS: Mapping[str, Any] = {
+    "family": "utility",
+    "applies": PAIRED_QUASI,
+    "arrays": "quasi",
+    "weights": OF_RECORDS,
+    "nulls": NULL_IS_MARKED,
+    "sees": "records",
+    "large": True,
+}
+MSE = Measure(
+    name="mse", label="average squared change of a value",
+    sentence="Released values of the quasi-identifiers differ from the true ones by this much on average, squared,"
+    " in standard deviations.",
+    summary="mean squared change of a cell, standardised quasi-identifiers",
+    range=FROM_0, usual="0 for a copy; 1 when every record receives the mean",
+    unit="cell", function=mse, compute=_mse, scaling="pairs", source="Kulik, lecture on utility and information loss",
+    **_QUASI_PAIRS,
+)  # fmt: skip
+R2 = Measure(
+    name="r2", label="how much of the differences between people is kept",
+    sentence="The released values of a typical quasi-identifier explain this share of the differences between"
+    " people in the original.",
+    summary="median share of a quasi-identifier's variance that its released values explain",
+    better="higher", range=(-inf, 1.0), usual="1 for a copy; 0 when every record receives the mean",
+    unit="column", function=r2, compute=_r2, scaling="pairs", source="Kulik, lecture on utility and information loss",
+    **_QUASI_PAIRS,
+)  # fmt: skip
+IL1S = Measure(
+    name="il1s", label="total of all changes",
+    sentence="The changes of all values of the quasi-identifiers add up to this much, in standard deviations.",
+    summary="sum of absolute changes over √2 standard deviations, quasi-identifiers",
+    range=FROM_0, unit="table", function=il1s, compute=_il1s, scaling="whole",
+    source="Mateo-Sanz, Sebé and Domingo-Ferrer 2004; sdcMicro", **_QUASI_PAIRS,
+)  # fmt: skip
+INFORMATION_LOSS = Measure(
+    name="information_loss", label="loss of detail, in per cent",
+    sentence="Masking moved the quasi-identifiers by this many per cent of all the differences between people.",
+    summary="100 · SSE / SST over the quasi-identifiers",
+    range=FROM_0, usual="0 for a copy; 100 when every record receives the mean",
+    unit="table", function=information_loss, compute=_information_loss, scaling="pairs",
+    source="Domingo-Ferrer and Torra 2005", **_QUASI_PAIRS,
+)  # fmt: skip

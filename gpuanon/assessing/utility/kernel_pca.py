@@ -12,19 +12,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
-from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
 from gpuanon.assessing.ks_distance import distances_from, ks_critical, sorted_columns
+from gpuanon.assessing.measure import NULL_IS_MARKED, SHARE, Measure, Weights
+from gpuanon.assessing.options import LEVEL, WHOLE
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.kernel_components import EXACT_ROWS, LANDMARKS, KernelPCA
 from gpuanon.numerics.kernel_values import Kernel
 from gpuanon.numerics.sampling import sample_rows
 
-Floats = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
+
 
 DEPENDENT = (
     "original and release are dependent samples: these are distances, not tests; an independent sample of the "
@@ -33,7 +38,7 @@ DEPENDENT = (
 
 
 @dataclass(frozen=True, eq=False)
-class Components:
+class LeadingComponents:
     """An original on its own kernel principal components.
 
     model  : the components
@@ -46,7 +51,7 @@ class Components:
     exact: bool
 
     @property
-    def variances(self) -> Floats:
+    def variances(self) -> Host:
         """(c,) of the scores, descending."""
         return self.model.variances
 
@@ -65,7 +70,7 @@ class Components:
         return sorted_columns(namespace(self.scores).rint(self.scores / self.grid))
 
     @property
-    def cumulative(self) -> Floats:
+    def cumulative(self) -> Host:
         """(c,) share of the variance, up to each component, of all that the rows have in kernel space."""
         sums = np.cumsum(self.variances)
         return sums * (self.model.share * self.model.captured / sums[-1]) if sums[-1] > 0 else np.ones(len(sums))
@@ -80,9 +85,9 @@ class Projected:
     distances  : (c,) Kolmogorov–Smirnov distance along each component
     """
 
-    components: Components
+    components: LeadingComponents
     release: Array
-    distances: Floats
+    distances: Host
 
     def labels(self) -> list[str]:
         """One text per component for the pair plot: eigenvalue, cumulative share of variance, distance."""
@@ -138,7 +143,7 @@ def kernel_pca(
     return Measured(float(found.distances.mean()), details, "; ".join(notes), parts=(part,), beside=tuple(beside))
 
 
-def _by_component(distances: Floats) -> dict[str, Any]:
+def _by_component(distances: Host) -> dict[str, Any]:
     """Distances under the numbers of the components, the one of the largest variance first."""
     return {f"component {number + 1}": float(distance) for number, distance in enumerate(distances)}
 
@@ -153,17 +158,17 @@ def components_of(
     most: int = 20,
     landmarks: int = LANDMARKS,
     exact: int = EXACT_ROWS,
-) -> Components:
+) -> LeadingComponents:
     """The original's kernel principal components up to a share of the variance; see `kernel_pca`."""
     if most < 1:
         raise ParameterError(f"most: 1 or more are allowed, got {most}")
     width = (_median_distance(original) if kernel == "rbf" else _length(original)) if sigma is None else sigma
     formula = Kernel(kernel, degree, sigma=width)
     model = KernelPCA.fit(original, formula, share=share, components=most, landmarks=landmarks, exact_rows=exact)
-    return Components(model, model.project(original), len(original) <= exact)
+    return LeadingComponents(model, model.project(original), len(original) <= exact)
 
 
-def projected(components: Components, release: Array) -> Projected:
+def projected(components: LeadingComponents, release: Array) -> Projected:
     """Project a release on an original's components and compare the distributions along each."""
     scores = components.model.project(release)
     on_grid = namespace(scores).rint(scores / components.grid)
@@ -182,3 +187,26 @@ def _median_distance(X: Array) -> float:
     rows = to_host(X[like(sample_rows(len(X), 1000, "sigma"), X)])
     width = float(np.median(pdist(rows)))
     return width if width > 0 else 1.0
+
+
+def _kernel_pca(c: Comparison, components: int = 20, **options: Any) -> Measured:
+    """Of all compared columns, beside the reference where there is one."""
+    before, after = c.encoded
+    return kernel_pca(before, after, reference=c.encoded_reference, most=components, **options)
+
+
+KERNEL_PCA = Measure(
+    name="kernel_pca", label="difference of the tables along their main curves",
+    sentence="Along the main directions, bent ones included, in which people differ, the distributions differ by"
+    " this much on average.",
+    summary="mean Kolmogorov–Smirnov distance along kernel principal components",
+    family="utility", range=SHARE, unit="table", function=kernel_pca, compute=_kernel_pca,
+    options={
+        "kernel": Literal["polynomial", "rbf", "exponential"],
+        "degree": Annotated[int, Field(strict=True, ge=1, le=10)],
+        "components": WHOLE,
+        "share": LEVEL["level"],
+    },
+    arrays="encoded", weights=Weights("ignored", "components are those of the records"), nulls=NULL_IS_MARKED,
+    scaling="sample", source="Lasko 2007", sees="together", long=2.5,
+)  # fmt: skip

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, like, to_host
+from gpuanon.arrays.backend import Array, Host, like, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.columns import Names, column_names, fold
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
 from gpuanon.assessing.ks_distance import distances_from, ks_critical, ks_distances, sorted_columns
+from gpuanon.assessing.measure import NULL_IS_MARKED, SHARE, USED, Measure
+from gpuanon.assessing.options import PERMUTATIONS
+from gpuanon.assessing.source import MissingEvidence
 from gpuanon.assessing.utility.information_loss import paired
 from gpuanon.assessing.weighting import effective_size
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.sampling import sample_rows
 
-Floats = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
+
 
 DEPENDENT = (
     "original and release are dependent samples: these are distances, not tests; the critical value is what two "
@@ -77,7 +82,7 @@ def ks(
     return Measured(float(columns.max()), details, note, parts=(part,), beside=tuple(beside))
 
 
-def exchanged_shares(before: Floats, after: Floats, rounds: int) -> tuple[float, float]:
+def exchanged_shares(before: Host, after: Host, rounds: int) -> tuple[float, float]:
     """Shares of exchanges within pairs whose largest distance over columns reaches, and equals, the observed one.
 
     The observed pairing counts as one of the exchanges, so that the first share is a valid p-value.  Distances of n
@@ -91,7 +96,7 @@ def exchanged_shares(before: Floats, after: Floats, rounds: int) -> tuple[float,
     # Numbers of one byte, whose products and sums take a fraction of the time.
     signs = [np.where(draws.child(str(r)).uniform()[:, 0] < 0.5, -1, 1).astype(np.int8) for r in range(rounds)]
 
-    def largest(j: int) -> Floats:
+    def largest(j: int) -> Host:
         both = np.concatenate([before[:, j], after[:, j]])
         order = np.argsort(both, kind="stable")
         last = np.append(both[order][1:] != both[order][:-1], True)  # distribution functions step at distinct values
@@ -103,3 +108,34 @@ def exchanged_shares(before: Floats, after: Floats, rounds: int) -> tuple[float,
 
     distances = np.max(each(largest, range(before.shape[1])), axis=0)
     return float((distances >= distances[0]).mean()), float((distances == distances[0]).mean())
+
+
+def _ks(c: Comparison, permutations: int | None = None) -> Measured:
+    """Of every column; the null where the link is known, the reference's distances where there is one."""
+    link = c.link_of_pairs
+    rounds = (0 if link is None else EXCHANGES) if permutations is None else permutations
+    if rounds and link is None:
+        raise MissingEvidence("permutations need the private link (--link), and released rows that have an original")
+    before, after = c.encoded
+    return ks(
+        before,
+        after,
+        reference=c.encoded_reference,
+        link=link,
+        permutations=rounds,
+        names=c.features,
+        weights=c.weights,
+    )
+
+
+EXCHANGES = 99
+
+KS = Measure(
+    name="ks", label="largest difference of a distribution",
+    sentence="In the column that changed most, the share of people up to some value differs by this much between"
+    " original and release.",
+    summary="largest Kolmogorov–Smirnov distance of a column",
+    family="utility", range=SHARE, unit="column", function=ks, compute=_ks, options=PERMUTATIONS,
+    arrays="encoded", weights=USED, nulls=NULL_IS_MARKED, scaling="sample",
+    source="Kulik, lecture on utility and information loss", sees="columns", long=0.5,
+)  # fmt: skip

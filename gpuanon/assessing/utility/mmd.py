@@ -8,20 +8,25 @@ References
 
 from __future__ import annotations
 
-from typing import Any
+from math import sqrt
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.figures import Beside, Figure, Measured
+from gpuanon.assessing.measure import NULL_IS_MARKED, Measure, Weights
+from gpuanon.assessing.options import PERMUTATIONS, WHOLE
 from gpuanon.assessing.utility.pairs import require_comparable, sampled_pairs
 from gpuanon.assessing.utility.propensity.pmse import permuted
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.sampling import sample_rows
 
-Floats = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
+
 
 _PUBLIC = Key(b"the random features of a measure are no secret")
 _ROWS, _PAIRS = 20_000, 2_000
@@ -77,14 +82,14 @@ def mmd(
     return Measured(value, details, note, beside=(beside,))
 
 
-def _distances(features: Floats, labels: Floats) -> Floats:
+def _distances(features: Host, labels: Host) -> Host:
     """(r,) distance of the mean features of rows with label 1 and 0, for each row of `labels` (r, n)."""
     sums, counts = labels @ features, labels.sum(axis=1, keepdims=True)
     rest = (features.sum(axis=0) - sums) / (features.shape[0] - counts)
     return np.asarray(np.linalg.norm(sums / counts - rest, axis=1))
 
 
-def _error(before: Floats, after: Floats, pairs: bool) -> float:
+def _error(before: Host, after: Host, pairs: bool) -> float:
     """95 % error of the distance that comes from a sample: of the mean difference along its own direction.
 
     To first order the distance ``‖mean φ(x) − mean φ(y)‖`` moves with the means along v, their difference divided by
@@ -98,7 +103,7 @@ def _error(before: Floats, after: Floats, pairs: bool) -> float:
     return 1.96 * float(np.sqrt(x.var() / len(x) + y.var() / len(y)))
 
 
-def _features(rows: Floats, bandwidth: float, count: int) -> Floats:
+def _features(rows: Host, bandwidth: float, count: int) -> Host:
     """(n, 2 · count) random Fourier features of the Gaussian kernel with this bandwidth ([2])."""
     draws = _PUBLIC.draws(np.arange(rows.shape[1], dtype=np.int64), "frequencies").normal(count)
     frequencies = np.asarray(draws) / bandwidth
@@ -114,7 +119,7 @@ def _features(rows: Floats, bandwidth: float, count: int) -> Floats:
     return out
 
 
-def _bandwidth(rows: Floats) -> float:
+def _bandwidth(rows: Host) -> float:
     """Median distance of two rows, from pairs at random."""
     pairs = _PUBLIC.draws(np.arange(_PAIRS, dtype=np.int64), "pairs").uniform(2)
     first, second = (np.asarray(pairs) * len(rows)).astype(np.int64).T
@@ -127,6 +132,27 @@ def _bandwidth(rows: Floats) -> float:
     return mean
 
 
-def _sampled(rows: Floats) -> Floats:
+def _sampled(rows: Host) -> Host:
     """At most `_ROWS` rows."""
     return rows if len(rows) <= _ROWS else rows[sample_rows(len(rows), _ROWS, "mmd")]
+
+
+def _mmd(c: Comparison, **options: Any) -> Measured:
+    """Of all compared columns, encoded."""
+    before, after = c.encoded
+    return mmd(before, after, link=c.link_of_pairs, **options)
+
+
+MMD = Measure(
+    name="mmd", label="distance of the two tables as a whole",
+    sentence="All columns together, original and release are this far apart: 0 equal, 1.41 nothing in common.",
+    summary="distance of all columns together, Gaussian kernel",
+    family="utility", range=(0.0, sqrt(2) + 1e-9), unit="table", function=mmd, compute=_mmd,
+    options={**PERMUTATIONS, "features": WHOLE}, arrays="encoded",
+    weights=Weights(
+        "ignored", "it is a distance of all columns of two sets of records, held against exchanges of records"
+    ),
+    nulls=NULL_IS_MARKED, scaling="sample",
+    host="random features of 20 000 rows at most",
+    source="Gretton et al. 2012; Rahimi and Recht 2007", sees="together", long=0.8,
+)  # fmt: skip

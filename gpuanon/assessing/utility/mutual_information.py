@@ -8,18 +8,25 @@ References
 from __future__ import annotations
 
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import ByPair, Figure, Measured
-from gpuanon.assessing.utility.contingency import Weights, counts_of, dense
+from gpuanon.assessing.measure import FROM_0, NULL_IS_A_VALUE, USED, Measure
+from gpuanon.assessing.utility.cell_counts import CellWeights, counts_of, dense
 from gpuanon.assessing.utility.pairs import require_comparable
 from gpuanon.errors import InputError
 
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
-def mutual_information(original: Array, release: Array, *, names: Names = None, weights: Weights = None) -> Measured:
+
+def mutual_information(
+    original: Array, release: Array, *, names: Names = None, weights: CellWeights = None
+) -> Measured:
     """Mean absolute change of the mutual information (natural logarithm) over all pairs of columns of codes.
 
     weights : people that each row of original and release stands for; shares are those of the people
@@ -56,3 +63,17 @@ def _by_pair(codes: Array, weights: Array | None) -> dict[tuple[int, int], float
     """The mutual information of each pair of columns."""
     columns = [dense(codes[:, j])[0] for j in range(codes.shape[1])]
     return {(a, b): information(columns[a], columns[b], weights) for a, b in combinations(range(codes.shape[1]), 2)}
+
+
+def _mutual_information(c: Comparison) -> Measured:
+    return mutual_information(*c.binned_by_weight, names=c.columns, weights=c.weights)
+
+
+MUTUAL_INFORMATION = Measure(
+    name="mutual_information", label="change of what columns tell of each other",
+    sentence="How much one column tells of another changed by this much on average over all pairs.",
+    summary="mean change of the mutual information of two columns",
+    family="utility", range=FROM_0, unit="pair of columns", function=mutual_information,
+    compute=_mutual_information, arrays="values", weights=USED, nulls=NULL_IS_A_VALUE, scaling="sample",
+    source="Cover and Thomas 2006", sees="together",
+)  # fmt: skip

@@ -9,18 +9,22 @@ References
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, namespace, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.columns import Names, column_names, fold
 from gpuanon.assessing.figures import By, Figure, Measured, join
+from gpuanon.assessing.measure import AGAINST_CHANCE, NULL_IS_MARKED, PAIRED, SHARE, Measure
+from gpuanon.assessing.options import WHOLE
 from gpuanon.assessing.utility.information_loss import paired
 from gpuanon.errors import ParameterError
 
-Floats = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
+
 
 FLIPPED_ROWS = 2_000
 """Up to this many changed records signs are flipped one by one; beyond, sums of differences are drawn as normal."""
@@ -79,7 +83,7 @@ def paired_means(
     return Measured(float(p.min()), details, note, parts=(By("column", fold(p, labels, np.min), "smallest"),))
 
 
-def _largest_flipped(d: Array, rounds: int) -> Floats:
+def _largest_flipped(d: Array, rounds: int) -> Host:
     """(rounds,) largest |Σ ± d| over the features, the same signs for all features of a row."""
     if len(d) <= FLIPPED_ROWS:
         rows = to_host(d)
@@ -90,3 +94,21 @@ def _largest_flipped(d: Array, rounds: int) -> Floats:
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     normal = np.asarray(_PUBLIC.draws(np.arange(rounds, dtype=np.int64), "limit").normal(len(values)))
     return np.asarray(np.abs(normal @ root.T).max(axis=1))
+
+
+def _paired_means(c: Comparison, **options: Any) -> Measured:
+    """Of every column of a released record and its original."""
+    before, after = c.encoded
+    return paired_means(before, after, link=c.link, names=c.features, **options)
+
+
+PAIRED_MEANS = Measure(
+    name="paired_means", label="could the shifts of averages be chance?",
+    sentence="If masking moved values up and down at random, a shift of an average as large as this would come"
+    " about with this probability.",
+    summary="p of the largest change of a mean, by flipping the signs of differences",
+    family="utility", better="higher", range=SHARE, usual="below 0.05: averages moved by more than chance",
+    unit="column", applies=PAIRED, function=paired_means, compute=_paired_means,
+    options={"permutations": WHOLE}, arrays="encoded", weights=AGAINST_CHANCE, nulls=NULL_IS_MARKED, scaling="pairs",
+    source="Kulik, lecture on utility and information loss", settles="nothing",
+)  # fmt: skip

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from gpuanon.arrays.backend import Array
+from gpuanon.arrays.backend import Array, Host
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.sampling import sample_rows
-
-Floats = np.ndarray[Any, Any]
 
 
 def require_comparable(original: Array, release: Array) -> None:
@@ -21,7 +17,7 @@ def require_comparable(original: Array, release: Array) -> None:
         raise ParameterError("rows: original and release need at least one each")
 
 
-def sampled_pairs(original: Floats, release: Floats, link: Floats, rows: int) -> tuple[Floats, Floats, Floats]:
+def sampled_pairs(original: Host, release: Host, link: Host, rows: int) -> tuple[Host, Host, Host]:
     """At most `rows` originals, each with one released record of its own, and their link."""
     known = np.flatnonzero(link >= 0)
     mates, first = np.unique(link[known], return_index=True)

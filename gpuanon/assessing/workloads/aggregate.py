@@ -12,13 +12,11 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.errors import ParameterError
-
-Floats = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class AggregateError:
 
 
 def aggregate_error(
-    predicted: Floats, actual: Floats, weights: Floats | None = None, people: float | None = None
+    predicted: Host, actual: Host, weights: Host | None = None, people: float | None = None
 ) -> AggregateError:
     """Bias, and variance divided by the number of people, of a predicted mean.
 
@@ -77,7 +75,7 @@ class CostFactor:
     error: float
 
 
-def cost_factor(predicted: Floats, actual: Floats, weights: Floats | None = None) -> CostFactor:
+def cost_factor(predicted: Host, actual: Host, weights: Host | None = None) -> CostFactor:
     """The cost-of-living factor a(M) of a market, E[Y | X, M] = a(M) E[Y | X] (section 5 of [1]), from a sample there.
 
     The ratio of the sample's responses to what another market's model predicts for the same people, ``Σ w y / Σ w ŷ``;

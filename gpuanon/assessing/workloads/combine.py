@@ -22,9 +22,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from scipy.stats import t as student
 
+from gpuanon.arrays.backend import Host
 from gpuanon.errors import ParameterError
 
-Host = np.ndarray[Any, Any]
 Rule: TypeAlias = Literal["imputed", "partial", "full", "simple", "proper"]
 
 LEAST_DEGREES = 2.0

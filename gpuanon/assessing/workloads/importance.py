@@ -11,25 +11,22 @@ References
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
 
-Floats = np.ndarray[Any, Any]
-
 
 def nonparametric_weights(
-    x: Floats,
-    p_rows: Floats,
-    q_rows: Floats,
+    x: Host,
+    p_rows: Host,
+    q_rows: Host,
     *,
-    p_weights: Floats | None = None,
-    q_weights: Floats | None = None,
+    p_weights: Host | None = None,
+    q_weights: Host | None = None,
     unseen: float = 0.0,
-) -> Floats:
+) -> Host:
     """Ratio of the shares of each row's cell in two samples.
 
     Parameters
@@ -58,14 +55,14 @@ def nonparametric_weights(
 
 
 def logistic_weights(
-    x: Floats,
-    p_rows: Floats,
-    q_rows: Floats,
+    x: Host,
+    p_rows: Host,
+    q_rows: Host,
     *,
-    p_weights: Floats | None = None,
-    q_weights: Floats | None = None,
+    p_weights: Host | None = None,
+    q_weights: Host | None = None,
     penalty: float = 1e-4,
-) -> Floats:
+) -> Host:
     """Odds of a logistic regression of "comes from q", times the class ratio.
 
     By Bayes' rule ``q(x)/p(x) = P(q|x)/P(p|x) · P(p)/P(q)``; the log-odds are taken to be linear in the columns, so
@@ -95,7 +92,7 @@ def logistic_weights(
     return np.asarray(np.exp(model.decision_function((x.astype(np.float64) - centre) / scale)))
 
 
-def _distinct(p_rows: Floats, q_rows: Floats, p_weights: Floats, q_weights: Floats) -> tuple[Floats, Floats, Floats]:
+def _distinct(p_rows: Host, q_rows: Host, p_weights: Host, q_weights: Host) -> tuple[Host, Host, Host]:
     """Each distinct row of each sample once, which sample it is of, and its weight.
 
     Both samples have the total weight ½: the class ratio is then 1, and a large sample does not drown a small one.
@@ -108,7 +105,7 @@ def _distinct(p_rows: Floats, q_rows: Floats, p_weights: Floats, q_weights: Floa
     return both[first], sample[first], np.bincount(classes, weights)
 
 
-def _same_columns(*tables: Floats) -> tuple[Floats, ...]:
+def _same_columns(*tables: Host) -> tuple[Host, ...]:
     """Two-dimensional tables of the same width, with at least one row each."""
     tables = tuple(np.asarray(table) for table in tables)
     if len({table.shape[1:] for table in tables}) != 1 or tables[0].ndim != 2 or not all(len(t) for t in tables):
@@ -116,11 +113,11 @@ def _same_columns(*tables: Floats) -> tuple[Floats, ...]:
     return tables
 
 
-def _or_ones(weights: Floats | None, n: int) -> Floats:
+def _or_ones(weights: Host | None, n: int) -> Host:
     return np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
 
 
-def _shares(cells: Floats, weights: Floats | None, count: int) -> Floats:
+def _shares(cells: Host, weights: Host | None, count: int) -> Host:
     """Share of each cell."""
     totals = np.bincount(cells, weights, minlength=count)
     return np.asarray(totals / totals.sum())

@@ -16,10 +16,10 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.declared_workloads import CostModel as Model
 from gpuanon.assessing.declared_workloads import Shift
 from gpuanon.assessing.utility.histogram_intersection import intersection
@@ -29,8 +29,6 @@ from gpuanon.assessing.workloads.skewed import fit_cost
 from gpuanon.assessing.workloads.subgroups import SubgroupBias, subgroup_bias
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
-
-Floats = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,14 +46,14 @@ class Market:
     levels         : (d,) number of levels of each column
     """
 
-    existing: Floats
-    members: Floats
-    member_weights: Floats
-    cost: Floats
-    new: Floats
-    new_weights: Floats
-    enrolment: Floats
-    new_cost: Floats
+    existing: Host
+    members: Host
+    member_weights: Host
+    cost: Host
+    new: Host
+    new_weights: Host
+    enrolment: Host
+    new_cost: Host
     levels: tuple[int, ...]
 
 
@@ -76,12 +74,12 @@ class MarketRisk:
 
 
 def simulate_market(
-    x: Floats,
-    cost: Floats,
-    train: Floats,
+    x: Host,
+    cost: Host,
+    train: Host,
     *,
-    tilt: Floats,
-    enrolment: Floats,
+    tilt: Host,
+    enrolment: Host,
     levels: tuple[int, ...],
     rng: np.random.Generator | None = None,
 ) -> Market:
@@ -118,7 +116,7 @@ def simulate_market(
 
 def assess_market(
     market: Market,
-    released: Floats | None = None,
+    released: Host | None = None,
     *,
     shift: Shift = "nonparametric",
     coding: Coding = "dummy",
@@ -151,7 +149,7 @@ def assess_market(
 def assess_subgroups(
     market: Market,
     column: int,
-    released: Floats | None = None,
+    released: Host | None = None,
     *,
     shift: Shift = "nonparametric",
     coding: Coding = "dummy",
@@ -168,12 +166,12 @@ def assess_subgroups(
 
 def predict_market(
     market: Market,
-    released: Floats | None = None,
+    released: Host | None = None,
     *,
     shift: Shift = "nonparametric",
     coding: Coding = "dummy",
     model: Model = "linear",
-) -> Floats:
+) -> Host:
     """(b,) predicted cost of each person of the new market; parameters as in `assess_market`.
 
     For `aggregate_error` and `cost_factor`.
@@ -182,8 +180,8 @@ def predict_market(
 
 
 def _predicted(
-    market: Market, released: Floats | None, shift: Shift, coding: Coding, model: Model
-) -> tuple[Floats, Floats, Floats]:
+    market: Market, released: Host | None, shift: Shift, coding: Coding, model: Model
+) -> tuple[Host, Host, Host]:
     """Predictors of the members, their weights in the fit, and the predicted cost of the people of the new market."""
     x = market.existing[market.members] if released is None else np.asarray(released)
     shifted = market_weights(x, market.existing, market.new, shift, market.levels, q_weights=market.new_weights)
@@ -194,15 +192,15 @@ def _predicted(
 
 
 def market_weights(
-    x: Floats,
-    existing: Floats,
-    new: Floats,
+    x: Host,
+    existing: Host,
+    new: Host,
     shift: Shift,
     levels: tuple[int, ...],
     *,
-    p_weights: Floats | None = None,
-    q_weights: Floats | None = None,
-) -> Floats:
+    p_weights: Host | None = None,
+    q_weights: Host | None = None,
+) -> Host:
     """(n,) w(x) = p(x | M = 1) / p(x | M = 0) of each row of `x`, from samples of both markets and their weights."""
     if shift == "none":
         return np.ones(len(x))
@@ -214,7 +212,7 @@ def market_weights(
     raise ParameterError(f"shift: none, logistic or nonparametric is allowed, got {shift!r}")
 
 
-def similarity(x: Floats, weights: Floats, new: Floats, target: Floats) -> float:
+def similarity(x: Host, weights: Host, new: Host, target: Host) -> float:
     """Histogram intersection of two weighted samples."""
     cells = equal_rows(np.concatenate([x, new]))
     count = int(cells.max()) + 1

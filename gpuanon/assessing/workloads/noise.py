@@ -8,13 +8,12 @@ References
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.errors import ParameterError
-
-Host = np.ndarray[Any, Any]
 
 _CELLS = 512
 """Cells in which the released values are counted before the iteration: its cost does not depend on their number."""

@@ -11,17 +11,17 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.errors import ParameterError
 
-Floats = np.ndarray[Any, Any]
 Coding = Literal["dummy", "numeric"]
 
 
-def design(x: Floats, coding: Coding, levels: tuple[int, ...] | None = None) -> Floats:
+def design(x: Host, coding: Coding, levels: tuple[int, ...] | None = None) -> Host:
     """(n, terms) design matrix with an intercept.
 
     Parameters
@@ -48,19 +48,19 @@ def design(x: Floats, coding: Coding, levels: tuple[int, ...] | None = None) -> 
 class Fit:
     """A fitted regression: ``predict(x) = design(x) @ coefficients``."""
 
-    coefficients: Floats
+    coefficients: Host
     coding: Coding
     levels: tuple[int, ...] | None
 
-    def predict(self, x: Floats) -> Floats:
+    def predict(self, x: Host) -> Host:
         """(n,) predictions."""
         return np.asarray(design(x, self.coding, self.levels) @ self.coefficients)
 
 
 def fit_weighted(
-    x: Floats,
-    y: Floats,
-    weights: Floats | None = None,
+    x: Host,
+    y: Host,
+    weights: Host | None = None,
     *,
     coding: Coding = "numeric",
     levels: tuple[int, ...] | None = None,
@@ -81,13 +81,13 @@ def fit_weighted(
     return Fit(coefficients, coding, levels)
 
 
-def relative_bias(predicted: Floats, actual: Floats, weights: Floats | None = None) -> float:
+def relative_bias(predicted: Host, actual: Host, weights: Host | None = None) -> float:
     """``(mean prediction − mean response) / mean response``, weighted, in per cent."""
     mean = np.average(actual, weights=weights)
     return float(100 * (np.average(predicted, weights=weights) - mean) / mean)
 
 
-def r_squared(predicted: Floats, actual: Floats, weights: Floats | None = None) -> float:
+def r_squared(predicted: Host, actual: Host, weights: Host | None = None) -> float:
     """``1 − Σ w (y − ŷ)² / Σ w (y − ȳ)²``: the share of variance that the predictions explain; may be negative."""
     mean = np.average(actual, weights=weights)
     residual = np.average((actual - predicted) ** 2, weights=weights)

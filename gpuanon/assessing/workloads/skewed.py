@@ -17,15 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.declared_workloads import CostModel as Model
 from gpuanon.assessing.workloads.regression import Coding, design, fit_weighted
 from gpuanon.errors import ParameterError
-
-Floats = np.ndarray[Any, Any]
 
 _PENALTY = 1e-10  # of squared coefficients: a level without records gets 0, the others do not feel it
 
@@ -35,13 +33,13 @@ class CostFit:
     """A fitted model of the mean cost."""
 
     model: Model
-    predict: Callable[[Floats], Floats]
+    predict: Callable[[Host], Host]
 
 
 def fit_cost(
-    x: Floats,
-    y: Floats,
-    weights: Floats | None = None,
+    x: Host,
+    y: Host,
+    weights: Host | None = None,
     *,
     model: Model = "linear",
     coding: Coding = "numeric",
@@ -61,7 +59,7 @@ def fit_cost(
     if model == "linear":
         return CostFit(model, fit_weighted(x, y, weights, coding=coding, levels=levels).predict)
 
-    def terms(rows: Floats) -> Floats:
+    def terms(rows: Host) -> Host:
         return design(rows, coding, levels)
 
     known = terms(x)
@@ -79,7 +77,7 @@ def fit_cost(
     return CostFit(model, lambda rows: chance(terms(rows)) * size(terms(rows)))
 
 
-def _smeared(terms: Floats, y: Floats, weights: Floats) -> Callable[[Floats], Floats]:
+def _smeared(terms: Host, y: Host, weights: Host) -> Callable[[Host], Host]:
     """exp of the regression of log y, times the weighted mean of exp(residual)."""
     root = np.sqrt(weights)
     coefficients = np.linalg.lstsq(terms * root[:, None], np.log(y) * root, rcond=1e-10)[0]
@@ -87,7 +85,7 @@ def _smeared(terms: Floats, y: Floats, weights: Floats) -> Callable[[Floats], Fl
     return lambda rows: np.asarray(smear * np.exp(rows @ coefficients))
 
 
-def _log_link(terms: Floats, y: Floats, weights: Floats, family: str) -> Callable[[Floats], Floats]:
+def _log_link(terms: Host, y: Host, weights: Host, family: str) -> Callable[[Host], Host]:
     """A GLM with log link."""
     from sklearn.linear_model import GammaRegressor, PoissonRegressor
 
@@ -101,7 +99,7 @@ def _log_link(terms: Floats, y: Floats, weights: Floats, family: str) -> Callabl
     return lambda rows: np.asarray(scale * model.predict(rows[:, 1:]))
 
 
-def _chance(terms: Floats, above: Floats, weights: Floats) -> Callable[[Floats], Floats]:
+def _chance(terms: Host, above: Host, weights: Host) -> Callable[[Host], Host]:
     """Probability of a cost above 0, by logistic regression."""
     from sklearn.linear_model import LogisticRegression
 
@@ -113,11 +111,11 @@ def _chance(terms: Floats, above: Floats, weights: Floats) -> Callable[[Floats],
     return lambda rows: np.asarray(model.predict_proba(rows[:, 1:])[:, 1])
 
 
-def _gamma(terms: Floats, y: Floats, weights: Floats) -> Callable[[Floats], Floats]:
+def _gamma(terms: Host, y: Host, weights: Host) -> Callable[[Host], Host]:
     return _log_link(terms, y, weights, "gamma")
 
 
-_POSITIVE: dict[str, Callable[[Floats, Floats, Floats], Callable[[Floats], Floats]]] = {
+_POSITIVE: dict[str, Callable[[Host, Host, Host], Callable[[Host], Host]]] = {
     "two-part": _smeared,
     "gamma": _gamma,
 }

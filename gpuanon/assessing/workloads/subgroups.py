@@ -7,14 +7,12 @@ receive the values of others.  The bias of each subgroup, from the original and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.workloads.regression import relative_bias
 from gpuanon.errors import ParameterError
-
-Floats = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class SubgroupBias:
         return {level: None if a is None or b is None else a - b for level, (a, b) in pairs.items()}
 
 
-def subgroup_bias(predicted: Floats, actual: Floats, subgroup: Floats, weights: Floats | None = None) -> SubgroupBias:
+def subgroup_bias(predicted: Host, actual: Host, subgroup: Host, weights: Host | None = None) -> SubgroupBias:
     """`relative_bias` inside each level of `subgroup`.
 
     Parameters

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.workloads.importance import nonparametric_weights
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
 
-Floats = np.ndarray[Any, Any]
-
 
 def transfer_weights(
-    x: Floats,
-    y: Floats,
-    task: Floats,
+    x: Host,
+    y: Host,
+    task: Host,
     target: int,
     *,
-    q_rows: Floats | None = None,
-    q_weights: Floats | None = None,
+    q_rows: Host | None = None,
+    q_weights: Host | None = None,
     method: str = "nonparametric",
     penalty: float = 1e-4,
-) -> Floats:
+) -> Host:
     """Weights under which the pooled rows of all tasks follow the test distribution of task `target`.
 
     ``w(x, y | t) = p(x, y | t) / Σ_t' p(t') p(x, y | t') · q(x | t) / p(x | t)``   (section 2 of [1])
@@ -74,7 +71,7 @@ def transfer_weights(
     return np.asarray(carried * logistic_weights(x, x[mine], q_rows, q_weights=q_weights, penalty=penalty))
 
 
-def _task_probability(rows: Floats, task: Floats, target: int, penalty: float) -> Floats:
+def _task_probability(rows: Host, task: Host, target: int, penalty: float) -> Host:
     """P(t | x, y) by multinomial logistic regression."""
     from sklearn.linear_model import LogisticRegression
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, namespace, to_host
 from gpuanon.arrays.partition import Partition, segment_covariances, segment_sums
 from gpuanon.arrays.rng import Key, philox
 from gpuanon.arrays.segments import extremes
@@ -24,9 +24,9 @@ from gpuanon.masking.groups.univariate import first_of_group
 from gpuanon.masking.operations.dither import empirical, rosenblatt
 from gpuanon.numerics import kernel_values
 from gpuanon.numerics.distance import distance
+from gpuanon.numerics.metric import Metric
 from gpuanon.numerics.spectral import affinity
 
-Host = np.ndarray[Any, Any]
 Results = tuple[Array, ...]
 Put = Callable[[Host], Array]
 """Brings a host array where the check computes; floating-point arrays in the type that is checked."""
@@ -108,8 +108,8 @@ def _mixed(number: int, n: int) -> Host:
     return np.column_stack([rng.integers(0, 65, (n, 2)) / 64, rng.integers(0, 4, (n, 2))])
 
 
-WEIGHTED = distance.Metric(weights=(0.5, 2.0, 1.25))
-GOWER = distance.Metric("gower", weights=(1.0, 2.0, 0.5, 0.5), categorical=(False, False, True, True))
+WEIGHTED = Metric(weights=(0.5, 2.0, 1.25))
+GOWER = Metric("gower", weights=(1.0, 2.0, 0.5, 0.5), categorical=(False, False, True, True))
 
 
 def _parts(put: Put, sizes: list[int]) -> Partition:

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays import rapids
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, Host, to_host
 
-Host = np.ndarray[Any, Any]
 Put = Callable[[Host], Array]
 """Brings a host array where the check computes."""
 

@@ -97,7 +97,7 @@ def compared_measures(rows: int) -> dict[str, Any]:
     """All measures that run on a device, on both backends: those whose figures differ, and the seconds of each."""
     from gpuanon.assessing.comparison import Comparison
     from gpuanon.assessing.measures import MEASURES
-    from gpuanon.engine.assessing import compute
+    from gpuanon.assessing.run import compute
     from gpuanon.engine.protect import protect
     from gpuanon.tables.schema import Schema
     from gpuanon.tables.table import Table
@@ -107,7 +107,7 @@ def compared_measures(rows: int) -> dict[str, Any]:
     original, reference = Table.of(data.slice(0, half)), Table.of(data.slice(half))
     release = protect(original, recipe, rng=7, backend="numpy")
     schema = Schema.resolve(original, recipe["columns"])
-    names = tuple(measure.name for measure in MEASURES if not measure.host_only and measure.name not in BY_CUML)
+    names = tuple(measure.name for measure in MEASURES.values() if measure.host is None and measure.name not in BY_CUML)
     found, seconds = [], {}
     for backend in ("cupy", "numpy"):
         began = time.perf_counter()

@@ -16,15 +16,15 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from gpuanon.arrays.backend import Host
 from gpuanon.engine.store.shuffle import collect, scatter, whole_file
 from gpuanon.engine.store.workspace import Workspace
 from gpuanon.tables.arrow import arrow_array, numpy_array
 from gpuanon.tables.dictionaries import with_released_levels
-from gpuanon.tables.formats.reading import read_row_range
+from gpuanon.tables.formats.parquet import read_row_range
 from gpuanon.tables.rows import Rows
 from gpuanon.tables.table import Table
 
-Host = np.ndarray[Any, Any]
 Result = TypeVar("Result")
 Keep = Callable[[Host], Host]
 """From record numbers (n,) to whether each is wanted."""
@@ -45,15 +45,19 @@ class Part(Protocol):
         """The rows; only these columns, if they are named."""
 
 
-class Store(Protocol):
+class Remembers(Protocol):
+    """Remembers what was done, so that an interrupted run goes on where it ended."""
+
+    def once(self, name: str, task: Callable[[], Result]) -> Result:
+        """The result of `task`, which is done only if it was not done before."""
+
+
+class Store(Remembers, Protocol):
     """Rows on their way through a run."""
 
     @property
     def one_part(self) -> bool:
         """Whether the release lies in one part, whatever its size."""
-
-    def once(self, name: str, task: Callable[[], Result]) -> Result:
-        """The result of `task`, which is done only if it was not done before."""
 
     def put(self, name: str, rows: Rows, destinations: Host, regions: Host | None = None) -> dict[int, int]:
         """Keep rows under `name`, by destination; the number of rows for each.

@@ -7,14 +7,11 @@ are near each other.  A tree depends on its sample only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, like, namespace
+from gpuanon.arrays.backend import Array, Host, like, namespace
 from gpuanon.errors import ParameterError
-
-Host = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Backend
+from gpuanon.arrays.backend import Backend, Host
 from gpuanon.arrays.device_memory import total_bytes
 from gpuanon.arrays.rng import Key
 from gpuanon.engine.store import Store
@@ -16,8 +15,6 @@ from gpuanon.engine.store.cut_tree import CutTree, grow, unite
 from gpuanon.masking.mask import Mask
 from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.rows import Rows
-
-Host = np.ndarray[Any, Any]
 
 CELL_ROWS = 100_000
 """Rows of a cell: so many that what is lost at its borders does not show, so few that any worker holds them."""

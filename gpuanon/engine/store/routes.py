@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.engine.store import Store
-
-Host = np.ndarray[Any, Any]
 
 MOST_PIECES = 100_000
 """Pieces that are collected at once: from about here on opening them takes longer than moving the rows once more."""

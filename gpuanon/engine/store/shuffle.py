@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.ipc as ipc
 
+from gpuanon.arrays.backend import Host
 from gpuanon.errors import OutputError
 from gpuanon.tables.arrow import arrow_array, empty_table
 
@@ -45,7 +46,7 @@ def whole_file(path: Path, mode: int = 0o600) -> Iterator[Path]:
         hidden.unlink(missing_ok=True)
 
 
-def scatter(rows: pa.Table, destinations: np.ndarray[Any, Any], path: Path) -> dict[int, int]:
+def scatter(rows: pa.Table, destinations: Host, path: Path) -> dict[int, int]:
     """Write `rows` sorted by destination (order kept within each) to `path`, whole or not at all; rows for each."""
     order = np.argsort(destinations, kind="stable")
     sorted_to = destinations[order]
@@ -71,7 +72,7 @@ def scatter(rows: pa.Table, destinations: np.ndarray[Any, Any], path: Path) -> d
 def collect(
     paths: Sequence[Path],
     destinations: Iterable[int],
-    keep: Callable[[pa.Table], np.ndarray[Any, Any]] | None = None,
+    keep: Callable[[pa.Table], Host] | None = None,
 ) -> pa.Table:
     """The rows that the files at `paths` hold for these destinations, file after file.
 

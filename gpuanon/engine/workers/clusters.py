@@ -14,17 +14,18 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from gpuanon.arrays import interruption
 from gpuanon.arrays.threads import thread_count
-from gpuanon.engine.protect import ClusterKind
 from gpuanon.errors import BackendError, ParameterError
 from gpuanon.tables.formats.places import PARTIAL, open_locked
 
 if TYPE_CHECKING:
     from distributed import Client
     from distributed.security import Security
+
+ClusterKind: TypeAlias = Literal["none", "local", "cuda", "slurm", "mpi"]
 
 LOOPBACK = "127.0.0.1:0"
 """Where dashboards listen: any free port, this machine only."""

@@ -1,8 +1,8 @@
-"""Runs on a Dask cluster: the tasks of `gpuanon.engine.tasks`, done by whatever workers there are.
+"""The workers of a Dask cluster.
 
-`protect` takes an existing `Client` and never starts a cluster by itself; `cluster` starts one for the command line.
-Workers exchange rows through a folder that all of them reach (a shared file system), so a lost worker costs the task
-it was doing, and an interrupted run can be taken up where it ended.
+`gpuanon.protect` takes an existing `Client` and never starts a cluster by itself; `on_cluster` starts one for the
+command line.  Workers exchange rows through a folder that all of them reach (a shared file system), so a lost worker
+costs the task it was doing, and an interrupted run can be continued where it ended.
 """
 
 from __future__ import annotations
@@ -10,22 +10,16 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from gpuanon.arrays import progress
-from gpuanon.arrays.backend import BackendName
-from gpuanon.arrays.rng import as_key
-from gpuanon.engine.protect import ClusterKind, InParts, protect_in_parts
-from gpuanon.engine.run import Workers, in_turn
-from gpuanon.engine.workers.clusters import cluster
+from gpuanon.engine.workers import Workers, in_turn
+from gpuanon.engine.workers.clusters import ClusterKind, cluster
 from gpuanon.errors import BackendError, ParameterError
-from gpuanon.recipe import Recipe
-from gpuanon.tables.formats.places import PARTIAL, open_locked
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -106,89 +100,17 @@ class NoWorkersWatchdog:
         self._over.set()
 
 
-def protect(
-    data: Any,
-    recipe: Recipe | Mapping[str, Any] | str | Path,
-    output: str | Path | None = None,
-    *,
-    client: Client | None = None,
-    rng: Any = None,
-    backend: BackendName = "auto",
-    cell: int | None = None,
-    scratch: str | Path | None = None,
-    resume: bool = False,
-    force: bool = False,
-) -> Any:
-    """Mask a table that is larger than memory on the workers of a Dask cluster.
+@contextmanager
+def on_cluster(
+    kind: ClusterKind, count: int | None, report: Path | None, log: Callable[[str], None]
+) -> Iterator[Workers]:
+    """The workers that the command line asks for: this process, or those of a cluster that is started for the run.
 
-    Parameters
-    ----------
-    data : a dask.dataframe, or the path of a file or folder of Parquet parts
-    recipe, rng, backend : as for `gpuanon.protect`
-    output : file or folder to write; None gives a dask.dataframe, which needs `scratch`
-    client : the cluster; None for the current one
-    cell : rows that are masked together, about; None for 100 000, on a GPU for as many as its memory holds.  The same
-        data, recipe, key and cell give the same release
-    scratch : folder that all workers reach, for personal data on the way; by default beside `output`
-    resume : continue an interrupted run of the same path, recipe, `rng` and cell
-
-    Returns
-    -------
-    The manifest when `output` was given, else the release as a dask.dataframe over Parquet parts in `scratch`.
+    count  : number of workers; without a cluster None or 0 is this process
+    report : file for Dask's performance report, or None
     """
-    from distributed import get_client
-
-    try:
-        client = get_client() if client is None else client
-    except ValueError:
-        raise ParameterError(
-            "client: there is no Dask cluster", hint="pass client=, or use gpuanon.protect for a table in memory"
-        ) from None
-    if output is None and scratch is None:
-        raise ParameterError("output: a file or folder is needed, or a scratch folder for a dask.dataframe")
-    target = Path(output) if output is not None else Path(str(scratch)) / "release"
-    with _as_files(data, Path(scratch) if scratch is not None else target.absolute().parent) as source:
-        manifest = protect_in_parts(
-            source,
-            Recipe.load(recipe),
-            target,
-            key=as_key(rng),
-            backend=backend,
-            workers=OnWorkers(client),
-            cell_rows=cell,
-            resume=resume,
-            resumable=rng is not None and isinstance(data, (str, Path)),
-            force=force,
-        )
-    if output is not None:
-        return manifest
-    import dask.dataframe as dd
-
-    return dd.read_parquet(target)
-
-
-@contextmanager
-def _as_files(data: Any, scratch: Path) -> Iterator[Path]:
-    """The table as files: a path as it is, a dask.dataframe as private Parquet parts for the time of the run."""
-    if isinstance(data, (str, Path)):
-        yield Path(data)
-        return
-    if not hasattr(data, "to_parquet") or not hasattr(data, "npartitions"):
-        raise ParameterError(f"data: a path or a dask.dataframe is needed, got {type(data).__name__}")
-    with TemporaryDirectory(prefix=".gpuanon-", suffix=PARTIAL, dir=scratch) as folder:
-        number, _ = open_locked(Path(folder))  # tells 'gpuanon clean' that the run lives
-        try:
-            data.to_parquet(folder, write_index=False)
-            yield Path(folder)
-        finally:
-            os.close(number)
-
-
-@contextmanager
-def on_cluster(how: InParts, log: Callable[[str], None]) -> Iterator[Workers]:
-    """The workers that the command line asks for: this process, or those of a cluster that is started for the run."""
-    kind = "local" if how.cluster == "none" and how.workers else how.cluster
-    with cluster(kind, how.workers) as client, performance_report(client, how.report):
+    kind = "local" if kind == "none" and count else kind
+    with cluster(kind, count) as client, performance_report(client, report):
         if client is None:
             yield in_turn
         else:

@@ -12,12 +12,12 @@ BASES = Named[Basis](
     __name__,
     {
         "identity": "identity.Identity",
-        "svd": "svd_basis.Svd",
-        "ica": "ica_basis.Ica",
+        "svd": "linear.Svd",
+        "ica": "linear.Ica",
         "tca": "tca.Tca",
         "normal-scores": "normal_scores.NormalScores",
         "kernel": "kernel_basis.KernelBasis",
-        "codes": "codes.Codes",
+        "codes": "identity.Codes",
     },
 )
 AnyBasis: TypeAlias = Annotated[Basis, BASES]

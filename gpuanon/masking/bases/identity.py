@@ -1,4 +1,4 @@
-"""The columns as they are."""
+"""The columns as they are: encoded, or as codes of their values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import ClassVar, Literal
 
 from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Partition
-from gpuanon.masking.contract import Basis
+from gpuanon.errors import ParameterError
+from gpuanon.masking.contract import Basis, Sight
 
 
 class Identity(Basis):
@@ -20,3 +21,15 @@ class Identity(Basis):
 
     def forward(self, X: Array, groups: Partition) -> tuple[Array, Callable[[Array], Array]]:
         return X, lambda T: T
+
+
+class Codes(Basis):
+    """Codes of the columns: rows are compared for equality, not by distance."""
+
+    sees: ClassVar[Sight] = "classes"
+    plain: ClassVar[bool] = True
+
+    use: Literal["codes"] = "codes"
+
+    def forward(self, X: Array, groups: Partition) -> tuple[Array, Callable[[Array], Array]]:
+        raise ParameterError("basis: codes have no coordinates", hint="operations that see points need another basis")

@@ -26,7 +26,7 @@ from pydantic import Field
 from gpuanon.arrays.backend import Array, namespace, to_host
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.threads import each
-from gpuanon.masking.bases.svd_basis import svd_coordinates
+from gpuanon.masking.bases.linear import svd_coordinates
 from gpuanon.masking.contract import Basis
 from gpuanon.numerics.kernel_components import KernelPCA
 from gpuanon.numerics.kernel_values import Kernel, kernel_matrix, kernel_product

@@ -14,8 +14,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 
 from gpuanon.errors import GuaranteeError
-from gpuanon.masking.claims.evidence import Evidence, Trace
-from gpuanon.masking.claims.sorted_values import all_among, distinct_count
+from gpuanon.masking.claims.evidence import Evidence, Trace, all_among, distinct_count
 from gpuanon.tables.rows import ADDED, Rows
 from gpuanon.tables.schema import Unit
 

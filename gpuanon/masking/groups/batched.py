@@ -10,19 +10,16 @@ called once per part.  So neither the number of threads nor the batch size chang
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.batches import even_batches
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
-
-Host: TypeAlias = Any
-"""A NumPy array."""
 
 BATCH_ELEMENTS = 1 << 16
 """Padded elements (parts × length) of a batch: they fit a core's cache, and NumPy's cost per call is shared."""

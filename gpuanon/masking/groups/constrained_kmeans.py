@@ -18,9 +18,9 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
-from gpuanon.masking.groups.batched import Host, require_k_rows
+from gpuanon.masking.groups.batched import require_k_rows
 from gpuanon.masking.groups.in_blocks import InBlocks
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 
 MOST_ROWS = 4096
 """Rows of a part, at most: an assignment costs their cube in the worst case."""
@@ -30,7 +30,7 @@ _SHARES = (1.0, 0.9, 0.8, 0.7, 0.6)
 """Of the largest possible number of clusters, which are tried."""
 
 
-def optimal_assignment(D: Host, k: int) -> Host:
+def optimal_assignment(D: Array, k: int) -> Array:
     """(n,) the cluster of each row, at least k rows each, with the least sum of the costs `D` (n, clusters).
 
     The minimum-cost flow of [1], as an assignment: each cluster has k places that must be filled, and the other rows go
@@ -47,7 +47,7 @@ def optimal_assignment(D: Host, k: int) -> Host:
     return np.where(place < clusters * k, place // k, D.argmin(axis=1))
 
 
-def constrained_kmeans(X: Host, k: int, draws: Draws, clusters: int | None = None) -> tuple[Host, float]:
+def constrained_kmeans(X: Array, k: int, draws: Draws, clusters: int | None = None) -> tuple[Array, float]:
     """(n,) clusters of at least k rows each, and their sum of squared errors: optimal assignments and means in turn.
 
     The first centres are random rows, as many as `clusters`; None: as many as fit, ``n // k``.  The error never rises;
@@ -86,7 +86,7 @@ class ConstrainedKMeans(InBlocks):
 
         return self._form(X, metric, group)
 
-    def _grouped(self, X: Host, within: Partition, draws: Draws) -> Partition:
+    def _grouped(self, X: Array, within: Partition, draws: Draws) -> Partition:
         """Clusters of every part."""
         require_k_rows(within, self.k)
         if int(within.sizes.max()) > MOST_ROWS:

@@ -14,7 +14,7 @@ from gpuanon.masking.groups.batched import require_k_rows
 from gpuanon.masking.groups.in_blocks import Refined
 from gpuanon.masking.groups.univariate import univariate
 from gpuanon.masking.groups.whole_numbers import grid_of
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 
 _DISTANCE_BITS = 44
 """About 2^20 whole numbers along the widest column, which leaves 30 bits for the axis."""

@@ -7,14 +7,14 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from gpuanon.arrays.backend import Array
+from gpuanon.arrays.backend import Array, Host
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.errors import ParameterError
-from gpuanon.masking.groups.batched import Host, group_batches, require_k_rows
+from gpuanon.masking.groups.batched import group_batches, require_k_rows
 from gpuanon.masking.groups.in_blocks import InBlocks
-from gpuanon.masking.groups.split import split_large
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric, weighted
+from gpuanon.masking.groups.mdav import split_large
+from gpuanon.numerics.metric import EUCLIDEAN, Metric, weighted
 
 _BATCH_ELEMENTS = 1 << 12
 _ROUNDS = 10

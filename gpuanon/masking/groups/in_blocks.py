@@ -10,12 +10,37 @@ from pydantic import Field, model_validator
 from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.progress import stage
+from gpuanon.masking.constraints import Constraint, Sensitive, unite_failing
+from gpuanon.masking.contract import Groups
 from gpuanon.masking.groups.batched import require_k_rows
-from gpuanon.masking.groups.constrained import Constrained
-from gpuanon.masking.groups.refine.effort import EFFORT, FAST_BLOCK, Effort
-from gpuanon.masking.groups.whole import whole
+from gpuanon.masking.groups.plain_groups import whole
+from gpuanon.masking.groups.refine.refine import EFFORT, FAST_BLOCK, Effort, refine
 from gpuanon.numerics.cuts.median_blocks import blocks
-from gpuanon.numerics.distance.distance import Metric
+from gpuanon.numerics.metric import Metric
+
+
+class Constrained(Groups):
+    """Groups that are united with their neighbours until each meets a constraint on its sensitive values."""
+
+    diversity: int | None = Field(
+        default=None, ge=2, description="different values of each sensitive column in a group, at least"
+    )
+    closeness: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="distance of a group's sensitive values from the whole table's, at most (earth mover's distance)",
+    )
+
+    @property
+    def constraint(self) -> Constraint | None:
+        return Constraint.given(self.diversity, self.closeness)
+
+    def constrain(self, groups: Partition, X: Array, sensitive: Sensitive) -> Partition:
+        assert self.constraint is not None
+        with stage("constraint"):
+            return unite_failing(groups, X, sensitive, self.constraint)
+
 
 _FEWEST_GROUPS = 8
 """Groups per block, at least: a large k makes the blocks larger."""
@@ -54,9 +79,6 @@ class Refined(Constrained):
 
     def _refined(self, X: Array, metric: Metric, groups: Partition) -> Partition:
         """Refine the groups, unless `refine` is off."""
-        # Imported late: `refine` splits large groups by MDAV, and the model of MDAV is a subclass of this one.
-        from gpuanon.masking.groups.refine.refine import refine
-
         if not self.refine:
             return groups
         with stage("refinement"):

@@ -7,12 +7,12 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from gpuanon.arrays.backend import Array
+from gpuanon.arrays.backend import Array, Host
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.rng import Draws
-from gpuanon.masking.groups.batched import Host, group_batches, require_k_rows
+from gpuanon.masking.groups.batched import group_batches, require_k_rows
 from gpuanon.masking.groups.in_blocks import InBlocks, Refined
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 
 _BATCH_ELEMENTS = 1 << 11
 

@@ -10,12 +10,12 @@ References
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
-from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.backend import Array, Host, namespace, on_device
 from gpuanon.arrays.batches import even_batches, gather
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.progress import stage
@@ -23,15 +23,13 @@ from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
 from gpuanon.errors import GuaranteeError
 from gpuanon.masking.groups.batched import require_k_rows
-from gpuanon.masking.groups.constrained import Constrained
+from gpuanon.masking.groups.in_blocks import Constrained
 from gpuanon.numerics.cuts.device_cuts import all_cuts_cuda, widest_cuts_cuda
 from gpuanon.numerics.cuts.median_blocks import lowest_first
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
 from gpuanon.numerics.equal_rows import equal_rows, packed
 from gpuanon.numerics.lockstep import Affine
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 from gpuanon.numerics.svd import principal_axes
-
-Host = np.ndarray[Any, Any]
 
 _BATCH_ELEMENTS = 1 << 16
 _NEAR_ROWS = 1 << 15
@@ -76,9 +74,7 @@ def _cut_down(X: Host, within: Partition, most: int) -> Partition:
     return level
 
 
-def cut_in_two(
-    X: Array, level: Partition, low: Array, chosen: np.ndarray[Any, Any], equal_rows_too: bool = False
-) -> Partition:
+def cut_in_two(X: Array, level: Partition, low: Array, chosen: Host, equal_rows_too: bool = False) -> Partition:
     """Cut the `chosen` parts (g,) along the column of widest range: the `low` (g,) lowest rows are one side.
 
     Of equal values the lower rows belong to the lower side; a part of equal rows is not cut unless `equal_rows_too`.

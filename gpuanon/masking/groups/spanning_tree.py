@@ -6,16 +6,16 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array
+from gpuanon.arrays.backend import Array, Host
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.errors import ParameterError
-from gpuanon.masking.groups.batched import BATCH_ELEMENTS, Host, group_batches, require_k_rows
+from gpuanon.masking.groups.batched import BATCH_ELEMENTS, group_batches, require_k_rows
 from gpuanon.masking.groups.greedy.spaces import free_rows
 from gpuanon.masking.groups.in_blocks import InBlocks, Refined
-from gpuanon.masking.groups.split import split_large
+from gpuanon.masking.groups.mdav import split_large
 from gpuanon.masking.groups.whole_numbers import grid_of
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 
 _MOST_ROWS = 1 << 16
 """Most rows of one tree: the time is quadratic in them."""

@@ -7,12 +7,12 @@ References
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, namespace, to_host
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.progress import stage
@@ -23,13 +23,11 @@ from gpuanon.errors import ParameterError
 from gpuanon.masking.contract import Groups
 from gpuanon.masking.groups.median_cuts import cut_in_two
 from gpuanon.numerics.cuts.median_blocks import blocks
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric, weighted
 from gpuanon.numerics.kmeans import best_kmeans
 from gpuanon.numerics.lockstep import Affine
+from gpuanon.numerics.metric import EUCLIDEAN, Metric, weighted
 from gpuanon.numerics.spectral import spectral_coordinates, width
 from gpuanon.numerics.svd import principal_axes
-
-Host = np.ndarray[Any, Any]
 
 SMALLEST, LARGEST = 0.75, 1.5
 """Sizes of a group, in targets: much smaller groups disclose; a group of two is released nearly unchanged."""

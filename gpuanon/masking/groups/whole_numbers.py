@@ -15,7 +15,7 @@ from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.ranges import row_ranges
 from gpuanon.arrays.threads import each
 from gpuanon.masking.groups.refine.annealing import random_words
-from gpuanon.numerics.distance.distance import Metric
+from gpuanon.numerics.metric import Metric
 
 _BATCH = 1 << 16
 _MOST_BITS = 29  # differences of coordinates fit int32

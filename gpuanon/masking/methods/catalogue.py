@@ -64,7 +64,14 @@ AnyMask: TypeAlias = Annotated[
 
 
 def catalogue() -> list[dict[str, Any]]:
-    """The methods as ``methods --json`` lists them."""
+    """The methods as ``methods --json`` lists them.
+
+    Examples
+    --------
+    >>> import gpuanon
+    >>> "microaggregation" in [method["name"] for method in gpuanon.methods()]
+    True
+    """
     entries = []
     for name, method in METHODS.items():
         properties = method.model_json_schema()["properties"]

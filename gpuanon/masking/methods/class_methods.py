@@ -6,10 +6,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gpuanon.masking.bases.codes import Codes
+from gpuanon.masking.bases.identity import Codes
 from gpuanon.masking.bases.normal_scores import NormalScores
-from gpuanon.masking.groups.equal_classes import Classes
-from gpuanon.masking.groups.whole import Whole
+from gpuanon.masking.groups.plain_groups import EqualRows, Whole
 from gpuanon.masking.methods.combination import ColumnChoice, Combination, ConstrainedMethod, K, Method
 from gpuanon.masking.operations.blank import Blank, Importance, RandomBlank
 from gpuanon.masking.operations.pad import Pad
@@ -38,7 +37,7 @@ class SuppressRows(ConstrainedMethod):
 
     def combination(self) -> Combination:
         operation = Suppress(k=self.k, limit=self.limit, **self.bounds)
-        return Combination(groups=Classes(), basis=Codes(), operation=operation, columns=self.columns)
+        return Combination(groups=EqualRows(), basis=Codes(), operation=operation, columns=self.columns)
 
 
 class SyntheticRows(Method):
@@ -67,7 +66,7 @@ class SyntheticRows(Method):
             k=self.k, fill=self.fill, leaf=self.leaf, depth=self.depth, trees=self.trees, sample=self.sample,
             calibrate=self.calibrate,
         )  # fmt: skip
-        return Combination(groups=Classes(), basis=Codes(), operation=operation, columns=self.columns)
+        return Combination(groups=EqualRows(), basis=Codes(), operation=operation, columns=self.columns)
 
 
 class GlobalRecoding(ConstrainedMethod):
@@ -113,7 +112,7 @@ class GlobalRecoding(ConstrainedMethod):
                 seconds=self.seconds,
                 **self.bounds,
             )
-        return Combination(groups=Classes(), basis=Codes(), operation=operation, columns=self.columns)
+        return Combination(groups=EqualRows(), basis=Codes(), operation=operation, columns=self.columns)
 
 
 class LocalSuppression(Method):
@@ -133,7 +132,7 @@ class LocalSuppression(Method):
 
     def combination(self) -> Combination:
         operation = Blank(k=self.k, limit=self.limit, importance=self.importance, cover=self.cover)
-        return Combination(groups=Classes(), basis=Codes(), operation=operation, columns=self.columns)
+        return Combination(groups=EqualRows(), basis=Codes(), operation=operation, columns=self.columns)
 
 
 class RandomSuppression(Method):
@@ -148,7 +147,7 @@ class RandomSuppression(Method):
 
     def combination(self) -> Combination:
         operation = RandomBlank(k=self.k, limit=self.limit, rate=self.rate)
-        return Combination(groups=Classes(), basis=Codes(), operation=operation, columns=self.columns)
+        return Combination(groups=EqualRows(), basis=Codes(), operation=operation, columns=self.columns)
 
 
 class PostRandomisation(Method):
@@ -171,7 +170,7 @@ class PostRandomisation(Method):
 
     def combination(self) -> Combination:
         operation = Transition(stay=self.stay, invariant=self.invariant, within=self.within, matrix=self.matrix)
-        return Combination(groups=Classes(), basis=Codes(), operation=operation, columns=self.columns)
+        return Combination(groups=EqualRows(), basis=Codes(), operation=operation, columns=self.columns)
 
 
 class Copula(Method):

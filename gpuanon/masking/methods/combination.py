@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from gpuanon.masking.bases import AnyBasis
 from gpuanon.masking.bases.identity import Identity
 from gpuanon.masking.constraints import Constraint
-from gpuanon.masking.contract import Part, RowEffect
+from gpuanon.masking.contract import MaskPart, RowEffect
 from gpuanon.masking.groups import AnyGroups
 from gpuanon.masking.operations import AnyOperation
 
@@ -25,7 +25,7 @@ Decoding: TypeAlias = Annotated[
 K = Annotated[int, Field(ge=2, description="records of a group, at least")]
 
 
-class Combination(Part):
+class Combination(MaskPart):
     """groups × basis × operation, freely combined."""
 
     groups: AnyGroups
@@ -54,8 +54,8 @@ class Combination(Part):
     )
 
     @model_validator(mode="after")
-    def _fit_together(self) -> Self:
-        """Refuse parts that cannot work together, by what they declare."""
+    def _groups_fit(self) -> Self:
+        """Refuse groups that the metric, the basis or the operation does not go with, by what they declare."""
         groups, basis, operation = self.groups, self.basis, self.operation
         if self.metric not in groups.metrics:
             raise ValueError(f"metric: {groups.use} groups know {', '.join(groups.metrics)} only, got {self.metric}")
@@ -66,6 +66,12 @@ class Combination(Part):
             )
         if self.response_weight and (groups.per_column or groups.sees == "classes"):
             raise ValueError(f"response_weight: does not apply to {groups.use} groups, which measure no distances")
+        return self
+
+    @model_validator(mode="after")
+    def _operation_fits(self) -> Self:
+        """Refuse an operation that cannot work in this basis or beside these groups."""
+        groups, basis, operation = self.groups, self.basis, self.operation
         if operation.sees == "classes" and not basis.plain:
             raise ValueError(f"{operation.use} works on values as they are: basis identity or codes, got {basis.use}")
         if operation.normal and not basis.normal:
@@ -76,6 +82,14 @@ class Combination(Part):
             raise ValueError(f"{groups.use} groups and {operation.use} both learn of the whole table: one of them may")
         if groups.drops and operation.rows not in ("kept", "dropped"):
             raise ValueError(f"{groups.use} groups leave rows out, and {operation.use} adds rows: one of them may")
+        if operation.sees == "points" and basis.sees == "classes":
+            raise ValueError(f"{operation.use} works on points, which the basis {basis.use} does not give")
+        return self
+
+    @model_validator(mode="after")
+    def _release_fits(self) -> Self:
+        """Refuse copies, a decoding or columns `by` that the parts do not go with."""
+        groups, operation = self.groups, self.operation
         promised = operation.rows not in ("new", "kept") or groups.drops or self.promises
         if self.copies > 1 and promised:
             raise ValueError(f"copies: {operation.use} in {groups.use} groups promises something of one release only")
@@ -90,8 +104,6 @@ class Combination(Part):
             )
         if self.by and groups.sees == "rows" and not operation.conditional:
             raise ValueError(f"by: {groups.use} groups are formed on no column, and {operation.use} depends on none")
-        if operation.sees == "points" and basis.sees == "classes":
-            raise ValueError(f"{operation.use} works on points, which the basis {basis.use} does not give")
         return self
 
     @property
@@ -140,7 +152,7 @@ Closeness = Annotated[
 ]
 
 
-class Method(Part):
+class Method(MaskPart):
     """A published method."""
 
     source: ClassVar[str]

@@ -7,10 +7,9 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
-from gpuanon.masking.bases.ica_basis import Ica
-from gpuanon.masking.bases.svd_basis import Svd
+from gpuanon.masking.bases.linear import Ica, Svd
+from gpuanon.masking.groups.plain_groups import Whole
 from gpuanon.masking.groups.spectral_clusters import Spectral
-from gpuanon.masking.groups.whole import Whole
 from gpuanon.masking.methods.combination import Combination, Decoding, Method
 from gpuanon.masking.operations.swap import Swap
 

@@ -9,8 +9,7 @@ from pydantic import Field, model_validator
 from gpuanon.masking.groups.kmember import KMember
 from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K
 from gpuanon.masking.operations.dither import ALPHA, Dither, Precision, check_gaussian, check_strata
-from gpuanon.masking.operations.dither.permute import Permute
-from gpuanon.masking.operations.dither.resample import Resample
+from gpuanon.masking.operations.dither.permute import Permute, Resample
 
 
 class DistributionPreserving(ConstrainedMethod):

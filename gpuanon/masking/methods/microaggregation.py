@@ -8,10 +8,10 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from gpuanon.masking.groups import GROUPS
 from gpuanon.masking.groups.in_blocks import RefinedInBlocks, with_usual_block
-from gpuanon.masking.groups.refine.effort import EFFORT, Effort
+from gpuanon.masking.groups.refine.refine import EFFORT, Effort
 from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K
 from gpuanon.masking.operations.centroid import Centroid
-from gpuanon.masking.operations.interval import Interval
+from gpuanon.masking.operations.interval import GroupInterval
 
 MicroGroups: TypeAlias = Literal[
     "mdav",
@@ -113,7 +113,7 @@ class Microaggregation(ConstrainedMethod):
     def combination(self) -> Combination:
         given = {"k": self.k, "refine": self.refine, "effort": self.effort, "block": self.block, **self.bounds}
         groups = GROUPS[self.groups].model_validate({n: v for n, v in given.items() if v is not None})
-        operation: Interval | Centroid = Centroid(centre=self.centre)
+        operation: GroupInterval | Centroid = Centroid(centre=self.centre)
         if self.release != "centre":
-            operation = Interval(form="columns" if self.release == "interval" else "column")
+            operation = GroupInterval(form="columns" if self.release == "interval" else "column")
         return Combination(groups=groups, operation=operation, columns=self.columns, metric=self.metric, by=self.by)

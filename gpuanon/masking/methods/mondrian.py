@@ -9,7 +9,7 @@ from pydantic import Field
 from gpuanon.masking.groups.median_cuts import MedianCuts
 from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K
 from gpuanon.masking.operations.centroid import Centroid
-from gpuanon.masking.operations.interval import Interval
+from gpuanon.masking.operations.interval import GroupInterval
 
 
 class Rhs(ConstrainedMethod):
@@ -54,7 +54,7 @@ class Mondrian(ConstrainedMethod):
     )
 
     def combination(self) -> Combination:
-        operation: Centroid | Interval = Centroid()
+        operation: Centroid | GroupInterval = Centroid()
         if self.release != "centroid":
-            operation = Interval(form="columns" if self.release == "interval" else "column")
+            operation = GroupInterval(form="columns" if self.release == "interval" else "column")
         return Combination(groups=MedianCuts(k=self.k, **self.bounds), operation=operation, columns=self.columns)

@@ -6,11 +6,10 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gpuanon.masking.bases.codes import Codes
-from gpuanon.masking.groups.blocks import Blocks
-from gpuanon.masking.groups.whole import Whole
+from gpuanon.masking.bases.identity import Codes
+from gpuanon.masking.groups.plain_groups import BlocksOfRows, Whole
 from gpuanon.masking.methods.combination import Combination, Method
-from gpuanon.masking.operations.noise import LocalNoise, Noise
+from gpuanon.masking.operations.added_noise import LocalNoise, Noise
 from gpuanon.masking.operations.rank_match import RankNoise
 
 BLOCK = 512
@@ -66,7 +65,7 @@ class AdditiveNoise(Method):
         if self.kind == "normal-scores":
             return Combination(groups=Whole(), basis=Codes(), operation=RankNoise(b=self.b), columns=self.columns)
         if self.kind == "data-dependent":
-            return Combination(groups=Blocks(size=BLOCK), operation=LocalNoise(b=self.b), columns=self.columns)
+            return Combination(groups=BlocksOfRows(size=BLOCK), operation=LocalNoise(b=self.b), columns=self.columns)
         mixed = self.kind in ("mixture", "coloured-mixture")
         settings = {"kind": "correlated", "shape": self.kind} if mixed else {"kind": self.kind}
         least = LEAST if self.resample else 0.0

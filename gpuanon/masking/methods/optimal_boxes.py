@@ -6,10 +6,10 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gpuanon.masking.groups.boxes import DISMISS_MOST, Boxes
+from gpuanon.masking.groups.boxes import DISMISS_MOST, BoxGroups
 from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K
 from gpuanon.masking.operations.centroid import Centroid
-from gpuanon.masking.operations.interval import Interval
+from gpuanon.masking.operations.interval import GroupInterval
 
 
 class OptimalBoxes(ConstrainedMethod):
@@ -66,9 +66,9 @@ class OptimalBoxes(ConstrainedMethod):
 
     def combination(self) -> Combination:
         shared = self.model_dump(include={"k", "statistic", "epsilon", "dismiss", "dismiss_most", "improve", "sweeps"})
-        operation: Centroid | Interval
+        operation: Centroid | GroupInterval
         if self.release in ("midpoint", "centroid"):
             operation = Centroid(centre="midpoint" if self.release == "midpoint" else "mean")
         else:
-            operation = Interval(form="columns" if self.release == "interval" else "column", label=self.label)
-        return Combination(groups=Boxes(**shared, **self.bounds), operation=operation, columns=self.columns)
+            operation = GroupInterval(form="columns" if self.release == "interval" else "column", label=self.label)
+        return Combination(groups=BoxGroups(**shared, **self.bounds), operation=operation, columns=self.columns)

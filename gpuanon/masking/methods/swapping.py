@@ -6,15 +6,13 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from gpuanon.masking.bases.codes import Codes
-from gpuanon.masking.groups.equal_classes import Classes
+from gpuanon.masking.bases.identity import Codes
 from gpuanon.masking.groups.kmember import KMember
-from gpuanon.masking.groups.whole import Whole
+from gpuanon.masking.groups.plain_groups import EqualRows, Whole
 from gpuanon.masking.methods.combination import ColumnChoice, Combination, K, Method
 from gpuanon.masking.operations.core_exchange import Exchange
 from gpuanon.masking.operations.rank_match import RankMatch
-from gpuanon.masking.operations.rank_swap import ColumnSwap, RankSwap
-from gpuanon.masking.operations.targeted_swap import TargetedSwap
+from gpuanon.masking.operations.rank_swap import ColumnSwap, RankSwap, TargetedSwap
 
 
 class RankSwapping(Method):
@@ -57,7 +55,7 @@ class CoreSwap(Method):
 
     def combination(self) -> Combination:
         return Combination(
-            groups=Classes(),
+            groups=EqualRows(),
             basis=Codes(),
             operation=Exchange(together=self.together),
             columns=self.columns,
@@ -98,7 +96,7 @@ class TargetedSwapping(Method):
 
     def combination(self) -> Combination:
         return Combination(
-            groups=Classes(),
+            groups=EqualRows(),
             basis=Codes(),
             operation=TargetedSwap(below=self.below, rate=self.rate),
             columns=self.columns,

@@ -6,11 +6,11 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gpuanon.masking.bases.codes import Codes
+from gpuanon.masking.bases.identity import Codes
+from gpuanon.masking.bases.linear import Svd
 from gpuanon.masking.bases.normal_scores import NormalScores
-from gpuanon.masking.bases.svd_basis import Svd
 from gpuanon.masking.groups.kmember import KMember
-from gpuanon.masking.groups.whole import Whole
+from gpuanon.masking.groups.plain_groups import Whole
 from gpuanon.masking.methods.combination import ColumnChoice, Combination, K, Method
 from gpuanon.masking.operations.condense import Condense
 from gpuanon.masking.operations.maximum_entropy import MOMENTS, LargestEntropy, MomentNames, check_moments

@@ -44,7 +44,7 @@ def member_sets(codes: Array, groups: Partition, values: int) -> Array:
     return members
 
 
-class Interval(Operation):
+class GroupInterval(Operation):
     """The range of the group's values for numbers, dates and ordered levels; their set for categories.
 
     A range covers the values that are there.  It does not say whether a record's own value is missing: only a group

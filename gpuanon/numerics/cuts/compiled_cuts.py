@@ -5,14 +5,10 @@ A part is cut until its blocks are small enough before the next one is begun, so
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.compiled import ZERO, compiled, inner
-
-Host: TypeAlias = Any
-"""A NumPy array."""
 
 _DEPTH = 64  # of cuts inside cuts: the number of blocks is halved each time
 

@@ -10,8 +10,8 @@ import numpy as np
 from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.batches import padded_length
 from gpuanon.arrays.partition import Partition, ranks_within, segment_maxima, segment_minima, sort_within
-from gpuanon.numerics.distance.distance import Metric
 from gpuanon.numerics.equal_rows import equal_rows, packed
+from gpuanon.numerics.metric import Metric
 
 
 def blocks_cuda(X: Array, within: Partition, size: int, metric: Metric, multiple: int, sample: int) -> Partition:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
 from gpuanon.arrays.backend import Array, on_device
@@ -14,10 +12,7 @@ from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each, thread_count
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.cuts.device_cuts import blocks_cuda, widest
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric, weighted
-
-Host: TypeAlias = Any
-"""A NumPy array."""
+from gpuanon.numerics.metric import EUCLIDEAN, Metric, weighted
 
 _BATCH_ELEMENTS = 1 << 18
 _PIECES = 4  # of a table for each thread, so that all are busy to the end
@@ -75,7 +70,9 @@ def blocks(
     return Partition(order, starts)
 
 
-def _blocks_compiled(X: Host, within: Partition, units: Host, leaves: Host, multiple: int, metric: Metric) -> Partition:
+def _blocks_compiled(
+    X: Array, within: Partition, units: Array, leaves: Array, multiple: int, metric: Metric
+) -> Partition:
     """The same blocks.  A table of few parts is cut into several pieces first, which all cores then cut further."""
     from gpuanon.numerics.cuts.compiled_cuts import cut_parts
 
@@ -100,13 +97,13 @@ def _blocks_compiled(X: Host, within: Partition, units: Host, leaves: Host, mult
     return Partition(order, starts)
 
 
-def _interleave(left: Host, right: Host) -> Host:
+def _interleave(left: Array, right: Array) -> Array:
     """Left and right numbers alternately, without the zeros: a part that was not cut has no left side."""
     both = np.stack([left, right], axis=1).reshape(-1)
     return both[both > 0]
 
 
-def _cut(X: Host, level: Partition, chosen: Host, cuts: Host, metric: Metric, batch_elements: int) -> None:
+def _cut(X: Array, level: Partition, chosen: Array, cuts: Array, metric: Metric, batch_elements: int) -> None:
     """Rearrange ``level.order`` so that the first ``cuts[p]`` rows of each `chosen` part p are its lower side."""
 
     def run(batch: Batch) -> None:
@@ -117,7 +114,7 @@ def _cut(X: Host, level: Partition, chosen: Host, cuts: Host, metric: Metric, ba
     each(run, even_batches(level, chosen, batch_elements))
 
 
-def _widest(X: Host, level: Partition, parts: Host, metric: Metric) -> Host:
+def _widest(X: Array, level: Partition, parts: Array, metric: Metric) -> Array:
     """(b,) the column of largest variance in each part, estimated from evenly spaced rows."""
     sizes = level.sizes[parts]
     sample = min(_SAMPLE, int(padded_length(sizes)[0]))  # of the padded length, so the same for all parts of a batch
@@ -128,7 +125,7 @@ def _widest(X: Host, level: Partition, parts: Host, metric: Metric) -> Host:
     return widest(variance)
 
 
-def lowest_first(values: Host, batch: Batch, starts: Host, low: Host, order: Host) -> None:
+def lowest_first(values: Array, batch: Batch, starts: Array, low: Array, order: Array) -> None:
     """Rearrange `order` so that the `low` (b,) rows of lowest value come first in each part of a batch.
 
     values : (b, length) one for each row of the batch; those of the padding are overwritten
@@ -141,7 +138,7 @@ def lowest_first(values: Host, batch: Batch, starts: Host, low: Host, order: Hos
     order[places[~first & batch.valid]] = batch.rows[~lower & batch.valid]
 
 
-def _lowest(values: Host, counts: Host) -> Host:
+def _lowest(values: Array, counts: Array) -> Array:
     """(b, length) True for the ``counts`` lowest values of each line; ties go to the first."""
     ranks = np.unique(counts - 1)
     ordered = np.partition(values, ranks, axis=1) if len(ranks) <= 4 else np.sort(values, axis=1)

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.compiled import ZERO, compiled_bounds, inner_bounds
 from gpuanon.numerics.cuts.compiled_cuts import push
-
-Host = np.ndarray[Any, Any]
 
 LEAF = 64
 """Rows of a leaf at most: a constant, so that the loop over them is vectorised."""

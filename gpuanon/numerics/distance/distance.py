@@ -17,9 +17,8 @@ they are computed.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +26,8 @@ from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.arrays.kernels import launch, limits, pieces, require
 from gpuanon.arrays.sorting import argsort_rows
 from gpuanon.errors import ParameterError
+from gpuanon.numerics.distance import distance_host, distance_search
+from gpuanon.numerics.metric import EUCLIDEAN, Metric, tie_limit
 
 MOST_NEIGHBOURS = 32
 """Most neighbours in the list that a thread keeps in shared memory: more are found by several launches."""
@@ -34,40 +35,14 @@ MOST_NEIGHBOURS = 32
 _ROWS, _LIST_ROWS = 128, 64  # rows of X per thread block, as in distance.cu
 _SUM_RUN = 4096  # rows; fixed, because the order of a sum must not depend on the device
 _SHORTEST_RUN = 256
-_TIED = {np.dtype(np.float64): 1 + 1e-12, np.dtype(np.float32): 1 + 2.0**-16}
 _FORMULA = {"euclidean": 0, "weighted": 1, "gower": 2}
-
-
-@dataclass(frozen=True)
-class Metric:
-    """The distance of two encoded rows.
-
-    euclidean : Σ_j w_j (x_j − y_j)²                            (squared, weighted)
-    gower     : Σ_j w_j g_j / Σ_j w_j,  g_j = |x_j − y_j| for numeric columns (scaled to range 1 beforehand),
-                [x_j ≠ y_j] for the categorical ones (category codes)
-
-    weights     : one per column, or None for all 1
-    categorical : one flag per column (gower only), or None for none
-    """
-
-    kind: Literal["euclidean", "gower"] = "euclidean"
-    weights: tuple[float, ...] | None = None
-    categorical: tuple[bool, ...] | None = None
-
-
-EUCLIDEAN = Metric()
-
-
-def tie_limit(least: Array) -> Array:
-    """The largest distances at which rows are tied with the nearest, which is at the distance `least`."""
-    return least * least.dtype.type(_TIED[least.dtype])
 
 
 def distances(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> Array:
     """(n, m) matrix of all distances."""
     X, Y = _checked(X, Y, metric)
     if not on_device(X):
-        return _host().distances(X, Y, metric)
+        return distance_host.distances(X, Y, metric)
     require(len(X) * len(Y) * X.dtype.itemsize, "all distances")
     out = namespace(X).empty((len(X), len(Y)), dtype=X.dtype)
     run = _run_length(len(Y), len(X))
@@ -83,7 +58,7 @@ def paired(X: Array, Y: Array, metric: Metric = EUCLIDEAN, *, index: Array | Non
     xp = namespace(X)
     index = xp.arange(len(X), dtype=np.int64) if index is None else xp.ascontiguousarray(index, dtype=np.int64)
     if not on_device(X):
-        return _host().paired(X, Y, metric, index).astype(X.dtype, copy=False)
+        return distance_host.paired(X, Y, metric, index).astype(X.dtype, copy=False)
     out = xp.empty(len(X), dtype=X.dtype)
     n, d = X.shape
     launch("distance", "paired", X, Y, _weights(X, metric), index, n, d, out,
@@ -117,7 +92,7 @@ def k_nearest(X: Array, Y: Array, k: int, metric: Metric = EUCLIDEAN) -> tuple[A
     if not 1 <= k <= len(Y):
         raise ParameterError(f"k: a number from 1 to {len(Y)} is allowed, got {k}")
     if not on_device(X):
-        distance, index, _ = _search(X, Y, k, metric)
+        distance, index, _ = distance_search.search(X, Y, k, metric)
         return distance.astype(X.dtype, copy=False), index
     xp = namespace(X)
     distance, index = _lists(X, Y, k, metric, None)
@@ -143,7 +118,7 @@ def k_nearest_with_ties(X: Array, Y: Array, k: int, metric: Metric = EUCLIDEAN) 
         X, Y = _checked(X, Y, metric)
         if not 1 <= k <= len(Y):
             raise ParameterError(f"k: a number from 1 to {len(Y)} is allowed, got {k}")
-        distance, index, ties = _search(X, Y, k, metric)
+        distance, index, ties = distance_search.search(X, Y, k, metric)
         return distance.astype(X.dtype, copy=False), index, ties
     distance, index = k_nearest(X, Y, k, metric)
     ties = (distance == distance[:, :1]).sum(axis=1)
@@ -190,8 +165,6 @@ def furthest(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> tuple[Array, Arr
     """(n,) distance to, and (n,) index of, the row of `Y` furthest from each row of `X`.  Ties: lowest index."""
     X, Y = _checked(X, Y, metric)
     if not on_device(X):
-        from gpuanon.numerics.distance import distance_search
-
         distance, index = distance_search.furthest(X, Y, metric)
         return distance.astype(X.dtype, copy=False), index
     xp = namespace(X)
@@ -207,7 +180,7 @@ def row_sums(X: Array, Y: Array, metric: Metric = EUCLIDEAN) -> Array:
     """(n,) Σ_j of the distances of each row of `X` from all rows of `Y`, in float64."""
     X, Y = _checked(X, Y, metric, empty=True)
     if not on_device(X):
-        return _host().row_sums(X, Y, metric)
+        return distance_host.row_sums(X, Y, metric)
     xp = namespace(X)
     out = xp.empty(len(X), dtype=np.float64)
     count = -(-len(Y) // _SUM_RUN)
@@ -225,7 +198,7 @@ def _nearest(X: Array, Y: Array, metric: Metric) -> tuple[Array, Array, Array]:
     """
     X, Y = _checked(X, Y, metric)
     if not on_device(X):
-        distance, index, ties = _search(X, Y, 1, metric)
+        distance, index, ties = distance_search.search(X, Y, 1, metric)
         return distance[:, 0].astype(X.dtype, copy=False), index[:, 0], ties
     least, following, index, ties = _nearest_cuda(X, Y, metric, None)
     floors = tie_limit(least)
@@ -251,20 +224,6 @@ def _nearest_cuda(X: Array, Y: Array, metric: Metric, floors: Array | None) -> t
     hit = distance == least
     following = xp.where(hit, following, distance).min(axis=0)
     return least, following, xp.where(hit, index, len(Y)).min(axis=0), xp.where(hit, ties, 0).sum(axis=0)
-
-
-def _host() -> ModuleType:
-    """The functions for NumPy arrays; imported late, because that module imports `Metric` from here."""
-    from gpuanon.numerics.distance import distance_host
-
-    return distance_host
-
-
-def _search(X: Array, Y: Array, k: int, metric: Metric) -> tuple[Array, Array, Array]:
-    """Distances, indices and ties of the nearest rows on the host."""
-    from gpuanon.numerics.distance import distance_search
-
-    return distance_search.search(X, Y, k, metric)
 
 
 def _checked(X: Array, Y: Array, metric: Metric, *, empty: bool = False) -> tuple[Array, Array]:
@@ -332,12 +291,3 @@ def _launch(
         "distance", kernel, X, Y, _weights(X, metric), n, len(Y), d, run, *out,
         over=(rows, over), each=(threads, run), threads=threads, shared=shared, define=_define(metric),
     )  # fmt: skip
-
-
-def weighted(X: Array, metric: Metric) -> Array:
-    """`X` as contiguous floats; under the Euclidean metric its columns are scaled by the roots of the weights."""
-    xp = namespace(X)
-    X = xp.ascontiguousarray(X, dtype=X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
-    if metric.kind == "euclidean" and metric.weights is not None:
-        X = X * xp.asarray(np.sqrt(np.asarray(metric.weights, dtype=X.dtype)))
-    return X

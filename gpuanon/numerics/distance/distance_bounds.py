@@ -10,13 +10,11 @@ nearest rows: `gpuanon.numerics.distance.distance_tiles`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.numerics.distance.distance_host import Columns
-
-Host = np.ndarray[Any, Any]
 
 QUERIES = 256
 """Queries per batch: together with a tile they fit a core's cache."""
@@ -31,7 +29,7 @@ _FAR = 1e30  # further than any row; finite, because products with infinity rais
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
+class BoundedBlocks:
     """A table in blocks of 64 rows, ready to be searched by squared Euclidean distance.
 
     factors : (padded, d + 1) float32 ``−(y, |y|²)`` of the rows weighted, centred, and divided by the largest
@@ -53,7 +51,7 @@ class Blocks:
     unit: float
 
     @classmethod
-    def of(cls, columns: Columns) -> Blocks:
+    def of(cls, columns: Columns) -> BoundedBlocks:
         """The blocks of a table."""
         d, m = columns.values.shape
         padding = -m % _BLOCK
@@ -125,4 +123,5 @@ class Blocks:
                 keep &= -distance <= limit[q][:, None] * self.unit + _TINY
             pair, offset = np.nonzero(keep)
             found.append((q[pair], b[pair] * _BLOCK + offset, distance[pair, offset]))
-        return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))  # type: ignore[return-value]
+        queries, rows, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return queries, rows, distances

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each
-from gpuanon.numerics.distance.distance import Metric
-
-Host = np.ndarray[Any, Any]
+from gpuanon.numerics.metric import Metric
 
 _GROUP, _CHUNK = 4, 16  # columns, as in the kernels
 _TILE = 1 << 15  # distances of a tile: with its temporaries it fits a core's cache

@@ -11,16 +11,14 @@ differences by whoever asks for candidates, so that the result is that of the ot
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.compiled import use_loaded
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each
 from gpuanon.numerics.distance.distance_tiles import Frame
-
-Host = np.ndarray[Any, Any]
 
 _AXES = 16  # leading axes along which nodes have boxes
 _PIECE = 1 << 13  # rows that are turned at a time

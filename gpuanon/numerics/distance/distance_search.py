@@ -16,18 +16,18 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each, thread_count
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.distance.distance import Metric, tie_limit
-from gpuanon.numerics.distance.distance_bounds import QUERIES, Blocks
+from gpuanon.numerics.distance.distance_bounds import QUERIES, BoundedBlocks
 from gpuanon.numerics.distance.distance_host import Columns, all_pairs, panel, row_panels
 from gpuanon.numerics.distance.distance_leaves import Leaves, worth_compiling
 from gpuanon.numerics.distance.distance_tiles import Tiles
 from gpuanon.numerics.equal_rows import equal_rows_adjacent
+from gpuanon.numerics.metric import Metric, tie_limit
 
-Host = np.ndarray[Any, Any]
 Proposal: TypeAlias = Callable[[Host, int], tuple[Host, Host]]
 """(queries (q, d), count) → (q, count) rows of the table, and (q,) a lower bound of the distances of all other rows."""
 
@@ -76,7 +76,7 @@ def furthest(X: Host, Y: Host, metric: Metric) -> tuple[Host, Host]:
     columns = Columns.of(Y, metric)
     most, index = np.empty(len(X)), np.empty(len(X), dtype=np.int64)
     X = X.astype(np.float64, copy=False)
-    blocks = Blocks.of(columns) if columns.squared and X.size * len(Y) > _SMALL else None
+    blocks = BoundedBlocks.of(columns) if columns.squared and X.size * len(Y) > _SMALL else None
 
     def search_all(rows: slice) -> None:
         D = panel(X[rows], columns)

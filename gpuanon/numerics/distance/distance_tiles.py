@@ -19,15 +19,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.partition import Partition
 from gpuanon.numerics.cuts.median_blocks import blocks
 from gpuanon.numerics.distance.distance_host import Columns
-
-Host = np.ndarray[Any, Any]
 
 QUERIES = 4096
 """Queries per batch, at most: fewer where there are many tiles."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, on_device, to_host
+from gpuanon.arrays.backend import Array, Host, namespace, on_device, to_host
 from gpuanon.arrays.compiled import use_loaded
 from gpuanon.arrays.ranges import ranges, row_ranges
 from gpuanon.arrays.sorting import LEAST_COMPILED, argsort_words
-
-Host = np.ndarray[Any, Any]
 
 _BITS = 63
 _IN_CACHE = 1 << 15  # words of a table that stay in a core's cache

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.compiled import compiled, inner
-
-Host = np.ndarray[Any, Any]
 
 _SIGN = np.uint64(1 << 63)
 _INFINITE = np.uint64(0x7FF << 52)

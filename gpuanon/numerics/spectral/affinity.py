@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.backend import Array, Host, namespace, on_device
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.kernels import launch
 from gpuanon.arrays.partition import Partition
@@ -23,8 +23,6 @@ from gpuanon.arrays.ranges import ranges, same_size_batches
 from gpuanon.arrays.segments import runs
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
-
-Host = np.ndarray[Any, Any]
 
 _ROWS = 128
 """Rows per thread block, as in products.cuh."""
@@ -69,15 +67,15 @@ def normalised_product(
     return scale * _product(X, sigma, scale * V, within)
 
 
-def _check(X: Array, sigma: float | Array, within: Partition | None) -> None:
+def _check(X: Array, sigma: Any, within: Partition | None) -> None:
     """Raise for arguments for which the formulas are not defined."""
     if X.ndim != 2 or X.dtype not in (np.float32, np.float64):
         raise ParameterError("X: a matrix of float32 or float64 is needed")
     if within is not None and within.n != len(X):
         raise ParameterError(f"within: a partition of {len(X)} rows is needed, got one of {within.n}")
-    if np.ndim(sigma) and len(sigma) != (1 if within is None else within.parts):  # type: ignore[arg-type]
+    if np.ndim(sigma) and len(sigma) != (1 if within is None else within.parts):
         raise ParameterError("sigma: one number, or one per part, is needed")
-    positive = (sigma > 0).all() if np.ndim(sigma) else sigma > 0  # type: ignore[union-attr]
+    positive = (sigma > 0).all() if np.ndim(sigma) else sigma > 0
     if not bool(positive):
         raise ParameterError("sigma: numbers above 0 are needed")
 

@@ -9,12 +9,12 @@ from typing import Any, Literal
 import narwhals as nw
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
 from gpuanon.errors import InputError, ParameterError
-from gpuanon.numerics.distance.distance import Metric
+from gpuanon.numerics.metric import Metric
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.encoding.features import Categories, Codec, Feature, check_finite, column_by_column
 from gpuanon.tables.encoding.levels import CategoryCodec, OrdinalCodec
@@ -112,11 +112,11 @@ class Encoding:
         """For each column of the matrix its table column, and whether it stands for a category or a null."""
         return tuple((feature.column, feature.kind != "value") for feature in self.features)
 
-    def encode(self, table: Table) -> np.ndarray[Any, Any]:
+    def encode(self, table: Table) -> Host:
         """(n, d) float64, finite.  Any table with these columns will do: the original, a release, a reference."""
         self.check()
         matrix = np.empty((table.n_rows, len(self.features)), dtype=np.float64)
-        numbers: list[tuple[NumberCodec, slice, np.ndarray[Any, Any]]] = []
+        numbers: list[tuple[NumberCodec, slice, Host]] = []
 
         def begin(at: tuple[Codec, slice]) -> None:
             codec, place = at
@@ -172,7 +172,7 @@ class Encoding:
 
         return dict(zip(self.columns, each(decoded, range(len(places))), strict=True))
 
-    def _drawn(self, matrix: np.ndarray[Any, Any], draws: Draws) -> np.ndarray[Any, Any]:
+    def _drawn(self, matrix: Host, draws: Draws) -> Host:
         """The matrix with a drawn level of each category."""
         if not np.isfinite(matrix).all():
             raise ParameterError("matrix: finite numbers are needed to decode")
@@ -182,7 +182,7 @@ class Encoding:
                 matrix[:, place] = codec.drawn(matrix[:, place], draws.child(codec.name).uniform(1)[:, 0])
         return matrix
 
-    def gower(self, table: Table) -> tuple[np.ndarray[Any, Any], Metric]:
+    def gower(self, table: Table) -> tuple[Host, Metric]:
         """A matrix and the metric that makes its distances Gower's.
 
         Numbers, dates and ordered levels are scaled to the range 1 of the fitted table, categories are codes of any
@@ -196,7 +196,7 @@ class Encoding:
         weights = tuple(weight for part in found for weight in part[2])
         return matrix, Metric("gower", weights, tuple(flag for part in found for flag in part[1]))
 
-    def codes(self, table: Table) -> np.ndarray[Any, Any]:
+    def codes(self, table: Table) -> Host:
         """(n, columns) int64: equal values have equal codes, a null has the code -1; see `level_codes` for several."""
         return level_codes([table], self.columns)[0]
 

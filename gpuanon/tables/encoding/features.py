@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import narwhals as nw
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
@@ -17,7 +18,6 @@ from gpuanon.tables.schema import Nulls
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Matrix: TypeAlias = np.ndarray[Any, Any]
 Categories: TypeAlias = Literal["indicator", "balanced"]
 """How levels and nulls are scaled:
 
@@ -50,18 +50,18 @@ class Codec(Protocol):
     @property
     def features(self) -> tuple[Feature, ...]: ...
 
-    def encode(self, data: pa.ChunkedArray, out: Matrix) -> None:
+    def encode(self, data: pa.ChunkedArray, out: Host) -> None:
         """Write the features of `data` to `out` (n, features)."""
 
     def decode(
-        self, matrix: Matrix, like: nw.Series[Any], draws: Draws | None = None, groups: Matrix | None = None
+        self, matrix: Host, like: nw.Series[Any], draws: Draws | None = None, groups: Host | None = None
     ) -> nw.Series[Any]:
         """The column that the features in `matrix` (m, features) mean, of the type of `like`; may overwrite them.
 
         draws, groups : by which values are put on the lattice of a column of numbers, see `Lattice.settle`
         """
 
-    def gower(self, data: pa.ChunkedArray) -> tuple[list[Matrix], list[bool], list[float]]:
+    def gower(self, data: pa.ChunkedArray) -> tuple[list[Host], list[bool], list[float]]:
         """Columns for Gower's distance: values, whether they are categories, weights."""
 
 
@@ -69,7 +69,7 @@ _LINES = 4096  # rows that stay in a core's cache while they are transposed
 _TASK_LINES = 16 * _LINES  # rows that one thread transposes at a time
 
 
-def column_by_column(matrix: Matrix) -> Matrix:
+def column_by_column(matrix: Host) -> Host:
     """(d, n) the columns of `matrix` (n, d), each by itself in memory."""
     columns = np.empty(matrix.shape[::-1], dtype=matrix.dtype)
 
@@ -82,7 +82,7 @@ def column_by_column(matrix: Matrix) -> Matrix:
     return columns
 
 
-def check_finite(columns: Matrix) -> None:
+def check_finite(columns: Host) -> None:
     """Refuse numbers that cannot be decoded; `columns` (d, n), each by itself in memory."""
     for column in columns:
         for rows in ranges(len(column), _LINES):
@@ -102,6 +102,6 @@ def null_scale(categories: Categories, share: float, nulls: Nulls) -> float:
     return 1.0 if categories == "indicator" or share >= 1 else 0.5 / float(np.sqrt(1 - share))
 
 
-def standardised(values: Matrix, center: float, scale: float) -> Matrix:
+def standardised(values: Host, center: float, scale: float) -> Host:
     """Centre and scale; a constant column becomes zeros."""
     return (values - center) / scale if scale > 0 else np.zeros_like(values)

@@ -8,13 +8,11 @@ column has few values: a Poisson variable of mean 1.2 gains 5 % in its mean.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.rng import Draws
-
-Host = np.ndarray[Any, Any]
 
 FINE = 16.0
 """Steps in a standard deviation from which the nearest value is taken: the variance of rounding is below 0.04 %."""

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.rng import Draws
 from gpuanon.errors import InputError
-from gpuanon.numerics.exact_sum import Moments
+from gpuanon.numerics.exact_sum import ExactMoments
 from gpuanon.tables.arrow import arrow_array
-from gpuanon.tables.codes import lookup
-from gpuanon.tables.encoding.features import Categories, Feature, Matrix, null_scale, standardised
+from gpuanon.tables.encoding.features import Categories, Feature, null_scale, standardised
 from gpuanon.tables.native import from_arrow, gather, to_arrow
 from gpuanon.tables.schema import Column, Nulls
 from gpuanon.tables.summaries import LevelSummary
-from gpuanon.tables.values import null_mask
+from gpuanon.tables.values import lookup, null_mask
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +28,7 @@ STEEPNESS = 6.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Levels:
+class LevelCodes:
     """The levels of a column, in order, and the mapping between rows and their codes.
 
     values : Arrow array; the code of a level is its place here, that of a null is ``len(values)``
@@ -39,7 +39,7 @@ class Levels:
     refuse: bool
 
     @classmethod
-    def of(cls, column: Column, s: LevelSummary, nulls: Nulls) -> tuple[Levels, np.ndarray[Any, Any]]:
+    def of(cls, column: Column, s: LevelSummary, nulls: Nulls) -> tuple[LevelCodes, Host]:
         """The levels, in the order of the schema or else ascending, and the rows of each."""
         import pyarrow as pa
 
@@ -53,7 +53,7 @@ class Levels:
     def __len__(self) -> int:
         return len(self.values)
 
-    def codes(self, data: pa.ChunkedArray) -> Matrix:
+    def codes(self, data: pa.ChunkedArray) -> Host:
         """(n,) int64 codes; -1 for a value that is not a level."""
         codes = lookup(data, self.values)
         if not (codes < 0).any():
@@ -67,7 +67,7 @@ class Levels:
             codes[null] = len(self)
         return codes
 
-    def column(self, codes: Matrix, like: nw.Series[Any]) -> nw.Series[Any]:
+    def column(self, codes: Host, like: nw.Series[Any]) -> nw.Series[Any]:
         """The column with these codes: copies of rows of `like`, so that its type is kept by construction."""
 
         present = self.codes(to_arrow(like))
@@ -88,14 +88,14 @@ class CategoryCodec:
     scale : s in ±s
     """
 
-    levels: Levels
+    levels: LevelCodes
     count: int
     scale: float
 
     @classmethod
     def fit(cls, column: Column, s: LevelSummary, nulls: Nulls, categories: Categories) -> CategoryCodec:
         """From the summary of the whole table.  Balanced: Σ 4 s² p (1 - p) over the features is 1."""
-        levels, counts = Levels.of(column, s, nulls)
+        levels, counts = LevelCodes.of(column, s, nulls)
         counts = np.append(counts, s.nulls) if s.nulls else counts
         rows = int(counts.sum())
         spread = 1.0
@@ -115,7 +115,7 @@ class CategoryCodec:
             return (Feature(self.name, "level", 1 if self.count == 2 else None),)
         return tuple(Feature(self.name, "level", level) for level in range(self.count))
 
-    def encode(self, data: pa.ChunkedArray, out: Matrix) -> None:
+    def encode(self, data: pa.ChunkedArray, out: Host) -> None:
         """A value that the fitted table does not have is no level: all features are low."""
         codes = self.levels.codes(data)
         if self.count <= 1:
@@ -128,7 +128,7 @@ class CategoryCodec:
             out[rows, codes[rows]] = self.scale
 
     def decode(
-        self, matrix: Matrix, like: nw.Series[Any], draws: Draws | None = None, groups: Matrix | None = None
+        self, matrix: Host, like: nw.Series[Any], draws: Draws | None = None, groups: Host | None = None
     ) -> nw.Series[Any]:
         """The largest feature wins, the lowest level on a tie; of two levels the second above 0."""
         if self.count <= 1:
@@ -139,7 +139,7 @@ class CategoryCodec:
             codes = matrix.argmax(axis=1)
         return self.levels.column(codes, like)
 
-    def drawn(self, matrix: Matrix, u: Matrix) -> Matrix:
+    def drawn(self, matrix: Host, u: Host) -> Host:
         """(m, features) of levels that are drawn by the normalised inverse logit of the features (Lasko 2007, ch. 2).
 
         u : (m,) uniform numbers.  A level's share is 1 / (1 + exp(−a x)), x its feature in units of s and a = 6 +
@@ -157,7 +157,7 @@ class CategoryCodec:
         codes = np.minimum((u[:, None] * borders[:, -1:] >= borders).sum(axis=1), self.count - 1)
         return np.where(np.arange(self.count) == codes[:, None], self.scale, -self.scale)
 
-    def gower(self, data: pa.ChunkedArray) -> tuple[list[Matrix], list[bool], list[float]]:
+    def gower(self, data: pa.ChunkedArray) -> tuple[list[Host], list[bool], list[float]]:
         """The codes, to be compared for equality."""
         return [self.levels.codes(data).astype(np.float64)], [True], [1.0]
 
@@ -166,7 +166,7 @@ class CategoryCodec:
 class OrdinalCodec:
     """The codes 0, 1, 2 … of ordered levels, standardised, and an indicator where there are nulls."""
 
-    levels: Levels
+    levels: LevelCodes
     center: float
     scale: float
     nulls: bool
@@ -175,11 +175,11 @@ class OrdinalCodec:
     @classmethod
     def fit(cls, column: Column, s: LevelSummary, nulls: Nulls, categories: Categories) -> OrdinalCodec:
         """From the summary of the whole table."""
-        levels, counts = Levels.of(column, s, nulls)
+        levels, counts = LevelCodes.of(column, s, nulls)
         rows, codes = int(counts.sum()), range(len(counts))
         total = sum(code * int(count) for code, count in zip(codes, counts, strict=True))
         squares = sum(code**2 * int(count) for code, count in zip(codes, counts, strict=True))
-        moments = Moments(rows, total << 1074, squares << 2148)
+        moments = ExactMoments(rows, total << 1074, squares << 2148)
         share = s.nulls / (rows + s.nulls) if rows + s.nulls else 0.0
         return cls(levels, moments.mean, moments.deviation, s.nulls > 0, null_scale(categories, share, nulls))
 
@@ -192,7 +192,7 @@ class OrdinalCodec:
         value = Feature(self.name, "value")
         return (value, Feature(self.name, "null")) if self.nulls else (value,)
 
-    def encode(self, data: pa.ChunkedArray, out: Matrix) -> None:
+    def encode(self, data: pa.ChunkedArray, out: Host) -> None:
         """Nulls are filled by the mean, 0; a value that is not a level has no place."""
         codes = self._codes(data)
         null = codes == len(self.levels)
@@ -201,7 +201,7 @@ class OrdinalCodec:
             out[:, 1] = np.where(null, self.null_scale, -self.null_scale)
 
     def decode(
-        self, matrix: Matrix, like: nw.Series[Any], draws: Draws | None = None, groups: Matrix | None = None
+        self, matrix: Host, like: nw.Series[Any], draws: Draws | None = None, groups: Host | None = None
     ) -> nw.Series[Any]:
         """The nearest level."""
         top = max(len(self.levels) - 1, 0)
@@ -210,7 +210,7 @@ class OrdinalCodec:
             codes[matrix[:, 1] > 0] = len(self.levels)
         return self.levels.column(codes, like)
 
-    def gower(self, data: pa.ChunkedArray) -> tuple[list[Matrix], list[bool], list[float]]:
+    def gower(self, data: pa.ChunkedArray) -> tuple[list[Host], list[bool], list[float]]:
         """Codes scaled to range 1; a null lies in the middle, half a range away from every value."""
         codes = self._codes(data)
         null = codes == len(self.levels)
@@ -219,7 +219,7 @@ class OrdinalCodec:
             return [scaled], [False], [1.0]
         return [scaled, null.astype(np.float64)], [False, True], [1.0, 0.5]
 
-    def _codes(self, data: pa.ChunkedArray) -> Matrix:
+    def _codes(self, data: pa.ChunkedArray) -> Host:
         """The codes of rows all of which must have a place in the order."""
         codes = self.levels.codes(data)
         if (codes < 0).any():

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.rng import Draws
 from gpuanon.errors import InputError
 from gpuanon.tables.arrow import arrow_array
 from gpuanon.tables.checks import number_faults
-from gpuanon.tables.encoding.features import Categories, Feature, Matrix, null_scale, standardised
+from gpuanon.tables.encoding.features import Categories, Feature, null_scale, standardised
 from gpuanon.tables.encoding.lattice import FINE, MOST_STEPS, Lattice
 from gpuanon.tables.native import column_type, from_arrow, to_arrow
 from gpuanon.tables.schema import Column, Nulls, Transform
@@ -30,14 +31,14 @@ _ROUNDING = 1e-14  # and so is one that rounding alone may have taken off
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NormalScores:
+class NormalScoreMap:
     """A monotone, invertible map between values and normal scores: linear between knots."""
 
-    values: Matrix
-    scores: Matrix
+    values: Host
+    scores: Host
 
     @classmethod
-    def of(cls, counts: ValueCounts, high: float) -> NormalScores:
+    def of(cls, counts: ValueCounts, high: float) -> NormalScoreMap:
         """The score of a value is Φ⁻¹ of its mid-rank share; exact for up to 65 536 distinct values, binned beyond."""
         from scipy.special import ndtri
 
@@ -74,7 +75,7 @@ class NumberCodec:
     nulls: bool
     null_scale: float
     refuse: bool
-    scores: NormalScores | None
+    scores: NormalScoreMap | None
 
     @classmethod
     def fit(cls, column: Column, s: NumberSummary, nulls: Nulls, categories: Categories) -> NumberCodec:
@@ -83,7 +84,7 @@ class NumberCodec:
         scores = None
         center, scale = s.moments.mean, s.moments.deviation
         if s.counts is not None and s.high is not None:
-            scores = NormalScores.of(s.counts, float(s.high))
+            scores = NormalScoreMap.of(s.counts, float(s.high))
             knots = np.interp(s.counts.values, scores.values, scores.scores)
             center = float(np.average(knots, weights=s.counts.counts))
             scale = float(np.sqrt(np.average((knots - center) ** 2, weights=s.counts.counts)))
@@ -109,11 +110,11 @@ class NumberCodec:
         value = Feature(self.name, "value")
         return (value, Feature(self.name, "null")) if self.nulls else (value,)
 
-    def encode(self, data: pa.ChunkedArray, out: Matrix) -> None:
+    def encode(self, data: pa.ChunkedArray, out: Host) -> None:
         """Nulls are filled by the mean, 0."""
         self.fill(self.values(data), out)
 
-    def values(self, data: pa.ChunkedArray) -> Matrix:
+    def values(self, data: pa.ChunkedArray) -> Host:
         """(n,) the values of `data`, checked; NaN where null."""
         values = floats(data)
         self._check(values)
@@ -122,7 +123,7 @@ class NumberCodec:
             raise InputError(f"column {self.name!r}: {count} rows are null", hint="see the recipe's nulls")
         return values
 
-    def fill(self, values: Matrix, out: Matrix) -> None:
+    def fill(self, values: Host, out: Host) -> None:
         """Write the features of some of `values` to `out`."""
         feature = standardised(self._transformed(values), self.center, self.scale)
         null = np.isnan(feature)
@@ -132,7 +133,7 @@ class NumberCodec:
             out[:, 1] = np.where(null, self.null_scale, -self.null_scale)
 
     def decode(
-        self, matrix: Matrix, like: nw.Series[Any], draws: Draws | None = None, groups: Matrix | None = None
+        self, matrix: Host, like: nw.Series[Any], draws: Draws | None = None, groups: Host | None = None
     ) -> nw.Series[Any]:
         """The values of the features, put on the lattice of the column by `draws`.  Overwrites `matrix`.
 
@@ -168,7 +169,7 @@ class NumberCodec:
         coarse = self.transform != "none" or self.scale < FINE * step
         return Lattice(step, low, high, coarse and max(abs(low), abs(high)) < MOST_STEPS * step)
 
-    def on_lattice(self, values: Matrix, like: nw.Series[Any]) -> nw.Series[Any]:
+    def on_lattice(self, values: Host, like: nw.Series[Any]) -> nw.Series[Any]:
         """Numbers (m,) as a column of the type of `like`: inside the range, with no more decimals than the column has.
 
         NaN is a null.
@@ -183,7 +184,7 @@ class NumberCodec:
             inside = np.round(inside, self.decimals)
         return from_arrow(self._typed(inside, null, type_), like)
 
-    def gower(self, data: pa.ChunkedArray) -> tuple[list[Matrix], list[bool], list[float]]:
+    def gower(self, data: pa.ChunkedArray) -> tuple[list[Host], list[bool], list[float]]:
         """Scaled to range 1; a null lies in the middle, half a range away from every value."""
         values = floats(data)
         null = np.isnan(values)
@@ -196,24 +197,24 @@ class NumberCodec:
             return [scaled], [False], [1.0]
         return [scaled, null.astype(np.float64)], [False, True], [1.0, 0.5]
 
-    def _forward(self, values: Matrix) -> Matrix:
+    def _forward(self, values: Host) -> Host:
         """Apply the transform; values outside of its domain are refused."""
         self._check(values)
         return self._transformed(values)
 
-    def _check(self, values: Matrix) -> None:
+    def _check(self, values: Host) -> None:
         """Refuse infinite values, and those outside of the transform's domain."""
         faults = number_faults(self.name, self.transform, values)
         if faults:
             raise InputError("\n".join(faults))
 
-    def _transformed(self, values: Matrix) -> Matrix:
+    def _transformed(self, values: Host) -> Host:
         """Apply the transform to values that were checked; NaN remains."""
         if self.scores is not None:
             return np.interp(values, self.scores.values, self.scores.scores)
         return transformed(values, self.transform)
 
-    def _backward(self, values: Matrix) -> Matrix:
+    def _backward(self, values: Host) -> Host:
         """Undo the transform."""
         if self.scores is not None:
             return np.interp(values, self.scores.scores, self.scores.values)
@@ -224,7 +225,7 @@ class NumberCodec:
             return np.maximum(values, 0.0) if self.low is not None and self.low >= 0 else values
         return values
 
-    def _typed(self, values: Matrix, null: Matrix | None, type_: pa.DataType) -> pa.Array:
+    def _typed(self, values: Host, null: Host | None, type_: pa.DataType) -> pa.Array:
         """The values in the column's Arrow type."""
         import pyarrow as pa
 
@@ -245,13 +246,13 @@ class NumberCodec:
             values[rows] = np.clip(self._short(values[rows]), -most, most) + 0.0
         return arrow_array(values, null=null).cast(type_)
 
-    def _decoded(self, feature: Matrix) -> Matrix:
+    def _decoded(self, feature: Host) -> Host:
         """(m,) values of the features, in their place: fresh memory would cost more time than the arithmetic."""
         for rows in ranges(len(feature), _LINES):
             feature[rows] = self._backward(feature[rows] * self.scale + self.center)
         return feature
 
-    def _any_kept(self, matrix: Matrix, before: pa.ChunkedArray) -> bool:
+    def _any_kept(self, matrix: Host, before: pa.ChunkedArray) -> bool:
         """Whether a row's feature is what its own value gives; False too if a value has none."""
         found = False
         for rows in ranges(len(matrix), _LINES):
@@ -261,11 +262,11 @@ class NumberCodec:
             found = found or bool(self._kept(matrix[rows, 0], own).any())
         return found
 
-    def _kept(self, feature: Matrix, before: Matrix) -> Matrix:
+    def _kept(self, feature: Host, before: Host) -> Host:
         """(n,) whether a row's feature is what its own value gives."""
         return np.asarray(feature == standardised(self._transformed(before), self.center, self.scale))
 
-    def _unchanged(self, values: Matrix, feature: Matrix, before: Matrix) -> Matrix:
+    def _unchanged(self, values: Host, feature: Host, before: Host) -> Host:
         """Where a row's feature is what its own value gives, that value, to the bit: nothing was masked there.
 
         Rows of the same feature receive the same value, or a group would fall apart: the median of a group is one of
@@ -278,14 +279,14 @@ class NumberCodec:
         place = np.minimum(np.searchsorted(own, feature), len(own) - 1)
         return np.where(own[place] == feature, before[kept][order][first[place]], values)
 
-    def _inside(self, whole: Matrix) -> Matrix:
+    def _inside(self, whole: Host) -> Host:
         """(n,) whole numbers inside the observed range; clipped again as integers, float64 has only 53 bits."""
         low, high = (int(end or 0) // self.unit for end in (self.low, self.high))
         type_ = np.uint64 if low >= 0 else np.int64
         top = float(high) if high <= 2**53 else float(np.nextafter(float(high), 0))
         return np.clip(np.clip(whole, float(low), top).astype(type_), type_(low), type_(high))
 
-    def _short(self, values: Matrix) -> Matrix:
+    def _short(self, values: Host) -> Host:
         """Take away what rounding added: 25.299999999999997 is 25.3 in a column of one decimal."""
         if self.decimals is None:
             return values

@@ -1,54 +1,33 @@
-"""Files of Stata, SPSS and SAS (pyreadstat) and spreadsheets (fastexcel): the extra ``[formats]``.
+"""Files of Stata, SPSS and SAS, by pyreadstat.
 
 Value labels become categories, in the order of their codes.  They come back in a release that is written as ``.dta`` or
 ``.sav``: categories are codes with value labels again, numbered from 1 in the same order, over the released levels.
+These formats know one kind of number, float64, and no missing text but the empty one.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from importlib import import_module
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from gpuanon.errors import InputError
-from gpuanon.tables.formats.formats import Format
+from gpuanon.errors import InputError, OutputError
+from gpuanon.tables.formats import Format
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_READERS: Mapping[str, str] = {
-    "dta": "read_dta", "sav": "read_sav", "por": "read_por", "sas7bdat": "read_sas7bdat", "xpt": "read_xport",
-}  # fmt: skip
-STATISTICAL = tuple(_READERS)
 
-
-def _library(name: str) -> Any:
-    """A library of the extra; a message that says how to install it where it is not."""
-    try:
-        return import_module(name)
-    except ImportError:
-        raise InputError(
-            f"this format needs {name}, which is not installed", hint="pip install 'gpuanon[formats]'"
-        ) from None
-
-
-def read_table(path: Path, form: Format) -> tuple[pa.Table, tuple[str, ...]]:
-    """All rows of a file of another program, and notes on it."""
-    if form == "excel":
-        return _read_excel(path)
-    return _read_statistical(path, form)
-
-
-def _read_statistical(path: Path, form: Format) -> tuple[pa.Table, tuple[str, ...]]:
-    """A file of Stata, SPSS or SAS; columns whose values all have labels are categories."""
+def _read(path: Path, dialect: Any, reader: str) -> tuple[pa.Table, tuple[str, ...]]:
+    """All rows; columns whose values all have labels are categories."""
     import pyarrow as pa
+    import pyreadstat
 
-    library = _library("pyreadstat")
-    read = getattr(library, _READERS[form])
     try:
-        columns, about = read(str(path), output_format="dict")
+        columns, about = getattr(pyreadstat, reader)(str(path), output_format="dict")
     except UnicodeDecodeError:
         raise
     except Exception as error:  # the library's own errors quote what they could not read
@@ -94,40 +73,30 @@ def _labelled(values: list[Any], labels: Mapping[Any, str]) -> tuple[pa.Array, b
     return pa.DictionaryArray.from_arrays(at, pa.array(names, pa.string())), True
 
 
-def _read_excel(path: Path) -> tuple[pa.Table, tuple[str, ...]]:
-    """The first sheet of a workbook, its first row the header."""
-    import pyarrow as pa
+def _write(file: IO[bytes], rows: pa.Table, writer: str) -> None:
+    """Write a table; the library writes to a path, so the file is made in a private folder and copied."""
+    import polars
+    import pyreadstat
 
-    library = _library("fastexcel")
-    try:
-        book = library.read_excel(str(path))
-        sheet = book.load_sheet(0)
-        table = pa.Table.from_batches([pa.record_batch(sheet.to_arrow())])
-    except library.FastExcelError:
-        raise InputError("cannot be read: truncated, corrupt or of another kind") from None
-    more = len(book.sheet_names) - 1
-    notes = (f"{path.name}: the first of {more + 1} sheets was read",) if more else ()
-    return table, notes
-
-
-def write_table(rows: pa.Table, form: Format, file: IO[bytes]) -> None:
-    """Write a table as Stata (``dta``) or SPSS (``sav``); categories are codes with value labels.
-
-    The libraries write to a path: the file is made in a private folder and copied.
-    """
-    library, polars = _library("pyreadstat"), _library("polars")
     plain, labels = _as_codes(rows)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"release.{form}"
-        write = library.write_dta if form == "dta" else library.write_sav
-        write(polars.from_arrow(plain), str(path), variable_value_labels=labels)
+        path = Path(folder) / "release"
+        try:
+            getattr(pyreadstat, writer)(polars.from_arrow(plain), str(path), variable_value_labels=labels)
+        except (OSError, MemoryError):
+            raise
+        except Exception:  # the library's own errors may quote values
+            raise OutputError(
+                "cannot be stored in this format: a name of a column or a text is too long, or a name has other "
+                "characters than letters, digits and _"
+            ) from None
         with path.open("rb") as made:
             while piece := made.read(1 << 22):
                 file.write(piece)
 
 
 def _as_codes(rows: pa.Table) -> tuple[pa.Table, dict[str, dict[int, str]]]:
-    """Categories as whole numbers from 1, and the label of each; booleans as 0 and 1."""
+    """Categories as whole numbers from 1, and the label of each; all numbers and truth values as floats."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -138,10 +107,53 @@ def _as_codes(rows: pa.Table) -> tuple[pa.Table, dict[str, dict[int, str]]]:
             at = pc.index_in(column.cast(pa.string()), value_set=levels)
             columns[name] = pc.add(at.cast(pa.float64()), 1.0)
             labels[name] = {number + 1: level for number, level in enumerate(levels.to_pylist())}
-        elif pa.types.is_boolean(column.type):
-            columns[name] = column.cast(pa.float64())
-        elif pa.types.is_integer(column.type):
-            columns[name] = column.cast(pa.float64(), safe=False)
-        else:
-            columns[name] = column
+            continue
+        column = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        try:
+            columns[name] = _stored(column)
+        except pa.ArrowInvalid:
+            raise OutputError(
+                f"column {name!r}: cannot be stored in this format: a whole number beyond 2^53, or a time finer than a "
+                "millisecond"
+            ) from None
     return pa.table(columns), labels
+
+
+def _stored(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column in a type that these formats have; raises where a value would change."""
+    import pyarrow as pa
+
+    type_ = column.type
+    numeric = pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
+    if numeric or pa.types.is_boolean(type_):
+        return column.cast(pa.float64())
+    return column.cast(pa.timestamp("ms")) if pa.types.is_timestamp(type_) else column
+
+
+SAS = Format("sas7bdat", (".sas7bdat",), partial(_read, reader="read_sas7bdat"), needs=("pyreadstat",))
+SAS_TRANSPORT = replace(SAS, name="xpt", suffixes=(".xpt",), read=partial(_read, reader="read_xport"))
+SPSS_PORTABLE = replace(SAS, name="por", suffixes=(".por",), read=partial(_read, reader="read_por"))
+STATA = Format(
+    "dta",
+    (".dta",),
+    partial(_read, reader="read_dta"),
+    write=partial(_write, writer="write_dta"),
+    becomes={
+        **dict.fromkeys(("whole number", "decimal", "truth value", "levels of numbers"), "float"),
+        "ordered levels": "levels", "nulls only": "text",
+    },
+    refuses={
+        "timestamp with zone": "there are no time zones; convert the column to one without",
+        "duration": "there are no durations; convert the column to a number",
+        **dict.fromkeys(("binary", "other"), "there is no such type"),
+        **dict.fromkeys(("list", "structure", "map"), "a cell holds one value"),
+    },
+    needs=("pyreadstat", "polars"),
+)  # fmt: skip
+SPSS = replace(
+    STATA,
+    name="sav",
+    suffixes=(".sav", ".zsav"),
+    read=partial(_read, reader="read_sav"),
+    write=partial(_write, writer="write_sav"),
+)

@@ -18,9 +18,8 @@ from typing import IO, TYPE_CHECKING, TypeAlias
 
 from gpuanon.arrays import interruption
 from gpuanon.errors import OutputError
-from gpuanon.tables.formats.formats import ALLOWED, READ_ONLY, Format, format_of, suffix_of
+from gpuanon.tables.formats import Append, Format, format_of, known_formats, suffix_of
 from gpuanon.tables.formats.places import PLACED, flush, hidden_name, lock, open_locked, remove
-from gpuanon.tables.formats.writers import file_writer, parts_writer
 from gpuanon.tables.table import Table
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ class Writing:
         self._streams: list[Stream] = []
 
     def table(self, path: str | Path, table: Table) -> None:
-        """Write a table to a ``.parquet``, ``.csv``, ``.csv.gz`` or ``.arrow`` file, or to a folder (no suffix)."""
+        """Write a table; the suffix selects the format, a name without one means a folder of Parquet parts."""
         arrow = table.to_arrow()
         self.stream(path, arrow.schema)(arrow)
 
@@ -94,11 +93,12 @@ class Writing:
         """Write a table in pieces: returns a callable that appends rows."""
         path = Path(path)
         form = _format(path)
-        if form == "parts":
-            stream = Stream(path, parts_writer(self.folder(path), schema), None)
+        form.check_types(path, schema)
+        if form.is_folder:
+            stream = Stream(path, form.appending(self.folder(path), schema), None)
         else:
             file = self._file(path, table=True)
-            stream = Stream(path, file_writer(form, file, schema), file)
+            stream = Stream(path, form.appending(file, schema), file)
         self._streams.append(stream)
         return stream
 
@@ -169,7 +169,7 @@ class Writing:
 class Stream:
     """A callable that appends rows to a table."""
 
-    def __init__(self, path: Path, writer: AbstractContextManager[Callable[[pa.Table], None]], file: IO[bytes] | None):
+    def __init__(self, path: Path, writer: AbstractContextManager[Append], file: IO[bytes] | None):
         self.path, self._file = path, file
         self._closing = ExitStack()
         try:
@@ -253,12 +253,11 @@ def _rename(hidden: Path, final: Path, force: bool) -> None:
 
 
 def _format(path: Path) -> Format:
-    """The format to write; raises for an unknown suffix."""
-    form = format_of(path)
-    if form is None:
-        raise OutputError(f"{path}: suffix {suffix_of(path)!r} is not one of {ALLOWED}")
-    if form in READ_ONLY:
-        raise OutputError(f"{path}: {suffix_of(path)} is read, not written", hint=f"a release is {ALLOWED}")
+    """The format to write; raises for one that is unknown, only read, or needs a library that is missing."""
+    form = format_of(path, OutputError)
+    if not form.writes:
+        raise OutputError(f"{path}: {suffix_of(path)} is read, not written", hint=f"a release is {known_formats()}")
+    form.check_installed(path, OutputError)
     return form
 
 
@@ -284,9 +283,14 @@ def translate_os_errors(path: Path) -> Iterator[None]:
 
     try:
         yield
+    except OutputError as error:
+        if str(error).startswith(str(path)):
+            raise
+        raise OutputError(f"{path}: {error}") from None
     except pa.ArrowException:
         raise OutputError(
-            f"{path}: a column's type cannot be stored in this format", hint=".parquet and .arrow store every type"
+            f"{path}: a column's type, or a value of it, cannot be stored in this format",
+            hint=".arrow stores every type",
         ) from None
     except OSError as error:
         number = error.errno or 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpuanon.assessing.risk.linkage import linkage_probabilistic
-from gpuanon.assessing.risk.linkage.candidate_pairs import Blocks, Pairs, Side, blocking_weights
+from gpuanon.assessing.risk.linkage.candidate_pairs import BlockedRecords, Pairs, Side, blocking_weights
 from gpuanon.assessing.risk.linkage.level_models import estimate, falling
 from gpuanon.assessing.risk.linkage.normal_models import NormalPairs, by_moments
 from gpuanon.assessing.risk.prediction import standardised
@@ -141,7 +141,7 @@ def test_the_normal_model_finds_the_noise_of_each_column_and_its_weights_are_tho
     X = rng.normal(size=(1000, 8))
     sigma = np.linspace(0.15, 0.4, 8)
     Y = X + rng.normal(size=X.shape) * sigma
-    pairs = Blocks(Side(X, X), Side(Y, Y), None, None).nearest(np.arange(600), 100)
+    pairs = BlockedRecords(Side(X, X), Side(Y, Y), None, None).nearest(np.arange(600), 100)
     known = NormalPairs(X, Y, pairs, 0.1)
     found = known.fit(known.first()).found
     np.testing.assert_allclose(found.slope[:-1], np.diag(1 / (1 + sigma**2)), atol=0.1)

@@ -22,8 +22,7 @@ from gpuanon.assessing.risk.reidentification import (
 )
 from gpuanon.errors import ParameterError
 from gpuanon.masking.operations.centroid import centroid
-from gpuanon.masking.operations.dither.permute import permute
-from gpuanon.masking.operations.dither.resampling import resample
+from gpuanon.masking.operations.dither.permute import permute, resample
 from gpuanon.numerics import equal_rows as equal_rows_module
 from gpuanon.numerics.equal_rows import equal_rows
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 import gpuanon
 from gpuanon.assessing.formulas import Analysis, columns_of
-from gpuanon.assessing.utility.analysis import Estimate, analysis, interval_overlap
+from gpuanon.assessing.utility.analysis import Coefficient, analysis, interval_overlap
 from gpuanon.errors import InputError, RecipeError
 
 RNG = np.random.default_rng(0)
@@ -121,13 +121,13 @@ def test_a_formula_names_its_columns():
 
 
 def test_overlap_of_intervals():
-    one = Estimate(1.0, 0.0, 2.0, 0.1)
+    one = Coefficient(1.0, 0.0, 2.0, 0.1)
     assert interval_overlap(one, one) == 1
-    assert interval_overlap(one, Estimate(2.0, 1.0, 3.0, 0.1)) == 0.5
-    assert interval_overlap(one, Estimate(9.0, 8.0, 10.0, 0.1)) == 0
-    assert interval_overlap(one, Estimate(1.0, 0.5, 1.5, 0.1)) == pytest.approx(0.75)
+    assert interval_overlap(one, Coefficient(2.0, 1.0, 3.0, 0.1)) == 0.5
+    assert interval_overlap(one, Coefficient(9.0, 8.0, 10.0, 0.1)) == 0
+    assert interval_overlap(one, Coefficient(1.0, 0.5, 1.5, 0.1)) == pytest.approx(0.75)
     assert interval_overlap(one, None) == 0
-    point, far = Estimate(1.5, 1.5, 1.5, 0.0), Estimate(3.0, 3.0, 3.0, 0.0)
+    point, far = Coefficient(1.5, 1.5, 1.5, 0.0), Coefficient(3.0, 3.0, 3.0, 0.0)
     assert interval_overlap(one, point) == interval_overlap(point, one) == 0.5
     assert interval_overlap(point, point) == 1
     assert interval_overlap(one, far) == interval_overlap(point, far) == 0

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.spatial.distance import jensenshannon
 
+from gpuanon.assessing.utility.cell_counts import binned, tables
 from gpuanon.assessing.utility.contingency import (
-    binned,
     cell_ks,
     freeman_tukey,
     ft,
@@ -20,7 +20,6 @@ from gpuanon.assessing.utility.contingency import (
     jsd,
     kl,
     likelihood_ratio,
-    tables,
     vw,
 )
 from gpuanon.errors import ParameterError

@@ -8,9 +8,8 @@ from scipy.stats import differential_entropy
 from sklearn.metrics import mutual_info_score
 
 from gpuanon.arrays.partition import Partition
-from gpuanon.masking.bases.ica_basis import Ica
-from gpuanon.masking.bases.tca import Tca
-from gpuanon.masking.bases.tree_components import contrast, links_of, spacing_entropy, tree_rotation
+from gpuanon.masking.bases.linear import Ica
+from gpuanon.masking.bases.tca import Tca, _counts, links_of, spacing_entropy, tree_rotation
 from gpuanon.numerics.chow_liu import quantile_classes
 
 ROWS = np.array([512])
@@ -29,6 +28,12 @@ def whitened(S):
     S = S - S.mean(axis=0)
     values, vectors = np.linalg.eigh(np.cov(S.T, bias=True))
     return S @ vectors / np.sqrt(values) @ vectors.T
+
+
+def contrast(columns, rows):
+    """(b,) Σ H − Σ_T I of whitened components (b, c, length), which the rotation makes small."""
+    links, strength = links_of(columns, rows, _counts(rows))
+    return spacing_entropy(columns, rows).sum(axis=1) - (links * strength).sum(axis=(1, 2)) / 2.0
 
 
 def of(S):

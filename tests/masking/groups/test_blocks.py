@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import GpuanonError
 from gpuanon.numerics.cuts.median_blocks import blocks
-from gpuanon.numerics.distance.distance import Metric
+from gpuanon.numerics.metric import Metric
 from tests.support.groups import random_partition
 from tests.support.naive_groups import members
 

@@ -13,13 +13,13 @@ from pydantic import TypeAdapter, ValidationError
 import gpuanon
 from gpuanon.arrays.partition import Partition, segment_maxima, segment_minima
 from gpuanon.arrays.rng import Key
-from gpuanon.assessing.intervals.interval_statistics import Boxes as Ranges
+from gpuanon.assessing.intervals.interval_statistics import IntervalBoxes as Ranges
 from gpuanon.engine.checking import checked
 from gpuanon.errors import GpuanonError, GuaranteeError, ParameterError, RecipeError
 from gpuanon.masking import mask as masking
 from gpuanon.masking.constraints import separated_values
 from gpuanon.masking.groups import AnyGroups
-from gpuanon.masking.groups.boxes import Boxes
+from gpuanon.masking.groups.boxes import BoxGroups
 from gpuanon.masking.groups.median_cuts import widest_cuts
 from tests.cuda.fixtures import host, xp
 
@@ -48,7 +48,7 @@ def wide(ends: tuple[float, float]) -> float:
 @pytest.mark.parametrize("statistic", ["mean", "variance", "covariance", "correlation"])
 def test_ranges_are_much_narrower_than_mondrians(statistic: str) -> None:
     X = normals(2000)
-    ours = ranges(X, Boxes(k=5, statistic=statistic, sweeps=8).form(X, draws(2000)))
+    ours = ranges(X, BoxGroups(k=5, statistic=statistic, sweeps=8).form(X, draws(2000)))
     theirs = ranges(X, widest_cuts(X / np.ptp(X, axis=0), Partition.whole(2000), 5))
     arguments = (0,) if statistic in ("mean", "variance") else (0, 1)
     assert wide(getattr(ours, statistic)(*arguments)) < 0.75 * wide(getattr(theirs, statistic)(*arguments))
@@ -57,7 +57,7 @@ def test_ranges_are_much_narrower_than_mondrians(statistic: str) -> None:
 def test_boxes_are_best_for_the_statistic_that_was_asked_for() -> None:
     X = normals(2000, seed=1)
     of_mean, of_variance = (
-        ranges(X, Boxes(k=5, statistic=s, sweeps=8).form(X, draws(2000))) for s in ("mean", "variance")
+        ranges(X, BoxGroups(k=5, statistic=s, sweeps=8).form(X, draws(2000))) for s in ("mean", "variance")
     )
     assert wide(of_mean.mean(0)) + wide(of_mean.mean(1)) < wide(of_variance.mean(0)) + wide(of_variance.mean(1))
     assert wide(of_variance.variance(0)) < wide(of_mean.variance(0))
@@ -65,7 +65,7 @@ def test_boxes_are_best_for_the_statistic_that_was_asked_for() -> None:
 
 def test_a_column_that_no_statistic_names_is_not_cut() -> None:
     X = normals(500)
-    groups = Boxes(k=5, statistic="variance(0)", improve=False).form(X, draws(500))
+    groups = BoxGroups(k=5, statistic="variance(0)", improve=False).form(X, draws(500))
     ends = np.sort(np.stack([segment_minima(X[:, :1], groups), segment_maxima(X[:, :1], groups)], axis=2)[:, 0], axis=0)
     assert (ends[1:, 0] >= ends[:-1, 1]).mean() > 0.9  # nearly all are slabs of the column that counts
 
@@ -74,7 +74,7 @@ def test_a_column_that_no_statistic_names_is_not_cut() -> None:
 @pytest.mark.parametrize("statistic", ["covariance", "correlation"])
 def test_both_backends_give_the_same_boxes(xp: Any, n: int, statistic: str) -> None:
     X = np.round(normals(n), 1)
-    part = Boxes(k=4, statistic=statistic, sweeps=2)
+    part = BoxGroups(k=4, statistic=statistic, sweeps=2)
     expected = part.form(X, draws(n))
     found = part.form(xp.asarray(X), KEY.draws(xp.arange(n)))
     assert np.array_equal(host(found.labels()), expected.labels())
@@ -82,21 +82,21 @@ def test_both_backends_give_the_same_boxes(xp: Any, n: int, statistic: str) -> N
 
 def test_both_backends_dismiss_the_same_records(xp: Any) -> None:
     X = normals(300)
-    part = Boxes(k=4, dismiss=True, dismiss_most=0.2)
+    part = BoxGroups(k=4, dismiss=True, dismiss_most=0.2)
     assert np.array_equal(host(part.kept(xp.asarray(X))), part.kept(X))
 
 
 def test_dismissed_records_are_those_that_need_large_boxes() -> None:
     X = normals(1000)
     X[:20] *= 6  # far from all others
-    kept = Boxes(k=5, statistic="mean", dismiss=True, dismiss_most=0.05).kept(X)
+    kept = BoxGroups(k=5, statistic="mean", dismiss=True, dismiss_most=0.05).kept(X)
     assert 0.95 <= kept.mean() < 1
     assert kept[:20].sum() <= 2
 
 
 def test_every_box_holds_values_that_are_far_enough_apart() -> None:
     X = normals(800)
-    groups = Boxes(k=4, statistic="mean", diversity=3, epsilon=0.1).form(X, draws(800))
+    groups = BoxGroups(k=4, statistic="mean", diversity=3, epsilon=0.1).form(X, draws(800))
     for j in range(2):
         for part in np.split(groups.order, groups.starts[1:-1]):
             last, count = -np.inf, 0
@@ -182,8 +182,8 @@ def test_the_claim_of_diverse_boxes_fails_for_boxes_that_are_not(monkeypatch: py
     guarantees = gpuanon.protect(table(), wanted, rng=KEY, backend="numpy").manifest["guarantee"]
     assert [guarantee["verified"] for guarantee in guarantees] == [True, True]
     assert guarantees[1]["fewest_separated_values"] == 3
-    monkeypatch.setattr(Boxes, "_united", lambda self, X, groups: groups)
-    monkeypatch.setattr(Boxes, "_floors", lambda self, X, x: None)
+    monkeypatch.setattr(BoxGroups, "_united", lambda self, X, groups: groups)
+    monkeypatch.setattr(BoxGroups, "_floors", lambda self, X, x: None)
     with pytest.raises(GuaranteeError, match="differ enough"):
         gpuanon.protect(table(), wanted, rng=KEY, backend="numpy")
 

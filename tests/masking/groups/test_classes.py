@@ -12,8 +12,8 @@ from hypothesis.extra import numpy as hnp
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
-from gpuanon.masking.bases.codes import Codes
-from gpuanon.masking.groups.equal_classes import Classes, classes
+from gpuanon.masking.bases.identity import Codes
+from gpuanon.masking.groups.plain_groups import EqualRows, classes
 
 KEY = Key(b"a key for the tests of classes")
 
@@ -35,7 +35,7 @@ def test_no_rows_have_no_groups():
 
 
 def test_the_model_declares_what_the_engine_asks():
-    groups = Classes()
+    groups = EqualRows()
     assert (groups.sees, groups.placement, groups.least, groups.per_column) == ("classes", "class", None, False)
     assert groups.form(np.array([[1], [0], [1]]), KEY.draws(np.arange(3))).parts == 2
 

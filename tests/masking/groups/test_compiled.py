@@ -20,7 +20,7 @@ from gpuanon.masking.groups.mdav import mdav
 from gpuanon.masking.groups.refine import annealing
 from gpuanon.masking.groups.refine.refine import refine
 from gpuanon.numerics.cuts.median_blocks import blocks
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 
 needs_numba = pytest.mark.skipif(not compiled.use_compiled(10**9), reason="numba is not installed or is turned off")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import GpuanonError
 from gpuanon.masking.groups.mdav import mdav
-from gpuanon.numerics.distance.distance import Metric
+from gpuanon.numerics.metric import Metric
 from tests.support import naive_groups as naive
 from tests.support.groups import census, information_loss, random_partition
 

@@ -12,15 +12,15 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import GpuanonError
 from gpuanon.masking.groups import AnyGroups
-from gpuanon.masking.groups.blocks import Blocks
 from gpuanon.masking.groups.first_axis import FirstAxis
 from gpuanon.masking.groups.fuzzy import Fuzzy
 from gpuanon.masking.groups.kmember import KMember, kmember
-from gpuanon.masking.groups.mdav import Mdav, mdav
-from gpuanon.masking.groups.refine.effort import refinement_of
+from gpuanon.masking.groups.mdav import mdav
+from gpuanon.masking.groups.mdav.mdav_models import Mdav
+from gpuanon.masking.groups.plain_groups import BlocksOfRows, Whole
+from gpuanon.masking.groups.refine.refine import refinement_of
 from gpuanon.masking.groups.spanning_tree import SpanningTree
 from gpuanon.masking.groups.univariate import OptimalUnivariate, Univariate
-from gpuanon.masking.groups.whole import Whole
 from gpuanon.masking.methods.microaggregation import Microaggregation
 from tests.support.groups import census, information_loss
 
@@ -35,7 +35,7 @@ def form(model: Any, X: Any) -> Partition:
     ("text", "model"),
     [
         ({"use": "whole"}, Whole()),
-        ({"use": "blocks", "size": 100}, Blocks(size=100)),
+        ({"use": "blocks", "size": 100}, BlocksOfRows(size=100)),
         ({"use": "k-member", "k": 5}, KMember(k=5)),
         ({"use": "mdav", "k": 3, "block": 0, "refine": False}, Mdav(k=3, block=0, refine=False)),
         ({"use": "spanning-tree", "k": 3}, SpanningTree(k=3)),
@@ -59,7 +59,7 @@ def test_bad_parameters_are_refused(bad: dict[str, Any]) -> None:
 def test_whole_and_blocks_form_groups_as_documented() -> None:
     X = np.random.default_rng(0).standard_normal((103, 2))
     assert form(Whole(), X).parts == 1
-    assert sorted(form(Blocks(size=25), X).sizes.tolist()) == [20, 20, 21, 21, 21]
+    assert sorted(form(BlocksOfRows(size=25), X).sizes.tolist()) == [20, 20, 21, 21, 21]
 
 
 @pytest.mark.parametrize(("model", "function"), [(KMember, kmember), (Mdav, mdav)])

@@ -15,12 +15,12 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
 from gpuanon.masking.groups.refine.annealing import disjoint_pairs
-from gpuanon.masking.groups.refine.exchange import EuclideanTable, GowerTable, Table
+from gpuanon.masking.groups.refine.exchange import EuclideanTable, GowerTable, GroupTable
 from gpuanon.masking.groups.refine.neighbours import neighbours
 from gpuanon.masking.groups.refine.refine import _lower, refine
 from gpuanon.masking.groups.whole_numbers import whole_numbers
 from gpuanon.numerics.cuts.median_blocks import blocks
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 from tests.support import naive_groups as naive
 from tests.support import naive_refine as exact
 from tests.support.groups import (
@@ -53,7 +53,7 @@ def test_the_best_exchange_is_the_best_of_all_and_its_change_is_correct(
         X = rng.integers(0, most, (g * width, 3))
         apart = [[exact.distance(x, y, mismatch) for y in X.tolist()] for x in X.tolist()]
         x, counts = X.reshape(g, width, 3).astype(float), np.array(sizes)
-        table: Table = EuclideanTable(x, counts, k)
+        table: GroupTable = EuclideanTable(x, counts, k)
         if mismatch:
             table = GowerTable(x, counts, k, np.array(mismatch))
         a, b = np.array([0, 2]), np.array([1, 3])

@@ -19,10 +19,9 @@ from gpuanon.errors import ParameterError
 from gpuanon.masking.groups import AnyGroups
 from gpuanon.masking.groups.spectral_clusters import Spectral, spectral_clusters
 from gpuanon.numerics import spectral as spectral_module
-from gpuanon.numerics.distance.distance import Metric
 from gpuanon.numerics.kmeans import kmeans, seeds
-from gpuanon.numerics.spectral import median_distances, spectral_coordinates, width
-from gpuanon.numerics.spectral.eigen import leading_eigenvectors
+from gpuanon.numerics.metric import Metric
+from gpuanon.numerics.spectral import leading_eigenvectors, median_distances, spectral_coordinates, width
 from tests.cuda.fixtures import host, xp
 
 __all__ = ["xp"]

@@ -13,7 +13,7 @@ from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
 from gpuanon.masking.groups.constrained_kmeans import ConstrainedKMeans, constrained_kmeans, optimal_assignment
 from gpuanon.masking.groups.k_ward import k_ward
-from gpuanon.masking.groups.mdav.v_mdav import v_mdav
+from gpuanon.masking.groups.mdav.mdav_models import v_mdav
 
 KEY = Key(b"a key for the tests of groups")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuanon.masking.operations.sequential.conditional_regressions import draw_from_regression
+from gpuanon.masking.operations.sequential.conditional_models import draw_from_regression
 from gpuanon.masking.operations.sequential.conditional_trees import Coded
 
 

@@ -15,11 +15,9 @@ from gpuanon.masking.claims.drawn_claims import DrawnFromGroup, DrawnFromMixture
 from gpuanon.masking.constraints import Sensitive
 from gpuanon.masking.given import Records
 from gpuanon.masking.operations.dither import Dither, association, column_order, gaussian_dither
-from gpuanon.masking.operations.dither.bins_of_columns import bin_codes
-from gpuanon.masking.operations.dither.cell_dithers import cell_dither, merged_cells
+from gpuanon.masking.operations.dither.cell_dithers import bin_codes, cell_dither, merged_cells
 from gpuanon.masking.operations.dither.mixture import group_mixture, group_moments
-from gpuanon.masking.operations.dither.permute import Permute
-from gpuanon.masking.operations.dither.resample import Resample
+from gpuanon.masking.operations.dither.permute import Permute, Resample
 from gpuanon.masking.outcomes import Changed, Moved
 from gpuanon.numerics.cuts.median_blocks import blocks
 from tests.cuda.fixtures import host, xp
@@ -280,7 +278,7 @@ class TestCells:
     @pytest.mark.parametrize("weighted", [False, True])
     def test_the_drawn_cell_comes_back_every_time(self, weighted):
         """Theorem 1: cell dither and Rosenblatt's transformation are resampling, draw by draw."""
-        from gpuanon.masking.operations.dither.resampling import resample
+        from gpuanon.masking.operations.dither.permute import resample
 
         n = 20_000
         X = discrete_table(n)

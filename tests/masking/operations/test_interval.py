@@ -12,7 +12,7 @@ from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
 from gpuanon.masking.claims.class_claims import EqualRecords
 from gpuanon.masking.given import ClassInfo, Records
-from gpuanon.masking.operations.interval import Interval
+from gpuanon.masking.operations.interval import GroupInterval
 from gpuanon.masking.outcomes import Recoded
 
 KEY = Key(b"a key for the tests of intervals")
@@ -24,7 +24,7 @@ rows = st.lists(st.tuples(st.integers(-1, 3), st.integers(-1, 3), st.integers(0,
 def apply(codes, groups, ordered):
     ancestors = tuple(np.arange(VALUES)[:, None] for _ in ordered)
     classes = ClassInfo(tuple(f"c{j}" for j in range(len(ordered))), ordered, ancestors)
-    return Interval().apply(codes, groups, Records(KEY.draws(np.arange(len(codes))), classes=classes))
+    return GroupInterval().apply(codes, groups, Records(KEY.draws(np.arange(len(codes))), classes=classes))
 
 
 @given(rows)
@@ -61,7 +61,7 @@ def test_a_column_of_nulls_has_no_values():
     classes = ClassInfo(("a", "b"), (True, False), (np.empty((0, 1), np.int64),) * 2)
     codes = np.full((3, 2), -1)
     low, high, category = (
-        Interval().apply(codes, Partition.whole(3), Records(KEY.draws(np.arange(3)), classes=classes)).columns
+        GroupInterval().apply(codes, Partition.whole(3), Records(KEY.draws(np.arange(3)), classes=classes)).columns
     )
     assert (low.codes == -1).all()
     assert (high.codes == -1).all()
@@ -69,7 +69,7 @@ def test_a_column_of_nulls_has_no_values():
 
 
 def test_what_the_engine_asks():
-    operation = Interval()
+    operation = GroupInterval()
     assert (operation.sees, operation.rows) == ("classes", "kept")
     assert operation.claims(3, [("a_low", "a_high", "b")]) == (EqualRecords(3, (("a_low", "a_high", "b"),)),)
     assert operation.claims(None, [("a",)]) == ()
@@ -81,4 +81,4 @@ def test_what_the_engine_asks():
 
 def test_points_are_refused():
     with pytest.raises(ParameterError, match="seen as classes"):
-        Interval().apply(np.zeros((2, 1), np.int64), Partition.whole(2), Records(KEY.draws(np.arange(2))))
+        GroupInterval().apply(np.zeros((2, 1), np.int64), Partition.whole(2), Records(KEY.draws(np.arange(2))))

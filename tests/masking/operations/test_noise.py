@@ -12,9 +12,7 @@ from gpuanon.arrays.rng import Key
 from gpuanon.assessing.workloads import reconstruct_distribution, recovered_covariance
 from gpuanon.errors import ParameterError
 from gpuanon.masking.methods.noise_methods import AdditiveNoise
-from gpuanon.masking.operations.noise import add_local_noise, add_noise
-from gpuanon.masking.operations.noise.neighbour_distance import neighbour_distances
-from gpuanon.masking.operations.noise.white_noise import WhiteNoise
+from gpuanon.masking.operations.added_noise import WhiteNoise, add_local_noise, add_noise, neighbour_distances
 
 KEY = Key(b"a key for the tests of noise")
 SHAPES = [WhiteNoise(), WhiteNoise(least=0.7), WhiteNoise("mixture"), WhiteNoise("coloured-mixture")]

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpuanon.arrays.rng import Key
-from gpuanon.masking.operations.pairing import near_pairs, unlike_pairs
+from gpuanon.masking.operations.rank_swap import near_pairs, unlike_pairs
 
 KEY = Key(b"a key for the tests of pairs")
 

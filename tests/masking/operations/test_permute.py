@@ -13,8 +13,7 @@ from gpuanon.arrays.partition import Partition, shuffle_within
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
 from gpuanon.masking.given import Records
-from gpuanon.masking.operations.dither.permute import Permute, _donor_places, permute
-from gpuanon.masking.operations.dither.resampling import resample
+from gpuanon.masking.operations.dither.permute import Permute, _donor_places, permute, resample
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.support.every import recipe, registry
 

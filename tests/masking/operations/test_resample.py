@@ -11,9 +11,7 @@ from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
 from gpuanon.masking.claims.drawn_claims import DrawnFromGroup
 from gpuanon.masking.given import Records
-from gpuanon.masking.operations.dither.permute import Permute, permute
-from gpuanon.masking.operations.dither.resample import Resample
-from gpuanon.masking.operations.dither.resampling import resample
+from gpuanon.masking.operations.dither.permute import Permute, Resample, permute, resample
 from gpuanon.masking.outcomes import Moved
 
 KEY = Key(b"a key for the tests of resampling")

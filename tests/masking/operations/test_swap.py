@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
-from gpuanon.masking.bases.svd_basis import Svd, svd_coordinates
+from gpuanon.masking.bases.linear import Svd, svd_coordinates
 from gpuanon.masking.given import Records
-from gpuanon.masking.operations.noise import Noise, add_noise
+from gpuanon.masking.operations.added_noise import Noise, add_noise
 from gpuanon.masking.operations.swap import Swap, swap
 from gpuanon.numerics.lockstep import random_order
 from tests.cuda.fixtures import host, xp

@@ -17,8 +17,7 @@ from gpuanon.errors import ParameterError
 from gpuanon.masking.given import ClassInfo, Given, Records
 from gpuanon.masking.operations.core_exchange import exchange
 from gpuanon.masking.operations.rank_match import LatinHypercube, RankMatch, RankNoise
-from gpuanon.masking.operations.rank_swap import column_swap, rank_swap
-from gpuanon.masking.operations.targeted_swap import targeted_swap
+from gpuanon.masking.operations.rank_swap import column_swap, rank_swap, targeted_swap
 
 KEY = Key(b"a key for the tests of swapping")
 

@@ -20,13 +20,12 @@ from gpuanon.errors import ParameterError, RecipeError
 from gpuanon.masking.given import ClassInfo, Records
 from gpuanon.masking.operations.condense import condense
 from gpuanon.masking.operations.maximum_entropy import LargestEntropy
-from gpuanon.masking.operations.maximum_entropy.entropy_solver import MaximumEntropy, Moments, MomentSums
+from gpuanon.masking.operations.maximum_entropy.entropy_solver import GivenMoments, MaximumEntropy, MomentSums
 from gpuanon.masking.operations.sample import Sample
 from gpuanon.masking.operations.sequential import PartlySynthetic
 from gpuanon.masking.operations.sequential.conditional_models import synthesise
 from gpuanon.masking.operations.sequential.conditional_trees import Coded, draw_from_tree
-from gpuanon.masking.operations.table_sample import TableSample, binned
-from gpuanon.masking.operations.table_sample.log_linear import fit_margins, margin_counts
+from gpuanon.masking.operations.table_sample import TableSample, binned, fit_margins, margin_counts
 from gpuanon.numerics.copula import ScoreSums
 
 KEY = Key(b"a key for the tests of synthesis")
@@ -125,7 +124,7 @@ def test_moments_of_the_largest_entropy_are_kept(degree):
     x = rng.beta(2, 3, n)
     X = np.column_stack([x, 0.8 * x + 0.2 * rng.normal(size=n)])
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    moments = Moments.up_to(2, degree)
+    moments = GivenMoments.up_to(2, degree)
     model = MaximumEntropy.fit(MomentSums.of(X, moments), moments)
     Y = model.sample(draws(n), X)
     before, after = moments.functions(X), moments.functions(Y)
@@ -137,7 +136,7 @@ def test_moments_of_the_largest_entropy_are_kept(degree):
 
 def test_moment_sums_of_parts_are_those_of_the_whole():
     X = np.random.default_rng(0).normal(size=(100, 3))
-    moments = Moments.up_to(3, 3)
+    moments = GivenMoments.up_to(3, 3)
     whole = MomentSums.of(X, moments)
     parts = MomentSums.of(X[:30], moments).merge(MomentSums.of(X[30:], moments))
     np.testing.assert_allclose(parts.sums, whole.sums)
@@ -148,7 +147,7 @@ def test_moment_sums_of_parts_are_those_of_the_whole():
 
 def test_products_are_those_that_are_named():
     X = np.random.default_rng(0).normal(size=(50, 3))
-    moments = Moments(3, ((0, 0, 2), (1,), (0, 2), (2, 2, 2)))
+    moments = GivenMoments(3, ((0, 0, 2), (1,), (0, 2), (2, 2, 2)))
     expected = np.column_stack([X[:, 0] ** 2 * X[:, 2], X[:, 1], X[:, 0] * X[:, 2], X[:, 2] ** 3])
     np.testing.assert_allclose(moments.functions(X), expected)
     assert moments.apart.all()
@@ -156,7 +155,7 @@ def test_products_are_those_that_are_named():
 
 def named(X, *terms):
     """New rows of the largest entropy with these moments of `X` (n, d)."""
-    moments = Moments(X.shape[1], terms)
+    moments = GivenMoments(X.shape[1], terms)
     return MaximumEntropy.fit(MomentSums.of(X, moments), moments).sample(draws(len(X)), X)
 
 

@@ -10,8 +10,7 @@ from scipy.stats import chisquare
 import gpuanon
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError, RecipeError
-from gpuanon.masking.operations.transition import Transition
-from gpuanon.masking.operations.transition.transition_matrix import draw_values, invariant, spread
+from gpuanon.masking.operations.transition import Transition, draw_values, invariant, spread
 from tests.support.every import recipe, registry
 
 KEY = b"a key for the tests of post-randomisation"

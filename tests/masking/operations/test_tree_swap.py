@@ -11,13 +11,10 @@ from sklearn.metrics import mutual_info_score
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
-from gpuanon.masking.bases.ica_basis import Ica
-from gpuanon.masking.bases.marginals import restore_marginals
-from gpuanon.masking.bases.svd_basis import Svd
+from gpuanon.masking.bases.linear import Ica, Svd, restore_marginals
 from gpuanon.masking.given import Records
 from gpuanon.masking.operations import AnyOperation
-from gpuanon.masking.operations.swap import swap
-from gpuanon.masking.operations.swap.tree_swap import TreeSwap, tree_swap
+from gpuanon.masking.operations.swap import TreeSwap, swap, tree_swap
 from gpuanon.numerics.chow_liu import dependence_forest, link_threshold, mutual_information, quantile_classes
 from tests.cuda.fixtures import host, xp
 

@@ -391,19 +391,23 @@ def test_notes_are_warnings_of_the_manifest_and_the_command_line(tmp_path: Path)
 
 
 def test_codes_are_pointed_out_by_check(tmp_path: Path) -> None:
-    from gpuanon.engine.files import check_recipe
+    from gpuanon.engine.checking import checked
 
     lines = ["sex,age", *(f"{1 + i % 2},{i}" for i in range(60)), ""]
     recipe = tmp_path / "recipe.json"
     mask = '"mask": [{"method": "microaggregation", "k": 5}]'
     recipe.write_text('{"columns": {"sex": {"role": "quasi"}, "age": {"role": "quasi"}}, ' + mask + "}")
-    notes = [line for line in check_recipe(recipe, written(tmp_path, "\n".join(lines))) if line.startswith("note")]
+    notes = [
+        line
+        for line in checked(recipe, written(tmp_path, "\n".join(lines)), trial=False).lines()
+        if line.startswith("note")
+    ]
     assert len(notes) == 1
     assert "'sex': whole numbers with 2 distinct values" in notes[0]
 
 
 def test_a_release_is_assessed_as_it_is_written_not_as_its_original_was(tmp_path: Path) -> None:
-    from gpuanon.engine.files import assess_files
+    from gpuanon.engine.assess import assess
 
     zips = ["01234", "99999", "88888"]
     rows = [f'{20 + i % 60};{zips[i % 3]};"a\nb"' for i in range(60)]
@@ -416,5 +420,5 @@ def test_a_release_is_assessed_as_it_is_written_not_as_its_original_was(tmp_path
     )
     protect_file(original, recipe, output)
     output.write_text("\n".join(line for line in output.read_text().replace("01234", "99999").split("\n")))
-    found = assess_files(original, output, recipe, names=("k_anonymity",), backend="numpy")
+    found = assess(original, output, recipe, measures=("k_anonymity",), backend="numpy")
     assert found.measured["k_anonymity"].value >= 5

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpuanon.tables.formats import io
-from gpuanon.tables.formats.written_classes import holds
+from gpuanon.tables.formats.io import holds
 from gpuanon.tables.table import Table
 
 N = 10_000

@@ -15,19 +15,27 @@ References
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array, like, namespace, on_device, to_host
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
+from gpuanon.assessing.measure import CONTROLLED, NULL_IS_MARKED, RISK_OF_RECORDS, SHARE, Measure
+from gpuanon.assessing.options import NAMES
+from gpuanon.assessing.risk.control_tables import attacked_tables, chosen_columns, features_of, targets_of
 from gpuanon.assessing.risk.linkability.nearest_without import nearest_without
 from gpuanon.assessing.risk.nearest_classes import counted, nearest_classes
 from gpuanon.assessing.risk.prediction import EXACT_ROWS
 from gpuanon.assessing.risk.residual import Attack
 from gpuanon.errors import InputError, ParameterError
-from gpuanon.numerics.distance.distance import nearest_with_ties, paired, tie_limit
+from gpuanon.numerics.distance.distance import nearest_with_ties, paired
 from gpuanon.numerics.equal_rows import equal_rows
+from gpuanon.numerics.metric import tie_limit
 from gpuanon.numerics.sampling import sample_rows
+
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
 TARGETS = 2000
 """People of either table who are attacked, at most: shares are right to ±2 per cent."""
@@ -163,3 +171,32 @@ def linked(X: Array, Y: Array, split: tuple[Places, Places]) -> Array:
     both = first.tied[:, :, None] & second.tied[:, None, :]
     shared = xp.where(both, counted(pairs, keys, keys + 1), 0).sum(axis=(1, 2))
     return shared / (first.records * second.records)
+
+
+def _linkability(c: Comparison, first: list[str] | None = None, second: list[str] | None = None) -> Measured:
+    """Of two named sets of columns; by default of two halves of the quasi-identifiers."""
+    if (first is None) != (second is None):
+        raise ParameterError("first, second: both are needed")
+    if first is None or second is None:
+        known = c.schema.quasi if len(c.schema.quasi) > 1 else chosen_columns(c, None, "columns", 2)
+        first, second = list(known[: -(len(known) // 2)]), list(known[-(len(known) // 2) :])
+    names = chosen_columns(c, [*first, *second], "first, second", 2)
+    if set(first) & set(second):
+        raise ParameterError("first, second: a column may stand on one side only")
+    (before, after, control), features = c.points_alike(
+        names, *targets_of(attacked_tables(c), TARGETS, "linkability")[0]
+    )
+    places = features_of(features)
+    left, right = ([at for name in side for at in places[name]] for side in (first, second))
+    return linkability(before, after, control, (left, right), columns=places, named=(first, second))
+
+
+LINKABILITY = Measure(
+    name="linkability", label="two halves of a person put together",
+    sentence="For this share of people the release lets an attacker who has two halves of their data see that both"
+    " belong to one person, beyond people who are not in it.",
+    summary="share of people whose columns it links, beyond people not in the table",
+    family="risk", range=SHARE, unit="person", applies=CONTROLLED, function=linkability, compute=_linkability,
+    options={"first": NAMES, "second": NAMES}, arrays=None, weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED,
+    scaling="whole", source="Giomi et al. 2023; ours", long=1,
+)  # fmt: skip

@@ -9,17 +9,15 @@ about half a nanosecond per query, row and column, where a search for each colum
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.distance.distance import tie_limit
-
-Host = np.ndarray[Any, Any]
+from gpuanon.numerics.metric import tie_limit
 
 _TILE = 256
 _QUERIES = 512  # with a tile they fit a core's cache

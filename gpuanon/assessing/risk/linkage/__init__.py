@@ -24,24 +24,29 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, Figure, Measured, join
+from gpuanon.assessing.measure import PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
+from gpuanon.assessing.named_columns import only
+from gpuanon.assessing.options import FROM_0, NAMES, WHOLE
 from gpuanon.assessing.risk.linkage.agreement import EQUAL, TOLERANCES, Agreement
-from gpuanon.assessing.risk.linkage.candidate_pairs import Blocks, Pairs, Side
+from gpuanon.assessing.risk.linkage.candidate_pairs import BlockedRecords, Pairs, Side, blocking_weights
 from gpuanon.assessing.risk.linkage.models import ByLevels, Chance, Judges, Learned, Model, chances, likeliest
 from gpuanon.assessing.shares import share_interval
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.sampling import sample_rows
 
-Floats = np.ndarray[Any, Any]
-Ints = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
 
-Read: TypeAlias = Callable[[Ints], tuple[Floats, Floats]]
+
+Read: TypeAlias = Callable[[Host], tuple[Host, Host]]
 
 CANDIDATES = 100
 LINKED = 5_000
@@ -91,48 +96,100 @@ def linkage_probabilistic(
     n, m = len(original.points), len(release.points)
     _check(link, m, tolerances)
     rows = sample_rows(n, limit, "probabilistic linkage")
-    blocks = Blocks(original, release, block, metric_weights)
+    blocks = BlockedRecords(original, release, block, metric_weights)
     if not blocks.counts[blocks.before[rows]].any():
         raise ParameterError("block: no original has a released record in its block")
     count = max(CANDIDATES, _ALL_PAIRS // n) if candidates is None else candidates
     pairs = blocks.nearest(rows, min(count, m))
     own = (link[pairs.index] == rows[:, None]) & pairs.inside
     chance = _chance(blocks, pairs, own, link)
-    held, (before, after) = None, (original.values, release.values)
+    before, after, held = _values(original, release, read, pairs, chance)
+    agree = Agreement(before, after, np.asarray(categorical), tolerances, held)
+    attack = _attack(agree, blocks.points, pairs, own, chance, link)
+    columns = column_names(names, len(agree.sizes))
+    details = _details(attack, pairs, own, agree, columns)
+    beside = {
+        "nearest": _nearest(pairs, own),
+        "likely": attack.linked[attack.preferred],
+        "informed": max(attack.informed, default=attack.share),
+        "guess": 1 / m,
+    }
+    return _measured(attack.share, beside, n, details, _information(attack.levels, columns))
+
+
+@dataclass(frozen=True)
+class _Attack:
+    """What the models link.
+
+    linked      : share of originals that each model links rightly, by its name
+    preferred   : the model that the likelihood of other records prefers
+    information : by model, what the likelihood gains
+    informed    : shares of the models that know m and u
+    levels      : the model by levels of agreement
+    """
+
+    linked: dict[str, float]
+    preferred: str
+    information: dict[str, float]
+    informed: list[float]
+    levels: ByLevels
+
+    @property
+    def share(self) -> float:
+        """Of the model that links most."""
+        return max(self.linked.values())
+
+
+def _values(
+    original: Side, release: Side, read: Read | None, pairs: Pairs, chance: Chance
+) -> tuple[Host, Host, Host | None]:
+    """Values of originals and releases; of the released rows that a pair needs alone, with their numbers, by `read`."""
+    before, after, held = original.values, release.values, None
     if read is not None:
-        needed = np.zeros(m, dtype=bool)
+        needed = np.zeros(len(release.points), dtype=bool)
         needed[pairs.index] = needed[chance.pairs.index] = True
         held = np.flatnonzero(needed)
         before, after = read(held)
     if before is None or after is None:
         raise ParameterError("original, release: values are needed, or `read`")
-    agree = Agreement(before, after, np.asarray(categorical), tolerances, held)
-    fits, knows, learned = _fits(agree, blocks.points, pairs, chance, link)
+    return before, after, held
+
+
+def _attack(
+    agree: Agreement, points: tuple[Host, Host], pairs: Pairs, own: Host, chance: Chance, link: Host
+) -> _Attack:
+    """Fit the models on some records, let the likelihood of the others choose, and link all."""
+    fits, knows, learned = _fits(agree, points, pairs, chance, link)
     weights = [_weights(fit, pairs) for fit in fits]
-    judges = np.setdiff1d(np.arange(len(rows)), learned) if len(rows) > 1 else learned
+    judges = np.setdiff1d(np.arange(len(pairs.rows)), learned) if len(pairs.rows) > 1 else learned
     judging = Judges(pairs.of(judges), own[judges], chance)
     preferred, information = likeliest(fits, [weight[judges] for weight in weights], judging)
-    linked = {fit.name: _right(weight, pairs, own) for fit, weight in zip(fits, weights, strict=True)}
-    known = [_right(_weights(model, pairs), pairs, own) for model in knows]
-    levels = next(fit for fit in fits if isinstance(fit, ByLevels))
-    columns = column_names(names, len(agree.sizes))
-    details: dict[str, Figure] = {
-        "records": len(rows),
+    return _Attack(
+        {fit.name: _right(weight, pairs, own) for fit, weight in zip(fits, weights, strict=True)},
+        fits[preferred].name,
+        dict(information),
+        [_right(_weights(model, pairs), pairs, own) for model in knows],
+        next(fit for fit in fits if isinstance(fit, ByLevels)),
+    )
+
+
+def _details(attack: _Attack, pairs: Pairs, own: Host, agree: Agreement, columns: Sequence[str]) -> dict[str, Figure]:
+    """What was looked at, what each model links, and m and u of each column."""
+    found = attack.levels.found
+    return {
+        "records": len(pairs.rows),
         "candidates": pairs.index.shape[1],
         "own_among_candidates": float(own.any(axis=1).mean()),
-        "model": max(linked, key=lambda name: linked[name]),
-        "linked_by_model": {name: round(share, 6) for name, share in linked.items()},
-        "information_by_model": {name: round(value, 6) for name, value in information.items()},
-        "estimated_share": levels.found.share,
-        "m_by_column": _by_level(levels.found.m, columns, agree),
-        "u_by_column": _by_level(levels.found.u, columns, agree),
+        "model": max(attack.linked, key=lambda name: attack.linked[name]),
+        "linked_by_model": {name: round(share, 6) for name, share in attack.linked.items()},
+        "information_by_model": {name: round(value, 6) for name, value in attack.information.items()},
+        "estimated_share": found.share,
+        "m_by_column": _by_level(found.m, columns, agree),
+        "u_by_column": _by_level(found.u, columns, agree),
     }
-    value, likely = max(linked.values()), linked[fits[preferred].name]
-    beside = {"nearest": _nearest(pairs, own), "likely": likely, "informed": max(known, default=value), "guess": 1 / m}
-    return _measured(value, beside, n, details, _information(levels, columns))
 
 
-def _check(link: Ints, m: int, tolerances: Sequence[float]) -> None:
+def _check(link: Host, m: int, tolerances: Sequence[float]) -> None:
     """Refuse a link of another release, and tolerances that are not levels."""
     if len(link) != m:
         raise ParameterError(f"link: one entry per released row is needed ({m}), got {len(link)}")
@@ -140,7 +197,7 @@ def _check(link: Ints, m: int, tolerances: Sequence[float]) -> None:
         raise ParameterError("tolerances: ascending numbers of 0 or more are needed")
 
 
-def _chance(blocks: Blocks, pairs: Pairs, own: Ints, link: Ints) -> Chance:
+def _chance(blocks: BlockedRecords, pairs: Pairs, own: Host, link: Host) -> Chance:
     """Random pairs, and the near ones of some records."""
     some = np.unique(np.linspace(0, len(own) - 1, max(1, min(len(own), _PAIRS // own.shape[1]))).astype(np.int64))
     inside = pairs.inside[some] & ~own[some]
@@ -150,8 +207,8 @@ def _chance(blocks: Blocks, pairs: Pairs, own: Ints, link: Ints) -> Chance:
 
 
 def _fits(
-    agree: Agreement, points: tuple[Floats, Floats], pairs: Pairs, chance: Chance, link: Ints
-) -> tuple[list[Model], list[Model], Ints]:
+    agree: Agreement, points: tuple[Host, Host], pairs: Pairs, chance: Chance, link: Host
+) -> tuple[list[Model], list[Model], Host]:
     """The models fitted without the link, and with it, and at which rows they were: at most three of four."""
     width, deep = min(2 * _POOL, pairs.index.shape[1]), max(len(agree.sizes), points[0].shape[1])
     most = max(1, min(3 * len(pairs.rows) // 4, _PAIRS // width, _FEATURES // (width * deep)))
@@ -162,7 +219,7 @@ def _fits(
     return learned.models(), learned.informed(known), some
 
 
-def _pool(agree: Agreement, pairs: Pairs, chance: Pairs) -> tuple[Pairs, list[Floats]]:
+def _pool(agree: Agreement, pairs: Pairs, chance: Pairs) -> tuple[Pairs, list[Host]]:
     """Candidates that EM looks at: the nearest, and the most surprising; and a first guess from either."""
     near = min(_POOL, pairs.index.shape[1])
     tails = np.concatenate([np.cumsum(part) for part in chances(agree, chance)])
@@ -185,7 +242,7 @@ def _pool(agree: Agreement, pairs: Pairs, chance: Pairs) -> tuple[Pairs, list[Fl
     return pairs.at(places, once), firsts
 
 
-def _weights(model: Model, pairs: Pairs) -> Floats:
+def _weights(model: Model, pairs: Pairs) -> Host:
     """(rows, c) weight of each pair; −∞ outside the block."""
     out = np.empty(pairs.index.shape)
     step = max(1, _BATCH // max(1, 16 * pairs.index.shape[1]))  # a pair has a dozen figures
@@ -195,17 +252,17 @@ def _weights(model: Model, pairs: Pairs) -> Floats:
     return out
 
 
-def _right(weight: Floats, pairs: Pairs, own: Ints) -> float:
+def _right(weight: Host, pairs: Pairs, own: Host) -> float:
     """Share of originals that are linked with their own release by the largest weight."""
     return float(_shared((weight == weight.max(axis=1, keepdims=True)) & pairs.inside, own).mean())
 
 
-def _nearest(pairs: Pairs, own: Ints) -> float:
+def _nearest(pairs: Pairs, own: Host) -> float:
     """Share of originals that the attack by distance links rightly."""
     return float(_shared(pairs.distance == pairs.distance[:, :1], own).mean())
 
 
-def _shared(best: Ints, own: Ints) -> Floats:
+def _shared(best: Host, own: Host) -> Host:
     """(rows,) probability that one of the best candidates, chosen at random, is the record's own."""
     return np.asarray((best & own).sum(axis=1) / np.maximum(best.sum(axis=1), 1))
 
@@ -230,7 +287,7 @@ def _measured(value: float, beside: dict[str, float], n: int, details: dict[str,
     return Measured(value, details, note, parts=(part,), interval=interval, beside=shown)
 
 
-def _by_level(side: list[Floats], names: Sequence[str], agree: Agreement) -> dict[str, Figure]:
+def _by_level(side: list[Host], names: Sequence[str], agree: Agreement) -> dict[str, Figure]:
     """m or u of every column and level, under names."""
     numbers = [f"within {tolerance:g} sd" for tolerance in np.where(agree.tolerances > EQUAL, agree.tolerances, 0)]
     out: dict[str, Figure] = {}
@@ -246,3 +303,49 @@ def _information(levels: ByLevels, names: Sequence[str]) -> By:
     pairs = ((np.maximum(m, levels.floor), np.maximum(u, levels.floor)) for m, u in sides)
     values = [float((m * np.log(m / u)).sum()) for m, u in pairs]
     return By("column", dict(zip(names, values, strict=True)))
+
+
+def _quasi_values(c: Comparison, codes: list[bool], rows: Host | None = None) -> tuple[Host, Host]:
+    """The quasi-identifiers of original and release, or of these released rows: numbers as they are, codes else."""
+    chosen = c if rows is None else c.with_released(rows)
+    # Of a comparison that nobody else has: its arrays may be written to.
+    before, after = (np.asarray(to_host(side), dtype=np.float64) for side in only(chosen, c.schema.quasi).values)
+    for side in (before, after):
+        side[:, codes] = np.where(side[:, codes] < 0, np.nan, side[:, codes])
+    return before, after
+
+
+def _linkage_probabilistic(c: Comparison, block: list[str] | None = None, **options: Any) -> Measured:
+    """Of the quasi-identifiers; columns of blocking by name."""
+    link, named = c.link, block or []
+    codes = [c.schema[name].kind not in ("numeric", "date") for name in c.schema.quasi]
+    unknown = [name for name in named if name not in c.schema.quasi]
+    if unknown:
+        raise ParameterError(f"block: {', '.join(map(repr, unknown))}: there is no such quasi-identifier")
+    points = [to_host(side) for side in c.standardised]
+    values = _quasi_values(c, codes) if named else (None, None)
+    return linkage_probabilistic(
+        Side(points[0], values[0]),
+        Side(points[1], values[1]),
+        link,
+        read=None if named else lambda rows: _quasi_values(c, codes, rows),
+        categorical=codes,
+        names=c.schema.quasi,
+        block=[name in named for name in c.schema.quasi],
+        metric_weights=blocking_weights(c.quasi_features, named),
+        **options,
+    )
+
+
+LINKAGE_PROBABILISTIC = Measure(
+    name="linkage_probabilistic", label="people linked by a statistical record linkage",
+    sentence="The record linkage that statistical offices use to join files links this share of people with their own"
+    " released record.",
+    summary="share of originals linked with their own release by likelihood",
+    family="risk", range=SHARE, unit="record", applies=PAIRED_QUASI, function=linkage_probabilistic,
+    compute=_linkage_probabilistic, options={"tolerances": list[FROM_0], "candidates": WHOLE, "block": NAMES},
+    arrays="points", weights=RISK_OF_RECORDS, nulls="two nulls agree, a null and a value do not", scaling="queries",
+    host="EM runs over agreement patterns of candidate pairs, which a k-d tree proposes: it leaves out nearly all"
+    " pairs, which a device would all measure",
+    source="Fellegi and Sunter 1969; Jaro 1989", long=1.6, large=True,
+)  # fmt: skip

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-Floats = np.ndarray[Any, Any]
-Ints = np.ndarray[Any, Any]
+from gpuanon.arrays.backend import Host
 
 TOLERANCES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.45, 0.65, 0.9, 1.2, 1.6, 2.1, 3.0)
 """Levels of agreement of numbers: the difference is at most this, in standard deviations of the original."""
@@ -21,11 +19,11 @@ class Agreement:
     """Levels of agreement of pairs of rows."""
 
     def __init__(
-        self, before: Floats, after: Floats, categorical: Ints, tolerances: Sequence[float], held: Ints | None = None
+        self, before: Host, after: Host, categorical: Host, tolerances: Sequence[float], held: Host | None = None
     ) -> None:
         """`held`: ascending, the released rows that `after` has; None: all of them."""
         self.before, self.after, self.categorical = before, after, categorical
-        self.place_of: Ints | None = None  # of the held rows in `after`, by row: a search for each pair takes longer
+        self.place_of: Host | None = None  # of the held rows in `after`, by row: a search for each pair takes longer
         if held is not None:
             self.place_of = np.zeros(int(held.max(initial=-1)) + 1, dtype=np.int32 if len(held) < 1 << 31 else np.int64)
             self.place_of[held] = np.arange(len(held))
@@ -37,14 +35,14 @@ class Agreement:
         mean = np.where(there, before, 0).sum(axis=0) / count
         spread = np.sqrt((np.where(there, before - mean, 0) ** 2).sum(axis=0) / count)
         self.scale = np.where(spread > 0, spread, 1.0)
-        self.nulls: Ints = np.asarray(np.isnan(before).any(axis=0) | np.isnan(after).any(axis=0))
+        self.nulls: Host = np.asarray(np.isnan(before).any(axis=0) | np.isnan(after).any(axis=0))
         self.starts = np.concatenate([[0], np.cumsum(self.sizes)])
         # Middles of the levels; equality is a level by itself, and beyond the last tolerance nothing is between.
         middles = (self.tolerances[1:] + self.tolerances[:-1]) / 2
         first = EQUAL if self.tolerances[0] == EQUAL else self.tolerances[0] / 2
         self.middles = np.concatenate([[first], middles, [self.tolerances[-1]]])
 
-    def levels(self, rows: Ints, index: Ints) -> Ints:
+    def levels(self, rows: Host, index: Host) -> Host:
         """(rows, c, d) level of each pair of an original row and a candidate."""
         out, index = np.empty((*index.shape, len(self.sizes)), dtype=np.int8), self._places(index)
         for j, size in enumerate(self.sizes):
@@ -53,7 +51,7 @@ class Agreement:
             out[:, :, j] = np.minimum(found, size - 1)
         return out
 
-    def scores(self, rows: Ints, index: Ints, weights: Floats) -> Floats:
+    def scores(self, rows: Host, index: Host, weights: Host) -> Host:
         """(rows, c) weight of each pair: of its levels, for numbers interpolated between the levels' middles."""
         out, index = np.zeros(index.shape), self._places(index)
         for j, size in enumerate(self.sizes):
@@ -67,11 +65,11 @@ class Agreement:
             out += np.where(apart <= EQUAL, weight[0], np.where(apart > self.tolerances[-1], weight[-1], found))
         return np.round(out, 9)  # sums in another order tie
 
-    def _places(self, index: Ints) -> Ints:
+    def _places(self, index: Host) -> Host:
         """Where the released rows `index` stand in `after`."""
         return index if self.place_of is None else self.place_of[index]
 
-    def _apart(self, rows: Ints, index: Ints, j: int) -> Floats:
+    def _apart(self, rows: Host, index: Host, j: int) -> Host:
         """(rows, c) difference of each pair in standard deviations; a null and a value: infinite."""
         x, y = self.before[rows, j][:, None], self.columns[j][index]
         if not self.nulls[j]:

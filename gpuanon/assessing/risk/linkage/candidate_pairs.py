@@ -9,13 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.arrays.threads import thread_count
 from gpuanon.numerics.distance.distance import k_nearest
 from gpuanon.numerics.sampling import uniform_numbers
-
-Floats = np.ndarray[Any, Any]
-Ints = np.ndarray[Any, Any]
 
 _TREE_COLUMNS = 5
 _BLOCK = 1e6  # weight of a column of blocking in the search of candidates
@@ -30,7 +27,7 @@ class Side:
     """
 
     points: Array
-    values: Floats | None
+    values: Host | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,17 +41,17 @@ class Pairs:
     choices  : (r,) number of released rows in the block of each original, whether looked at or not
     """
 
-    rows: Ints
-    index: Ints
-    distance: Floats
-    inside: Ints
-    choices: Ints
+    rows: Host
+    index: Host
+    distance: Host
+    inside: Host
+    choices: Host
 
     def of(self, which: Any) -> Pairs:
         """The pairs of some of the originals."""
         return Pairs(*(side[which] for side in (self.rows, self.index, self.distance, self.inside, self.choices)))
 
-    def at(self, places: Ints, once: Ints) -> Pairs:
+    def at(self, places: Host, once: Host) -> Pairs:
         """The pairs at these places of each original, (r, p); `once`: which of them count."""
         index, distance, inside = (
             np.take_along_axis(side, places, axis=1) for side in (self.index, self.distance, self.inside)
@@ -62,7 +59,7 @@ class Pairs:
         return Pairs(self.rows, index, distance, inside & once, self.choices)
 
 
-class Blocks:
+class BlockedRecords:
     """Which released rows are in the block of each original: those equal to it on the columns of blocking."""
 
     def __init__(self, original: Side, release: Side, block: Sequence[bool] | None, weights: Sequence[float] | None):
@@ -74,7 +71,7 @@ class Blocks:
             both = np.concatenate([values[:, columns] for values in sides])
             both = np.where(np.isnan(both), np.inf, both)  # two nulls are equal
             label = np.unique(both, axis=0, return_inverse=True)[1].reshape(-1)
-            self.order: Ints | None = np.argsort(label[n:], kind="stable")
+            self.order: Host | None = np.argsort(label[n:], kind="stable")
             self.counts = np.bincount(label[n:], minlength=int(label.max()) + 1)
         else:
             label = np.broadcast_to(np.int64(0), n + m)  # one block, in the order of the release; nothing is stored
@@ -84,16 +81,16 @@ class Blocks:
         self.scale = np.sqrt(np.ones(original.points.shape[1]) if weights is None else np.asarray(weights))
 
     @cached_property
-    def points(self) -> tuple[Floats, Floats]:
+    def points(self) -> tuple[Host, Host]:
         """The points of both tables, on the host."""
         return to_host(self.original.points), to_host(self.release.points)
 
     @cached_property
-    def _points(self) -> tuple[Floats, Floats]:
+    def _points(self) -> tuple[Host, Host]:
         """The weighted points of both tables, on the host."""
         return self.points if (self.scale == 1).all() else (self.points[0] * self.scale, self.points[1] * self.scale)
 
-    def nearest(self, rows: Ints, count: int) -> Pairs:
+    def nearest(self, rows: Host, count: int) -> Pairs:
         """The `count` released rows nearest to each original; those of another block are not inside."""
         A, B = self._points
         if count == len(B) or A.shape[1] > _TREE_COLUMNS:
@@ -107,7 +104,7 @@ class Blocks:
         inside = self.before[rows][:, None] == self.after[index]
         return Pairs(rows, index, distance, inside, self.counts[self.before[rows]])
 
-    def random(self, among: Pairs, count: int, link: Ints) -> tuple[Pairs, Ints]:
+    def random(self, among: Pairs, count: int, link: Host) -> tuple[Pairs, Host]:
         """Pairs of a random original and a random released row of its block, not its own; and which are no candidates.
 
         The own ones, one in as many as a block has rows, are told by the link and left out: they would be most of the
@@ -134,7 +131,7 @@ def blocking_weights(features: Sequence[str], block: Sequence[str]) -> list[floa
     return [_BLOCK if name in block else 1.0 for name in features] if block else None
 
 
-def posterior(weight: Floats, pairs: Pairs, share: float) -> tuple[Floats, Floats]:
+def posterior(weight: Host, pairs: Pairs, share: float) -> tuple[Host, Host]:
     """(r, c) probability that a pair belongs together, and (r,) log((1 − s) + s/N Σ m/u)."""
     top = np.maximum(np.where(pairs.inside, weight, -np.inf).max(axis=1), 0.0)
     odds = np.where(pairs.inside, np.exp(weight - top[:, None]), 0.0) * (share / np.maximum(pairs.choices, 1))[:, None]

@@ -16,12 +16,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
-Floats = np.ndarray[Any, Any]
-Ints = np.ndarray[Any, Any]
+from gpuanon.arrays.backend import Host
 
 _ROUNDS = 100
 _SETTLED = 1e-5
@@ -37,24 +35,24 @@ class Probabilities:
     """
 
     share: float
-    m: list[Floats]
-    u: list[Floats]
+    m: list[Host]
+    u: list[Host]
     likelihood: float = 0.0
 
-    def weights(self, floor: float) -> Floats:
+    def weights(self, floor: float) -> Host:
         """log(m / u) of all levels, column after column; probabilities are at least `floor`."""
         m, u = (np.maximum(np.concatenate(side), floor) for side in (self.m, self.u))
         return np.asarray(np.round(np.log(m / u), 9))  # sums of equal levels in another order tie
 
 
 def estimate(
-    levels: Ints,
+    levels: Host,
     sizes: Sequence[int],
     *,
-    inside: Ints | None = None,
-    choices: Ints | None = None,
-    together: Floats | None = None,
-    u: list[Floats] | None = None,
+    inside: Host | None = None,
+    choices: Host | None = None,
+    together: Host | None = None,
+    u: list[Host] | None = None,
     monotone: bool = False,
     rounds: int = _ROUNDS,
     settled: float = _SETTLED,
@@ -103,14 +101,14 @@ def estimate(
     return Probabilities(share, np.split(m, starts[1:-1]), u, likelihood)
 
 
-def _first(overall: Floats, starts: Ints) -> tuple[Floats, Floats, float]:
+def _first(overall: Host, starts: Host) -> tuple[Host, Host, float]:
     """m, u and share without a guess of the pairs: each level a quarter as likely, against u, as the closer one."""
     column = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     m = overall * 0.25 ** (np.arange(len(overall)) - starts[column])
     return m / np.bincount(column, m)[column], overall, 0.5
 
 
-def falling(m: Floats, u: Floats, starts: Ints) -> Floats:
+def falling(m: Host, u: Host, starts: Host) -> Host:
     """m under the constraint that m / u does not rise with the level, of largest likelihood; column by column.
 
     Adjacent violators are pooled: their m is shared out in proportion to u.
@@ -128,7 +126,7 @@ def falling(m: Floats, u: Floats, starts: Ints) -> Floats:
     return out
 
 
-def maximise(flat: Ints, together: Floats, overall: Floats, records: int) -> tuple[Floats, Floats, float]:
+def maximise(flat: Host, together: Host, overall: Host, records: int) -> tuple[Host, Host, float]:
     """The M step: m, u and the share of records with a pair, from the probability that each pair belongs together."""
     pairs, size = len(flat), max(float(together.sum()), 1e-9)
     held = np.bincount(flat.reshape(-1), np.repeat(together, flat.shape[1]), minlength=len(overall))

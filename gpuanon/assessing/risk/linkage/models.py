@@ -21,17 +21,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.assessing.risk.linkage.agreement import Agreement
 from gpuanon.assessing.risk.linkage.candidate_pairs import Pairs, posterior
 from gpuanon.assessing.risk.linkage.level_models import Probabilities, estimate, falling, maximise
 from gpuanon.assessing.risk.linkage.normal_models import NormalPairs
-
-Floats = np.ndarray[Any, Any]
-Ints = np.ndarray[Any, Any]
 
 _ROUNDS = 30
 _SETTLED = 1e-3  # relative change of τ
@@ -44,7 +42,7 @@ class Model(Protocol):
     @property
     def name(self) -> str: ...
 
-    def scores(self, pairs: Pairs) -> Floats:
+    def scores(self, pairs: Pairs) -> Host:
         """(r, c) weight of each pair."""
         ...
 
@@ -57,7 +55,7 @@ class ByDistance:
     constant: float
     name: str = "distance"
 
-    def scores(self, pairs: Pairs) -> Floats:
+    def scores(self, pairs: Pairs) -> Host:
         return np.asarray(-self.scale * pairs.distance - self.constant)
 
     @property
@@ -75,11 +73,11 @@ class ByLevels:
     floor: float
     name: str = "levels"
 
-    def scores(self, pairs: Pairs) -> Floats:
+    def scores(self, pairs: Pairs) -> Host:
         return self.agree.scores(pairs.rows, pairs.index, self.found.weights(self.floor))
 
 
-def by_distance(pairs: Pairs, chance: Chance, own: Floats) -> ByDistance:
+def by_distance(pairs: Pairs, chance: Chance, own: Host) -> ByDistance:
     """τ by EM from a first guess of the probability that each pair belongs together.
 
     Cost : O(r c) per round, at most 30 rounds.
@@ -102,7 +100,7 @@ def by_distance(pairs: Pairs, chance: Chance, own: Floats) -> ByDistance:
     return model
 
 
-def _moments(phi: Floats, weight: Floats) -> Floats:
+def _moments(phi: Host, weight: Host) -> Host:
     """(grid,) mean of φ = D² among pairs under each τ: E_u[φ exp(−τφ)] / E_u[exp(−τφ)], falling."""
     order = np.argsort(phi, kind="stable")
     values, weight = phi[order], weight[order]
@@ -114,7 +112,7 @@ def _moments(phi: Floats, weight: Floats) -> Floats:
     return np.asarray((tilt @ values) / np.maximum(tilt.sum(axis=1), 1e-300))
 
 
-def _scale(mean: float, moments: Floats) -> float:
+def _scale(mean: float, moments: Host) -> float:
     """τ under which D² has this mean; moments that are equal, or vanish, are no division by zero."""
     at = int(np.clip(np.searchsorted(-moments, -mean), 1, len(_GRID) - 1))
     apart = float(moments[at - 1] - moments[at])
@@ -133,19 +131,19 @@ class Chance:
     """
 
     pairs: Pairs
-    beyond: Ints
-    near: Floats
-    share: Floats
+    beyond: Host
+    near: Host
+    share: Host
 
     @property
-    def distances(self) -> tuple[Floats, Floats]:
+    def distances(self) -> tuple[Host, Host]:
         """Squared distances, and the share of all pairs that each stands for: candidates, and random pairs beyond."""
         far = self.pairs.distance[self.beyond, 0]
         share = np.concatenate([self.share, np.full(len(far), 1 / len(self.beyond))])
         return np.concatenate([self.near, far]), share
 
 
-class Levels:
+class AgreementLevels:
     """Levels of agreement of pairs, for EM."""
 
     def __init__(self, agree: Agreement, pairs: Pairs, chance: Pairs) -> None:
@@ -153,14 +151,14 @@ class Levels:
         self.levels, self.u = agree.levels(pairs.rows, pairs.index), chances(agree, chance)
         self.floor = 0.5 / max(int(pairs.inside.sum()), 1)
 
-    def fit(self, first: Floats) -> Probabilities:
+    def fit(self, first: Host) -> Probabilities:
         """EM from a guess of the pairs."""
         return estimate(
             self.levels, self.agree.sizes, inside=self.pairs.inside, choices=self.pairs.choices, together=first,
             u=self.u, monotone=True, rounds=30, settled=1e-3,
         )  # fmt: skip
 
-    def known(self, own: Ints) -> Probabilities:
+    def known(self, own: Host) -> Probabilities:
         """m of pairs that are known to belong together."""
         u, starts = np.concatenate(self.u), self.agree.starts
         flat = (self.levels + starts[:-1])[self.pairs.inside]
@@ -170,7 +168,7 @@ class Levels:
     def model(self, found: Probabilities) -> ByLevels:
         return ByLevels(self.agree, found, self.floor)
 
-    def together(self, found: Probabilities) -> Floats:
+    def together(self, found: Probabilities) -> Host:
         """(r, c) probability that a pair belongs together."""
         weight = found.weights(self.floor)[self.levels + self.agree.starts[:-1]].sum(axis=2)
         return posterior(weight, self.pairs, found.share)[0]
@@ -184,11 +182,11 @@ class Learned:
     """
 
     def __init__(
-        self, agree: Agreement, points: tuple[Floats, Floats], pairs: Pairs, chance: Chance, firsts: Sequence[Floats]
+        self, agree: Agreement, points: tuple[Host, Host], pairs: Pairs, chance: Chance, firsts: Sequence[Host]
     ) -> None:
         self.firsts = firsts[1:]
         self.near = by_distance(pairs, chance, firsts[0])
-        self.levels = Levels(agree, pairs, chance.pairs)
+        self.levels = AgreementLevels(agree, pairs, chance.pairs)
         self.normal = NormalPairs(*points, pairs, self.near.noise)
 
     def models(self) -> list[Model]:
@@ -203,7 +201,7 @@ class Learned:
         best = max([*closest, self.levels.fit(noise.own)], key=lambda one: one.likelihood)
         return [self.near, self.normal.model(noise.found), self.levels.model(best)]
 
-    def informed(self, own: Ints) -> list[Model]:
+    def informed(self, own: Host) -> list[Model]:
         """The normal model, and levels, of an attacker who knows which pairs (r, c) belong together."""
         if not own.any():
             return []
@@ -211,7 +209,7 @@ class Learned:
         return [self.normal.model(known), self.levels.model(self.levels.known(own))]
 
 
-def chances(agree: Agreement, chance: Pairs) -> list[Floats]:
+def chances(agree: Agreement, chance: Pairs) -> list[Host]:
     """u of the levels of every column, from random pairs."""
     flat = agree.levels(chance.rows, chance.index)[:, 0] + agree.starts[:-1]
     return np.split(np.bincount(flat.reshape(-1), minlength=int(agree.starts[-1])) / len(flat), agree.starts[1:-1])
@@ -227,10 +225,10 @@ class Judges:
     """
 
     pairs: Pairs
-    own: Ints
+    own: Host
     chance: Chance
 
-    def likelihood(self, model: Model, weight: Floats) -> Floats:
+    def likelihood(self, model: Model, weight: Host) -> Host:
         """(r,) log((1 − s) + s/N Σ m/u), with m/u divided by its mean over pairs that do not belong together.
 
         That mean is taken over the candidates, whose `weight` is given, and beyond these over a random sample.  It is
@@ -252,7 +250,7 @@ class Judges:
         return mass
 
 
-def likeliest(found: Sequence[Model], weights: Sequence[Floats], judges: Judges) -> tuple[int, dict[str, float]]:
+def likeliest(found: Sequence[Model], weights: Sequence[Host], judges: Judges) -> tuple[int, dict[str, float]]:
     """Which model the likelihood prefers, and the information of each: mean over records, in nats.
 
     `weights` are those of the judges' candidates under each model.

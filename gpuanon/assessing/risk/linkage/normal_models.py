@@ -18,15 +18,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.ranges import ranges
 from gpuanon.assessing.risk.linkage.candidate_pairs import Pairs, posterior
-
-Floats = np.ndarray[Any, Any]
-Ints = np.ndarray[Any, Any]
 
 _PIECE = 1 << 14  # rows that are turned at a time
 _ROUNDS = 60
@@ -36,7 +33,7 @@ _NARROWEST = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Regression:
+class NormalRegression:
     """Originals given their releases.
 
     slope    : (f + 1, f) Bᵀ, and c below it
@@ -44,17 +41,17 @@ class Regression:
     constant : ½ log det Σ⁻¹
     """
 
-    slope: Floats
-    metric: Floats
+    slope: Host
+    metric: Host
     constant: float
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class NormalFit:
     """What EM found: the regression, the probability (r, c) that each pair belongs together, the mean likelihood."""
 
-    found: Regression
-    own: Floats
+    found: NormalRegression
+    own: Host
     likelihood: float
 
 
@@ -62,23 +59,23 @@ class Fit:
 class ByNormal:
     """The regression of all pairs that belong together; `alone` (n,): log density of each original without one."""
 
-    before: Floats
-    after: Floats
-    found: Regression
-    alone: Floats
+    before: Host
+    after: Host
+    found: NormalRegression
+    alone: Host
     name: str = "normal"
 
     @cached_property
-    def _expected(self) -> Floats:
+    def _expected(self) -> Host:
         return _expected(self.after, self.found)
 
-    def _expected_of(self, index: Ints) -> Floats:
+    def _expected_of(self, index: Host) -> Host:
         """(r, c, f) of the released rows `index`; of a large table only these are computed."""
         if len(self.after) <= index.size:
             return np.asarray(self._expected[index])
         return _expected(self.after[index.reshape(-1)], self.found).reshape(*index.shape, -1)
 
-    def scores(self, pairs: Pairs) -> Floats:
+    def scores(self, pairs: Pairs) -> Host:
         """(r, c) weight of each pair."""
         x = self.before[pairs.rows] @ self.found.metric
         apart = x[:, None] - self._expected_of(pairs.index)
@@ -86,13 +83,13 @@ class ByNormal:
         return np.asarray(np.round(weight, 6))  # equal records tie, whatever the order of the sums
 
 
-def _expected(after: Floats, found: Regression) -> Floats:
+def _expected(after: Host, found: NormalRegression) -> Host:
     """(m, f) expected originals of released points, in the metric of what is left of them."""
     turn = found.slope @ found.metric
     return np.asarray(after @ turn[:-1] + turn[-1])
 
 
-def log_density(x: Floats) -> Floats:
+def log_density(x: Host) -> Host:
     """(n,) logarithm of the normal density with the moments of x, but for the constant that a pair has as well."""
     apart = x - x.mean(axis=0)
     values, axes = np.linalg.eigh(apart.T @ apart / len(x) + _NARROWEST * np.eye(x.shape[1]))
@@ -102,7 +99,7 @@ def log_density(x: Floats) -> Floats:
     return np.asarray(-0.5 * out - 0.5 * np.log(values).sum())
 
 
-def by_moments(before: Floats, after: Floats, noise: float) -> tuple[Floats, Floats]:
+def by_moments(before: Host, after: Host, noise: float) -> tuple[Host, Host]:
     """(f + 1, f) slope and (f, f) Σ that the moments of both tables suggest; `noise`: variance by distance."""
     f = before.shape[1]
     S, T = (np.cov(side.T, bias=True).reshape(f, f) + _NARROWEST * np.eye(f) for side in (before, after))
@@ -122,7 +119,7 @@ class NormalPairs:
     noise : variance of the noise by distance
     """
 
-    def __init__(self, before: Floats, after: Floats, pairs: Pairs, noise: float) -> None:
+    def __init__(self, before: Host, after: Host, pairs: Pairs, noise: float) -> None:
         self.before, self.after, self.pairs = before, after, pairs
         self.alone = log_density(before)
         self.x = before[pairs.rows]
@@ -139,11 +136,11 @@ class NormalPairs:
         held *= self.weight / len(after)
         self.prior = held, held @ slope, slope.T @ held @ slope + self.weight * left
 
-    def first(self) -> Regression:
+    def first(self) -> NormalRegression:
         """What the moments of the tables say."""
         return self.regression(np.zeros(self.place.shape))
 
-    def fit(self, found: Regression) -> Fit:
+    def fit(self, found: NormalRegression) -> NormalFit:
         """EM from a first regression.
 
         Every third record is left out: the rounds end when its likelihood no longer rises, so that EM does not fit the
@@ -155,14 +152,14 @@ class NormalPairs:
             level = float(mass[self.left_out].mean())
             if best is not None and level - best.likelihood < _SETTLED:
                 break
-            best = Fit(found, own, level)
+            best = NormalFit(found, own, level)
             learned = np.where(self.left_out[:, None], 0.0, own)
             share = min(max(float(learned.sum()) / max(1, int((~self.left_out).sum())), 1e-9), 1 - 1e-9)
             found = self.regression(learned)
         assert best is not None
         return best
 
-    def regression(self, own: Floats) -> Regression:
+    def regression(self, own: Host) -> NormalRegression:
         """The M step: weighted least squares of originals on their candidates (r, c)."""
         y = np.column_stack([self.released, np.ones(len(self.released))])
         held = np.bincount(self.place.reshape(-1), own.reshape(-1), minlength=len(y))
@@ -175,9 +172,9 @@ class NormalPairs:
         left = (self.x * total[:, None]).T @ self.x + self.prior[2] - cross.T @ slope
         values, axes = np.linalg.eigh((left + left.T) / 2 / (total.sum() + self.weight))
         values = np.maximum(values, 0.0) + _NARROWEST
-        return Regression(slope, axes / np.sqrt(values), float(-0.5 * np.log(values).sum()))
+        return NormalRegression(slope, axes / np.sqrt(values), float(-0.5 * np.log(values).sum()))
 
-    def _weights(self, found: Regression) -> Floats:
+    def _weights(self, found: NormalRegression) -> Host:
         """(r, c) log m/u; multiplied out, so that a pair costs one product of vectors."""
         x, y = self.x @ found.metric, _expected(self.released, found)
         turn = found.slope @ found.metric
@@ -185,5 +182,5 @@ class NormalPairs:
         apart = (x**2).sum(axis=1)[:, None] + (y**2).sum(axis=1)[self.place] - 2 * cross
         return np.asarray(found.constant - 0.5 * apart - self.alone[self.pairs.rows][:, None])
 
-    def model(self, found: Regression) -> ByNormal:
+    def model(self, found: NormalRegression) -> ByNormal:
         return ByNormal(self.before, self.after, found, self.alone)

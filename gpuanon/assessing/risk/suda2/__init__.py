@@ -16,17 +16,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import factorial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, namespace, to_host
 from gpuanon.assessing.figures import Beside, By, Distribution, Figure, Measured
+from gpuanon.assessing.measure import QUASI, SHARE, Measure, Weights
+from gpuanon.assessing.options import FRACTION as FRACTIONS
+from gpuanon.assessing.options import SET_SIZE
 from gpuanon.assessing.risk.suda2.minimal_uniques import minimal_uniques
+from gpuanon.assessing.source import sampling_fraction
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
 
-Host = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
+
 SIZE = 3
 """Columns of the largest set that is looked at, unless said otherwise."""
 FRACTION = 0.01
@@ -139,3 +145,19 @@ def dis_scores(scores: Host, codes: Array, fraction: float) -> Host:
     power = scores[scored] ** (1 + (8 - codes.shape[1]) / 20)
     out[scored] = 1 / (1 + alone * (1 / dis - 1) / (power * (1 / power).sum()))
     return out
+
+
+def _suda2(c: Comparison, **options: Any) -> Measured:
+    return suda2(c.column_classes, names=c.schema.quasi, known=sampling_fraction(c), **options)
+
+
+SUDA2 = Measure(
+    name="suda2", label="singled out by a few columns",
+    sentence="This share of the released records can be singled out by somebody who knows only a few of their values.",
+    summary="share of records that a few quasi-identifiers are enough to single out",
+    family="risk", range=SHARE, unit="record", applies=QUASI, function=suda2, compute=_suda2,
+    options={**FRACTIONS, "size": SET_SIZE}, arrays="classes",
+    weights=Weights("estimates", "they give the sampling fraction of the DIS score; records count alike"),
+    nulls="a null is something that nobody knows: it is in no set of columns", scaling="whole",
+    source="Manning, Haglin and Keane 2008; Elliot et al. 2005; sdcMicro", long=0.3,
+)  # fmt: skip

@@ -21,14 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.errors import ParameterError
-
-Floats = np.ndarray[Any, Any]
-Ints = np.ndarray[Any, Any]
 
 _DEEPEST = 30
 
@@ -45,10 +42,10 @@ class Rule:
 class _Data:
     """The columns of the records, numbers by rank, and the array for the shares."""
 
-    columns: tuple[Ints, ...]
-    y: Ints
+    columns: tuple[Host, ...]
+    y: Host
     categorical: tuple[bool, ...]
-    shares: Floats
+    shares: Host
 
 
 @dataclass(frozen=True)
@@ -68,8 +65,8 @@ class _Branch:
 
 
 def class_shares(
-    X: Floats, second: Floats, categorical: Sequence[bool], smallest: int = 5, complexity: float = 1e-3
-) -> Floats:
+    X: Host, second: Host, categorical: Sequence[bool], smallest: int = 5, complexity: float = 1e-3
+) -> Host:
     """(n,) share of the second class in each record's leaf.
 
     Parameters
@@ -90,13 +87,13 @@ def class_shares(
     return data.shares
 
 
-def _ranks(x: Floats) -> Ints:
+def _ranks(x: Host) -> Host:
     """(n,) rank of each number, equal for equal ones: whole numbers of 16 bits are sorted faster, and often here."""
     distinct, ranks = np.unique(x, return_inverse=True)
     return np.asarray(ranks.reshape(-1).astype(np.uint16 if len(distinct) <= 1 << 16 else np.int64))
 
 
-def _grow(data: _Data, rows: Ints, allowance: float, rule: Rule, depth: int) -> _Branch:
+def _grow(data: _Data, rows: Host, allowance: float, rule: Rule, depth: int) -> _Branch:
     """Grow the node that holds `rows`, and write its leaves' shares."""
     y = data.y[rows]
     ones = float(y.sum())
@@ -130,7 +127,7 @@ def _account(risk: float, left: _Branch, right: _Branch) -> _Branch:
     return _Branch(risk, (risk - kept) / splits, kept, splits)
 
 
-def _best_split(columns: Sequence[Ints], y: Ints, categorical: tuple[bool, ...], smallest: int) -> Floats | None:
+def _best_split(columns: Sequence[Host], y: Host, categorical: tuple[bool, ...], smallest: int) -> Host | None:
     """(n,) which rows go left in the split with the largest decrease of the Gini index; ties: the first column."""
     best, found = 1e-9, None
     for x, by_category in zip(columns, categorical, strict=True):
@@ -140,7 +137,7 @@ def _best_split(columns: Sequence[Ints], y: Ints, categorical: tuple[bool, ...],
     return found
 
 
-def _cut_numbers(x: Ints, y: Ints, smallest: int) -> tuple[float, Floats] | None:
+def _cut_numbers(x: Host, y: Host, smallest: int) -> tuple[float, Host] | None:
     """Best cut of a numeric column: its gain, and which rows go left."""
     n = len(x)
     first, end = smallest - 1, n - smallest  # a cut after these places leaves enough on both sides
@@ -155,7 +152,7 @@ def _cut_numbers(x: Ints, y: Ints, smallest: int) -> tuple[float, Floats] | None
     return float(gain[at]), x <= ordered[first + at]
 
 
-def _cut_categories(x: Ints, y: Ints, smallest: int) -> tuple[float, Floats] | None:
+def _cut_categories(x: Host, y: Host, smallest: int) -> tuple[float, Host] | None:
     """Best division of a column's categories: its gain, and which rows go left."""
     counts, ones = np.bincount(x), np.bincount(x, y)
     present = np.flatnonzero(counts)
@@ -173,7 +170,7 @@ def _cut_categories(x: Ints, y: Ints, smallest: int) -> tuple[float, Floats] | N
     return float(gain[at]), left[x]
 
 
-def _gains(left: Floats, left_ones: Floats, n: int, ones: float) -> Floats:
+def _gains(left: Host, left_ones: Host, n: int, ones: float) -> Host:
     """n × decrease of the Gini index for cuts with `left` rows on the left, `left_ones` of them of the second class."""
     gain = _purity(left, left_ones)
     gain += _purity(n - left, ones - left_ones)
@@ -181,7 +178,7 @@ def _gains(left: Floats, left_ones: Floats, n: int, ones: float) -> Floats:
     return gain
 
 
-def _purity(rows: Floats, ones: Floats) -> Floats:
+def _purity(rows: Host, ones: Host) -> Host:
     """(a² + b²) / (a + b) of sides with so many `rows` = a + b, a = `ones` of them of the second class."""
     found, zeros = ones * ones, rows - ones
     zeros *= zeros

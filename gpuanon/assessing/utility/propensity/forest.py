@@ -10,20 +10,24 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpuanon.arrays import rapids
-from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.figures import Figure, Measured, join
+from gpuanon.assessing.measure import Measure
+from gpuanon.assessing.options import PERMUTATIONS
 from gpuanon.assessing.refits import with_error
-from gpuanon.assessing.utility.propensity.pmse import DEPENDENT, against_permuted, null_sample, separable
+from gpuanon.assessing.utility.propensity.pmse import DEPENDENT, SCORES, against_permuted, null_sample, separable
 from gpuanon.assessing.utility.propensity.scores import Stacked, stacked
 from gpuanon.numerics.equal_rows import equal_rows
 
-Floats = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
+
 
 FOREST_ROWS = 10_000
 """Rows of each table that the forest is fitted to at most; beyond, a repeatable random sample."""
@@ -82,12 +86,12 @@ def _refit(piece: Stacked) -> float:
     return _pmse(_binned(piece.X), _halves(piece.X), piece.released, REFIT_TREES)
 
 
-def _pmse(X: Array, halves: Floats, released: Floats, trees: int = TREES) -> float:
+def _pmse(X: Array, halves: Host, released: Host, trees: int = TREES) -> float:
     """Mean squared difference of the scores from the share of released records."""
     return float(((_scores(X, halves, released, trees) - released.mean()) ** 2).mean())
 
 
-def _scores(X: Array, halves: Floats, released: Floats, trees: int = TREES) -> Floats:
+def _scores(X: Array, halves: Host, released: Host, trees: int = TREES) -> Host:
     """(N,) probability that a record is a released one, by the forest of the half that it is not in.
 
     Where that half has nothing to learn from (no records, or none of one kind) the share of released records.
@@ -102,11 +106,11 @@ def _scores(X: Array, halves: Floats, released: Floats, trees: int = TREES) -> F
     return scores
 
 
-def _halves(X: Array) -> Floats:
+def _halves(X: Array) -> Host:
     """(N,) False or True at random, the same for equal records."""
-    classes: Floats = to_host(equal_rows(X))
-    lots: Floats = _PUBLIC.draws(np.arange(classes.max() + 1)).uniform()[:, 0]
-    halves: Floats = lots[classes] < 0.5
+    classes: Host = to_host(equal_rows(X))
+    lots: Host = _PUBLIC.draws(np.arange(classes.max() + 1)).uniform()[:, 0]
+    halves: Host = lots[classes] < 0.5
     return halves
 
 
@@ -125,3 +129,21 @@ def _binned(X: Array) -> Array:
             codes = xp.searchsorted(lowest, X[:, j], side="right")
         out[:, j] = codes.reshape(-1)
     return out
+
+
+def _pmse_forest(c: Comparison, permutations: int = 0) -> Measured:
+    link = c.link_of_pairs if permutations else None
+    before, after = c.values
+    return pmse_forest(
+        before, after, categorical=c.categorical, permutations=permutations, link=link, sampled=c.sampled
+    )
+
+
+PMSE_FOREST = Measure(
+    name="pmse_forest", label="can a random forest tell the tables apart?",
+    sentence="Many decision trees together guess which table a record comes from, and their certainty exceeds"
+    " guessing by this much, squared: 0 not at all, 0.25 always.",
+    summary="mean squared propensity score error, random forest, on held-out records",
+    range=(0.0, 0.25), function=pmse_forest, compute=_pmse_forest, options=PERMUTATIONS,
+    source="Snoke et al. 2018; synthpop", sees="together", long=5, **SCORES,
+)  # fmt: skip

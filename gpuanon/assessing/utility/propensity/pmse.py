@@ -13,15 +13,17 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, to_host
+from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.figures import Beside, Figure, Measured, join
+from gpuanon.assessing.measure import OF_SCORES, SHARE, Measure
+from gpuanon.assessing.options import PERMUTATIONS
 from gpuanon.assessing.refits import with_error
 from gpuanon.assessing.utility.pairs import sampled_pairs
 from gpuanon.assessing.utility.propensity import scores as propensity_scores
@@ -38,7 +40,9 @@ from gpuanon.assessing.utility.propensity.scores import (
 )
 from gpuanon.errors import ParameterError
 
-Floats = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from gpuanon.assessing.comparison import Comparison
+
 
 DEPENDENT = "original and release are dependent samples: this is a distance, not a test"
 
@@ -84,7 +88,7 @@ def separable(c: float) -> Beside:
 
 def one_way_ratio(before: Array, after: Array) -> float:
     """pMSE of one categorical column over its expectation: 1 on average for draws from the original ([1])."""
-    from gpuanon.assessing.utility.contingency import tables
+    from gpuanon.assessing.utility.cell_counts import tables
 
     _, counts, released = next(tables(before[:, None], after[:, None], 1))
     total = counts + released
@@ -138,9 +142,7 @@ def null_sample(
     return stacked(before, after, categorical, rows), link
 
 
-def against_permuted(
-    fit: Callable[[Floats], Floats], labels: Floats, link: Array | None, rounds: int
-) -> dict[str, Figure]:
+def against_permuted(fit: Callable[[Host], Host], labels: Host, link: Array | None, rounds: int) -> dict[str, Figure]:
     """The pMSE of these labels beside those of permuted ones."""
     errors = [
         float(((fit(y) - y.mean()) ** 2).mean())
@@ -195,7 +197,7 @@ def propensity_wilcoxon(
     return with_error(measured, found.over_refits("wilcoxon"))
 
 
-def permuted(released: Floats, originals: int, link: Array | None, rounds: int) -> list[Floats]:
+def permuted(released: Host, originals: int, link: Array | None, rounds: int) -> list[Host]:
     """Labels permuted at random, or exchanged within pairs when the link is known."""
     n = len(released)
     if link is None:
@@ -214,3 +216,77 @@ def permuted(released: Floats, originals: int, link: Array | None, rounds: int) 
         exchanged[originals + first[flip]] = 0.0
         labels.append(exchanged)
     return labels
+
+
+def _pmse_logit(c: Comparison, permutations: int = 0) -> Measured:
+    return _of_scores(pmse_logit, c, permutations, fit=c.logit_fit)
+
+
+def _pmse_cart(c: Comparison, permutations: int = 0) -> Measured:
+    return _of_scores(pmse_cart, c, permutations)
+
+
+def _of_scores(measure: Callable[..., Measured], c: Comparison, permutations: int, **shared: Any) -> Measured:
+    """A measure of propensity scores; its null permutes labels, within pairs where the link is known."""
+    link = c.link_of_pairs if permutations else None
+    more = {"permutations": permutations, "link": link, "sampled": c.sampled, **shared}
+    return measure(*c.values, categorical=c.categorical, **more)
+
+
+def _propensity_ks(c: Comparison, model: Model = "logit") -> Measured:
+    return _by_model(propensity_ks, c, model)
+
+
+def _propensity_wilcoxon(c: Comparison, model: Model = "logit") -> Measured:
+    return _by_model(propensity_wilcoxon, c, model)
+
+
+def _by_model(measure: Callable[..., Measured], c: Comparison, model: Model) -> Measured:
+    """A measure of the propensity scores of a model that a recipe may choose."""
+    fit = c.logit_fit if model == "logit" else None
+    return measure(*c.values, model=model, categorical=c.categorical, sampled=c.sampled, fit=fit)
+
+
+SCORES: Mapping[str, Any] = {
+    "family": "utility",
+    "unit": "record",
+    "arrays": "values",
+    "weights": OF_SCORES,
+    "nulls": "a missing number is 0 with a column that marks it; a missing category is a category",
+    "scaling": "sample",
+}
+PMSE_LOGIT = Measure(
+    name="pmse_logit", label="can a simple model tell the tables apart?",
+    sentence="A simple model guesses which table a record comes from, and its certainty exceeds guessing by this"
+    " much, squared: 0 not at all, 0.25 always, for tables of one size.",
+    summary="mean squared propensity score error, main-effects logit",
+    range=(0.0, 0.25), function=pmse_logit, compute=_pmse_logit, options=PERMUTATIONS,
+    host="a logit of 100 000 rows at most, with the rank of its design",
+    source="Snoke et al. 2018; synthpop", sees="columns", **SCORES,
+)  # fmt: skip
+PMSE_CART = Measure(
+    name="pmse_cart", label="can a decision tree tell the tables apart?",
+    sentence="A decision tree guesses which table a record comes from, and its certainty exceeds guessing by this"
+    " much, squared: 0 not at all, 0.25 always.",
+    summary="mean squared propensity score error, classification tree",
+    range=(0.0, 0.25), function=pmse_cart, compute=_pmse_cart, options=PERMUTATIONS,
+    host="one tree of 20 000 rows at most, grown as synthpop's is; cuML has forests only (`pmse_forest`)",
+    source="Snoke et al. 2018; synthpop", long=1, **SCORES,
+)  # fmt: skip
+PROPENSITY_KS = Measure(
+    name="propensity_ks", label="largest gap of the tables' propensity scores",
+    sentence="How much a record looks released is scored for both tables, and the shares of records up to some"
+    " score differ by at most this.",
+    summary="Kolmogorov–Smirnov distance of the propensity scores",
+    range=SHARE, function=propensity_ks, compute=_propensity_ks, options={"model": Model},
+    host="the scores of `pmse_logit` or `pmse_cart`",
+    source="Kulik, lecture on utility and information loss", **SCORES,
+)  # fmt: skip
+PROPENSITY_WILCOXON = Measure(
+    name="propensity_wilcoxon", label="do released records rank apart by propensity score?",
+    sentence="Ranked by how much they look released, records of both tables are mixed (0) or stand apart (1).",
+    summary="distance of the propensity scores' rank sums",
+    range=SHARE, function=propensity_wilcoxon, compute=_propensity_wilcoxon, options={"model": Model},
+    host="the scores of `pmse_logit` or `pmse_cart`",
+    source="Kulik, lecture on utility and information loss", **SCORES,
+)  # fmt: skip

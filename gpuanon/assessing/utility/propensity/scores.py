@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.assessing.figures import Counts
 from gpuanon.assessing.ks_distance import ks_distance
 from gpuanon.assessing.refits import PIECES, pieces_of
@@ -21,7 +21,6 @@ from gpuanon.assessing.utility.propensity.class_tree import class_shares
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.sampling import sample_rows
 
-Floats = np.ndarray[Any, Any]
 Model = Literal["logit", "cart"]
 
 LOGIT_ROWS, CART_ROWS = 100_000, 20_000
@@ -42,8 +41,8 @@ class Scores:
     refits   : scores of the model fitted to pieces of the sample, by cut; none where all rows were used
     """
 
-    scores: Floats
-    released: Floats
+    scores: Host
+    released: Host
     df: int | None
     note: str | None
     refits: tuple[tuple[Scores, ...], ...] = ()
@@ -64,7 +63,7 @@ class Scores:
         return float(((self.scores - self.released.mean()) ** 2).mean())
 
     @cached_property
-    def ranked(self) -> Floats:
+    def ranked(self) -> Host:
         """(N,) the scores, rounded: records that a model cannot tell apart tie, whatever rounding leaves."""
         return np.round(self.scores, 9)
 
@@ -160,11 +159,11 @@ class Stacked:
 
     X: Array
     categorical: tuple[bool, ...]
-    released: Floats
+    released: Host
     note: str | None
     sampled: bool
 
-    def take(self, rows: Floats) -> Stacked:
+    def take(self, rows: Host) -> Stacked:
         """These rows."""
         return replace(self, X=self.X[like(rows, self.X)], released=self.released[rows], sampled=False)
 
@@ -216,7 +215,7 @@ def stacked(
     return Stacked(xp.stack(columns, axis=1), tuple(out_flags), released, note, sampled or taken)
 
 
-def dummies(X: Floats, categorical: tuple[bool, ...]) -> Floats:
+def dummies(X: Host, categorical: tuple[bool, ...]) -> Host:
     """Intercept, standardised numbers, and an indicator of each category but the first."""
     columns = [np.ones(len(X))]
     for j, flag in enumerate(categorical):
@@ -228,7 +227,7 @@ def dummies(X: Floats, categorical: tuple[bool, ...]) -> Floats:
     return np.column_stack(columns)
 
 
-def logit(X: Floats, y: Floats) -> tuple[Floats, int]:
+def logit(X: Host, y: Host) -> tuple[Host, int]:
     """Fitted probabilities of a logistic regression by Newton's method, and its rank without the intercept.
 
     Where the tables can be separated the coefficients have no limit; the probabilities do, and 30 steps are near it.

@@ -1,7 +1,7 @@
 """Boxes that give the most accurate statistics [1].
 
 A statistic that is computed from boxes has a range of possible values, whose width is ``2 Σ a_i Δ_i`` over all records
-to first order: sensitivities times half-widths.  Boxes of k records are chosen to make it small.
+to first order: sensitivities times half-widths.  BoxGroups of k records are chosen to make it small.
 
 References
 ----------
@@ -18,7 +18,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, namespace, to_host
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.progress import stage
 from gpuanon.arrays.rng import Draws
@@ -37,11 +37,10 @@ from gpuanon.masking.groups.boxes.sensitivities import (
     sensitivities,
     standard_error,
 )
-from gpuanon.masking.groups.constrained import Constrained
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.masking.groups.in_blocks import Constrained
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 from gpuanon.tables.statistics import Statistic
 
-Host = np.ndarray[Any, Any]
 Features = tuple[tuple[str, bool], ...]
 
 DISMISS_MOST = 0.05
@@ -96,7 +95,7 @@ class BoxSummary:
         return np.asarray(self.products / self.rows - np.outer(self.mean, self.mean))
 
 
-class Boxes(Constrained):
+class BoxGroups(Constrained):
     """Boxes of k records for which the ranges of the wanted statistics are narrow.
 
     Numeric columns have the sensitivities of the statistics, in units of standard deviations of the encoded columns;

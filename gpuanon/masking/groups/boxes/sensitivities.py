@@ -17,14 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.backend import Array, Host, namespace, on_device
 from gpuanon.arrays.batches import even_batches, gather, scatter
 from gpuanon.arrays.partition import Batch, Partition, segment_maxima, segment_minima
 from gpuanon.arrays.sorting import argsort_rows, sort_rows
 from gpuanon.arrays.threads import each
 from gpuanon.numerics.cuts.median_blocks import blocks
-
-Host = np.ndarray[Any, Any]
 
 FLOOR = 1e-3
 """Smallest sensitivity, as a share of the mean: a sensitivity of zero would make a box infinitely wide."""
@@ -276,8 +274,3 @@ def dismissal_threshold(c: Host, columns: int, error: float, rows: int, most: fl
     objective = columns * np.cumsum(ordered) / len(c) + error / np.sqrt(kept)
     first = max(0, int(np.ceil((1 - most) * len(c))) - 1)
     return float(ordered[first + int(np.argmin(objective[first:]))])
-
-
-def accuracy(c: Array, columns: int) -> float:
-    """``n Σ c(x) / N``: half the width of the statistic's range with optimal boxes, to first order; no bound."""
-    return float(columns * c.mean())

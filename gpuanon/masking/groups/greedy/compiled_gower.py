@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuanon.arrays.backend import Array
 from gpuanon.arrays.compiled import ZERO, compiled, inner
-from gpuanon.masking.groups.batched import Host
 from gpuanon.masking.groups.greedy.compiled_greedy import BLOCK, KEPT, lowest_few
 
 _TAKEN = np.int32(-1)  # in place of the distance of a row that is taken: nearer than any
@@ -19,7 +19,7 @@ _DEAR = np.int64(1 << 62)  # more than any sum of distances
 
 
 @inner
-def _load_part(rows: Host, order: Host, begin: int, n: int, columns: Host, position: Host, near: Host) -> None:
+def _load_part(rows: Array, order: Array, begin: int, n: int, columns: Array, position: Array, near: Array) -> None:
     """The n rows of a part, column by column, with their positions in it; none is taken."""
     for i in range(n):
         row = order[begin + i]
@@ -29,7 +29,7 @@ def _load_part(rows: Host, order: Host, begin: int, n: int, columns: Host, posit
 
 
 @inner
-def _drop_taken(columns: Host, position: Host, near: Host, a: int) -> int:
+def _drop_taken(columns: Array, position: Array, near: Array, a: int) -> int:
     """Move the rows that are not taken to the front, in their order; return their number."""
     free = 0
     for i in range(a):
@@ -42,7 +42,7 @@ def _drop_taken(columns: Host, position: Host, near: Host, a: int) -> int:
 
 
 @inner
-def _measure(columns: Host, mismatch: Host, at: int, a: int, apart: Host) -> None:
+def _measure(columns: Array, mismatch: Array, at: int, a: int, apart: Array) -> None:
     """Distances of `a` rows from the row `at` into `apart`."""
     for i in range(a):
         apart[i] = 0
@@ -58,7 +58,7 @@ def _measure(columns: Host, mismatch: Host, at: int, a: int, apart: Host) -> Non
 
 
 @inner
-def _highest(values: Host, a: int) -> int:
+def _highest(values: Array, a: int) -> int:
     """The first of the highest of `a` values of 0 or more; the others are passed over."""
     most, block = _TAKEN, 0
     for begin in range(0, a, BLOCK):
@@ -74,7 +74,7 @@ def _highest(values: Host, a: int) -> int:
 
 
 @inner
-def _lowest(values: Host, a: int) -> int:
+def _lowest(values: Array, a: int) -> int:
     """The first of the lowest of `a` values."""
     least, block = _DEAR, 0
     for begin in range(0, a, BLOCK):
@@ -91,14 +91,14 @@ def _lowest(values: Host, a: int) -> int:
 
 @compiled
 def kmember_gower_parts(
-    mismatch: Host,
-    rows: Host,
-    order: Host,
-    starts: Host,
+    mismatch: Array,
+    rows: Array,
+    order: Array,
+    starts: Array,
     first_part: int,
     last_part: int,
     k: int,
-    labels: Host,
+    labels: Array,
     largest: int,
 ) -> None:
     """Write each row's cluster inside its part to `labels` (n,), for the parts from `first_part` to before `last_part`.
@@ -141,7 +141,7 @@ def kmember_gower_parts(
 
 
 @inner
-def _place_leftovers(mismatch: Host, rows: Host, order: Host, begin: int, n: int, k: int, labels: Host) -> None:
+def _place_leftovers(mismatch: Array, rows: Array, order: Array, begin: int, n: int, k: int, labels: Array) -> None:
     """Add the rows without a cluster, in ascending order, to that whose distortion they raise least."""
     clusters = n // k
     members, counts = np.empty((clusters, 2 * k), np.int64), np.empty(clusters, np.int64)
@@ -175,9 +175,9 @@ def _place_leftovers(mismatch: Host, rows: Host, order: Host, begin: int, n: int
 
 
 @inner
-def _distance(rows: Host, mismatch: Host, a: int, b: int) -> int:
+def _distance(rows: Array, mismatch: Array, a: int, b: int) -> int:
     """Distance of two rows."""
-    total: Host = np.int64(0)
+    total: Array = np.int64(0)
     for j in range(len(mismatch)):
         gap = np.int64(rows[a, j]) - np.int64(rows[b, j])
         if mismatch[j] < 0:
@@ -188,7 +188,7 @@ def _distance(rows: Host, mismatch: Host, a: int, b: int) -> int:
 
 
 @inner
-def _sort_levels(column: Host, n: int, levels: Host) -> int:
+def _sort_levels(column: Array, n: int, levels: Array) -> int:
     """The different values of a column of n rows into `levels`, ascending; return their number."""
     found = ZERO
     for i in range(n):
@@ -202,7 +202,7 @@ def _sort_levels(column: Host, n: int, levels: Host) -> int:
 
 
 @inner
-def _rank(levels: Host, count: int, value: int) -> int:
+def _rank(levels: Array, count: int, value: int) -> int:
     """How many of the `count` ascending levels are below a value."""
     low, high = 0, count
     while low < high:
@@ -215,7 +215,9 @@ def _rank(levels: Host, count: int, value: int) -> int:
 
 
 @inner
-def _furthest_from_mean(columns: Host, mismatch: Host, centre: Host, n: int, a: int, near: Host, values: Host) -> int:
+def _furthest_from_mean(
+    columns: Array, mismatch: Array, centre: Array, n: int, a: int, near: Array, values: Array
+) -> int:
     """The first of the free rows furthest from the mean of all n of them, by n times the distance: a whole number.
 
     centre : (d,) sums of the numeric columns, modes of the categorical ones
@@ -236,14 +238,14 @@ def _furthest_from_mean(columns: Host, mismatch: Host, centre: Host, n: int, a: 
 
 @compiled
 def mdav_gower_parts(
-    mismatch: Host,
-    rows: Host,
-    order: Host,
-    starts: Host,
+    mismatch: Array,
+    rows: Array,
+    order: Array,
+    starts: Array,
     first_part: int,
     last_part: int,
     k: int,
-    labels: Host,
+    labels: Array,
     largest: int,
 ) -> None:
     """Write each row's group inside its part to `labels` (n,); parameters as in `kmember_gower_parts`."""
@@ -285,7 +287,7 @@ def mdav_gower_parts(
 
 @inner
 def _count_levels(
-    columns: Host, mismatch: Host, n: int, centre: Host, different: Host, levels: Host, frequency: Host
+    columns: Array, mismatch: Array, n: int, centre: Array, different: Array, levels: Array, frequency: Array
 ) -> None:
     """Sums of the numeric columns of n rows into `centre`; the levels of the categorical ones, and how often each is.
 
@@ -305,7 +307,7 @@ def _count_levels(
 
 
 @inner
-def _find_modes(mismatch: Host, centre: Host, different: Host, levels: Host, frequency: Host) -> None:
+def _find_modes(mismatch: Array, centre: Array, different: Array, levels: Array, frequency: Array) -> None:
     """The modes of the categorical columns into `centre`; of equally frequent levels the lowest."""
     for j in range(len(mismatch)):
         most = np.int64(-1)
@@ -316,7 +318,7 @@ def _find_modes(mismatch: Host, centre: Host, different: Host, levels: Host, fre
 
 @inner
 def _subtract(
-    columns: Host, mismatch: Host, i: int, centre: Host, different: Host, levels: Host, frequency: Host
+    columns: Array, mismatch: Array, i: int, centre: Array, different: Array, levels: Array, frequency: Array
 ) -> None:
     """Take a row out of the sums and counts of `_count_levels`."""
     for j in range(len(columns)):

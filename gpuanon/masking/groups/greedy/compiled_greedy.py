@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.compiled import ONE, ZERO, compiled, inner, inner_exact
-from gpuanon.masking.groups.batched import Host
 
 BLOCK = 64
 FLIP = np.int64(0x7FFFFFFFFFFFFFFF)  # all bits but the sign

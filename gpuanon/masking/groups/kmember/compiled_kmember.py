@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuanon.arrays.backend import Array
 from gpuanon.arrays.compiled import ONE, compiled, inner, inner_exact
-from gpuanon.masking.groups.batched import Host
 from gpuanon.masking.groups.greedy.compiled_greedy import BLOCK, FLIP, KEPT, drop_taken, load_part, lowest, measure
 
 _INFINITE = np.int64(0x7FF0000000000000)  # as a float's bits
@@ -17,7 +17,7 @@ _LISTED = 64  # rows near a seed that are listed at first: about so many, if the
 
 
 @inner
-def _highest(values: Host, a: int) -> int:
+def _highest(values: Array, a: int) -> int:
     """The first of the highest of `a` values that are finite, found like `lowest`."""
     bits = values.view(np.int64)
     most, block = -FLIP, 0
@@ -41,13 +41,13 @@ def _highest(values: Host, a: int) -> int:
 
 @inner
 def _list_near(
-    columns: Host, square: Host, near: Host, a: int, limit: float, index: Host, listed: tuple[Host, Host]
+    columns: Array, square: Array, near: Array, a: int, limit: float, index: Array, listed: tuple[Array, Array]
 ) -> int:
     """List the rows with `near` of at most `limit`, in their order; return their number.
 
     index, listed : filled with their indices, and with their coordinates and squares
     """
-    found: Host = 0
+    found: Array = 0
     for i in range(a):  # no branch: it would be predicted wrongly
         index[found] = i
         found += np.int64(near[i] <= limit)
@@ -60,7 +60,7 @@ def _list_near(
 
 
 @inner_exact
-def _reach(total: Host, count: int, seed: Host, value: float) -> float:
+def _reach(total: Array, count: int, seed: Array, value: float) -> float:
     """A bound: no row that is further from the seed is nearer to the mean of a cluster than a row of this value.
 
     A row further from the seed than its distance from the mean, added to the seed's, is further from the mean.  Some
@@ -79,14 +79,14 @@ def _reach(total: Host, count: int, seed: Host, value: float) -> float:
 
 @inner
 def _cheapest(
-    free: tuple[Host, Host, Host],
+    free: tuple[Array, Array, Array],
     a: int,
-    cluster: tuple[Host, int, Host, float],
+    cluster: tuple[Array, int, Array, float],
     radius: float,
     found: int,
-    index: Host,
-    listed: tuple[Host, Host],
-    values: Host,
+    index: Array,
+    listed: tuple[Array, Array],
+    values: Array,
 ) -> tuple[float, int, int]:
     """The row that raises a cluster's distortion least, found among those within a radius of the seed.
 
@@ -117,7 +117,7 @@ def _cheapest(
 
 @compiled
 def kmember_parts(
-    rows: Host, order: Host, starts: Host, first_part: int, last_part: int, k: int, labels: Host, largest: int
+    rows: Array, order: Array, starts: Array, first_part: int, last_part: int, k: int, labels: Array, largest: int
 ) -> None:
     """Write each row's cluster inside its part to `labels` (n,), for the parts from `first_part` to before `last_part`.
 
@@ -171,7 +171,7 @@ def kmember_parts(
 
 
 @inner
-def _place_leftovers(rows: Host, order: Host, begin: int, n: int, clusters: int, labels: Host) -> None:
+def _place_leftovers(rows: Array, order: Array, begin: int, n: int, clusters: int, labels: Array) -> None:
     """Add the rows without a cluster, in ascending order, to that whose distortion they raise least."""
     d = rows.shape[1]
     totals, counts = np.zeros((clusters, d), np.int64), np.zeros(clusters, np.int64)

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, on_device
+from gpuanon.arrays.backend import Array, Host, namespace, on_device
 from gpuanon.arrays.compiled import use_compiled
 from gpuanon.arrays.partition import Batch, Partition
-from gpuanon.arrays.rng import Draws
-from gpuanon.masking.groups.batched import (
-    BATCH_ELEMENTS,
-    Host,
-    group_batches,
-    group_compiled,
-    require_k_rows,
-    warm_groups,
-)
+from gpuanon.masking.groups.batched import BATCH_ELEMENTS, group_batches, group_compiled, require_k_rows, warm_groups
 from gpuanon.masking.groups.greedy.greedy_device import mdav_cuda
 from gpuanon.masking.groups.greedy.spaces import free_rows
-from gpuanon.masking.groups.in_blocks import RefinedInBlocks
 from gpuanon.masking.groups.whole_numbers import grid_of
-from gpuanon.numerics.distance.distance import EUCLIDEAN, Metric
+from gpuanon.numerics.metric import EUCLIDEAN, Metric
 
 
 def mdav(
@@ -121,10 +111,15 @@ def _mark(labels: Host, members: Host, number: int, active: Host) -> None:
     labels[here[:, None], members[here]] = number
 
 
-class Mdav(RefinedInBlocks):
-    """Maximum Distance to Average Vector, the standard microaggregation heuristic (Domingo-Ferrer, Torra 2005)."""
-
-    use: Literal["mdav"] = "mdav"
-
-    def form(self, X: Array, draws: Draws, metric: Metric = EUCLIDEAN) -> Partition:
-        return self._refined(X, metric, self._form(X, metric, mdav))
+def split_large(X: Array, groups: Partition, k: int, metric: Metric = EUCLIDEAN) -> Partition:
+    """Split every group of 2k rows or more into groups of k to 2k − 1 by MDAV; that never raises the distortion."""
+    xp = namespace(X)
+    large = groups.sizes >= 2 * k
+    if not bool(large.any()):
+        return groups
+    rows = groups.order[large[groups.part_of_sorted()]]
+    ends = xp.cumsum(groups.sizes[large])
+    parts = Partition(xp.arange(len(rows), dtype=np.int64), xp.concatenate([xp.zeros(1, dtype=np.int64), ends]))
+    labels = groups.labels()
+    labels[rows] = groups.parts + mdav(X[rows], parts, k, metric).labels()
+    return Partition.from_labels(labels)

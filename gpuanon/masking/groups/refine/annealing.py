@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.backend import Array, Host, namespace, on_device
 from gpuanon.arrays.batches import even_batches, padded_length
 from gpuanon.arrays.compiled import LEAST_WORK, use_compiled
 from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
@@ -15,8 +15,7 @@ from gpuanon.arrays.kernels import launch, limits
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each, thread_count
-from gpuanon.masking.groups.batched import Host
-from gpuanon.masking.groups.refine.exchange import EuclideanTable, GowerTable, Table
+from gpuanon.masking.groups.refine.exchange import EuclideanTable, GowerTable, GroupTable
 
 _WARP = 32
 _BATCH_ROWS = (
@@ -95,7 +94,7 @@ def _anneal_numpy(
         lines = cells.order[at]
         held = members[lines]
         x, counts = rows.take(held, axis=0).astype(np.float64), sizes[lines]
-        table: Table = EuclideanTable(x, counts, k) if mismatch is None else GowerTable(x, counts, k, mismatch)
+        table: GroupTable = EuclideanTable(x, counts, k) if mismatch is None else GowerTable(x, counts, k, mismatch)
         before = table.distortion.sum()
         _anneal_pairs(table, near[:, at] + (np.arange(len(at)) - at), random_words(lines, schedule.turn), schedule)
         sizes[lines] = table.sizes
@@ -160,7 +159,7 @@ def warm_compiled() -> float | None:
     return time.perf_counter() - began
 
 
-def _anneal_pairs(table: Table, near: Host, word: Host, schedule: Schedule) -> None:
+def _anneal_pairs(table: GroupTable, near: Host, word: Host, schedule: Schedule) -> None:
     """Visit disjoint pairs of groups and neighbours `near` (count, g), step by step, at falling temperature."""
     steps = np.arange(schedule.steps)
     coin = word >> (steps % 64).astype(np.uint64)[:, None] & np.uint64(1) == 1

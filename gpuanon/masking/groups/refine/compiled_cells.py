@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.compiled import compiled, inner_exact
-from gpuanon.masking.groups.batched import Host
 
 _INFINITE = np.int32(0x7F800000)  # as a float's bits
 

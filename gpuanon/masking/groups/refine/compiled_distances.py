@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.compiled import ZERO, inner_exact
-from gpuanon.masking.groups.batched import Host
 
 
 @inner_exact

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuanon.arrays.backend import Array
 from gpuanon.arrays.compiled import compiled, inner, inner_exact
-from gpuanon.masking.groups.batched import Host
 from gpuanon.masking.groups.refine.compiled_distances import best_swap, fill_between, load_within, put_in, take_out
 
 
 @inner_exact
-def _load_euclidean(x: Host, n: int, k: int, a: int, total: Host, y: Host, u: Host) -> float:
+def _load_euclidean(x: Array, n: int, k: int, a: int, total: Array, y: Array, u: Array) -> float:
     """Sums of the n rows of the group a, for a group of k rows also y and u; the distortion.  See `EuclideanTable`.
 
     Whole arrays are passed, and the number of the group: a view of each group would cost as much as the arithmetic.
@@ -39,8 +39,8 @@ def _load_euclidean(x: Host, n: int, k: int, a: int, total: Host, y: Host, u: Ho
 
 
 @inner_exact
-def _best_tight(y: Host, u: Host, total: Host, a: int, b: int, k: int) -> tuple[float, int, int]:
-    """The best swap between two groups of k rows: its change, and its slots."""
+def _best_tight(y: Array, u: Array, total: Array, a: int, b: int, k: int, width: int) -> tuple[float, int]:
+    """The best swap between two groups of k rows: its change, and its code."""
     d = y.shape[2]
     least, best_i, best_r = np.inf, 0, 0
     for i in range(k):
@@ -53,11 +53,11 @@ def _best_tight(y: Host, u: Host, total: Host, a: int, b: int, k: int) -> tuple[
     product = 0.0
     for j in range(d):
         product += total[a, j] * total[b, j]
-    return (least - product) / k, best_i, best_r
+    return (least - product) / k, best_i * width + best_r
 
 
 @inner
-def _best_move(own: Host, other: Host, n: int, m: int, f: float, g: float) -> tuple[float, int]:
+def _best_move(own: Array, other: Array, n: int, m: int, f: float, g: float) -> tuple[float, int]:
     """The best move of a row from a group of n rows with distortion f to one of m with g: its change and slot."""
     least, slot = np.inf, 0
     for i in range(n):
@@ -69,28 +69,38 @@ def _best_move(own: Host, other: Host, n: int, m: int, f: float, g: float) -> tu
 
 @inner
 def _best_exchange(
-    sums: Host, apart: Host, n_a: int, n_b: int, k: int, width: int, f_a: float, f_b: float
-) -> tuple[float, int]:
-    """The best swap or move between two groups: its change, and its code (see `exchange`).
+    x: Array, counts: Array, a: int, b: int, k: int, mismatch: Array, within: Array, distortion: Array, sums: Array,
+    apart: Array,
+) -> tuple[float, int]:  # fmt: skip
+    """The best swap or move between two groups of any size: its change, and its code (see `exchange`).
 
     sums : (5, w) of the distances of each row of a over a, over b; of each row of b over b, over a; and scratch
     """
+    n_a, n_b, width = counts[a], counts[b], x.shape[2]
+    if len(mismatch) == 0:
+        load_within(x, a, n_a, mismatch, within, apart)
+        load_within(x, b, n_b, mismatch, within, apart)
+    for i in range(n_a):
+        sums[0, i] = within[a, i]
+    for r in range(n_b):
+        sums[2, r] = within[b, r]
+    fill_between(x, a, n_a, b, n_b, mismatch, apart, sums[1], sums[3])
     least, i, r = best_swap(sums[0], sums[1], sums[2], sums[3], apart, n_a, n_b, sums[4])
     change, code = least / (n_a * n_b), i * width + r
     if width > k:
         if n_a > k and n_b < width:
-            moved, slot = _best_move(sums[0], sums[1], n_a, n_b, f_a, f_b)
+            moved, slot = _best_move(sums[0], sums[1], n_a, n_b, distortion[a], distortion[b])
             if moved < change:
                 change, code = moved, width * width + slot
         if n_b > k and n_a < width:
-            moved, slot = _best_move(sums[2], sums[3], n_b, n_a, f_b, f_a)
+            moved, slot = _best_move(sums[2], sums[3], n_b, n_a, distortion[b], distortion[a])
             if moved < change:
                 change, code = moved, width * width + width + slot
     return change, code
 
 
 @inner
-def _swap_slots(x: Host, members: Host, within: Host, a: int, i: int, b: int, r: int) -> None:
+def _swap_slots(x: Array, members: Array, within: Array, a: int, i: int, b: int, r: int) -> None:
     """Swap two slots, with the coordinates of their rows and the sums of their distances."""
     members[a, i], members[b, r] = members[b, r], members[a, i]
     within[a, i], within[b, r] = within[b, r], within[a, i]
@@ -100,16 +110,16 @@ def _swap_slots(x: Host, members: Host, within: Host, a: int, i: int, b: int, r:
 
 @inner
 def _carry_out(
-    x: Host,
-    members: Host,
-    sizes: Host,
+    x: Array,
+    members: Array,
+    sizes: Array,
     a: int,
     b: int,
     code: int,
     width: int,
-    mismatch: Host,
-    within: Host,
-    apart: Host,
+    mismatch: Array,
+    within: Array,
+    apart: Array,
 ) -> None:
     """Carry out an exchange; the last row of a group fills the gap that a move leaves.
 
@@ -140,7 +150,7 @@ def _carry_out(
 
 
 @inner
-def _propose(mates: Host, begin: int, word: Host, bit: Host, proposers: Host, holder: Host) -> int:
+def _propose(mates: Array, begin: int, word: Array, bit: Array, proposers: Array, holder: Array) -> int:
     """Find the groups that propose to their mate, and what each mate accepts; return the number of proposals.
 
     No branch depends on the random bits: half of them would be predicted wrongly.
@@ -148,7 +158,7 @@ def _propose(mates: Host, begin: int, word: Host, bit: Host, proposers: Host, ho
     proposers : filled with the proposing groups, in ascending order
     holder    : filled with the last group that proposed to each mate
     """
-    found: Host = 0
+    found: Array = 0
     for a in range(len(word)):
         b = mates[begin + a] - begin
         proposers[found] = a
@@ -161,19 +171,19 @@ def _propose(mates: Host, begin: int, word: Host, bit: Host, proposers: Host, ho
 
 @compiled
 def anneal_cells(
-    rows: Host,
-    mismatch: Host,
-    members: Host,
-    sizes: Host,
-    near: Host,
-    words: Host,
-    order: Host,
-    starts: Host,
+    rows: Array,
+    mismatch: Array,
+    members: Array,
+    sizes: Array,
+    near: Array,
+    words: Array,
+    order: Array,
+    starts: Array,
     first_cell: int,
     last_cell: int,
     k: int,
     schedule: tuple[int, int, int, float],
-    noise: Host,
+    noise: Array,
 ) -> float:
     """Anneal the cells from `first_cell` to before `last_cell`, in place; return the change of the distortion.
 
@@ -198,19 +208,14 @@ def anneal_cells(
     for cell in range(first_cell, last_cell):
         begin = starts[cell]
         groups = starts[cell + 1] - begin
-        before = 0.0
         for a in range(groups):
             line = order[begin + a]
-            counts[a] = sizes[line]
-            word[a] = words[line]
-            for i in range(width):
-                held[a, i] = members[line, i]
-                for j in range(d):
-                    x[a, j, i] = rows[held[a, i], j]
+            counts[a], word[a] = sizes[line], words[line]
+            _load_group(rows, members, line, a, held, x)
             if not euclidean:
                 load_within(x, a, counts[a], mismatch, within, apart)
             distortion[a] = _distortion(x, counts[a], k, a, total, y, u, mismatch, within)
-            before += distortion[a]
+        before = distortion[:groups].sum()
         for step in range(steps):
             mates = near[step % len(near)]
             heat = hottest * max(0.0, 1 - (first + step) / every)
@@ -220,21 +225,11 @@ def anneal_cells(
                 b = mates[begin + a] - begin
                 if holder[b] != a:
                     continue
-                n_a, n_b = counts[a], counts[b]
-                if euclidean and n_a == k and n_b == k:
-                    change, i, r = _best_tight(y, u, total, a, b, k)
-                    code = i * width + r
+                if euclidean and counts[a] == k and counts[b] == k:
+                    change, code = _best_tight(y, u, total, a, b, k, width)
                 else:
-                    if euclidean:
-                        load_within(x, a, n_a, mismatch, within, apart)
-                        load_within(x, b, n_b, mismatch, within, apart)
-                    for i in range(n_a):
-                        sums[0, i] = within[a, i]
-                    for r in range(n_b):
-                        sums[2, r] = within[b, r]
-                    fill_between(x, a, n_a, b, n_b, mismatch, apart, sums[1], sums[3])
-                    change, code = _best_exchange(sums, apart, n_a, n_b, k, width, distortion[a], distortion[b])
-                spread = (distortion[a] + distortion[b]) / (n_a + n_b)
+                    change, code = _best_exchange(x, counts, a, b, k, mismatch, within, distortion, sums, apart)
+                spread = (distortion[a] + distortion[b]) / (counts[a] + counts[b])
                 accepted = heat * noise[(word[a] * np.uint64(2 * step + 1)) >> np.uint64(48)]
                 if change < spread * accepted:
                     _carry_out(x, held, counts, a, b, code, width, mismatch, within, apart)
@@ -243,15 +238,25 @@ def anneal_cells(
         for a in range(groups):
             line = order[begin + a]
             sizes[line] = counts[a]
-            changed += distortion[a]
             for i in range(width):
                 members[line, i] = held[a, i]
-        changed -= before
+        changed += distortion[:groups].sum() - before
     return changed
 
 
 @inner
-def _distortion(x: Host, n: int, k: int, a: int, total: Host, y: Host, u: Host, mismatch: Host, within: Host) -> float:
+def _load_group(rows: Array, members: Array, line: int, a: int, held: Array, x: Array) -> None:
+    """The members of a group as the group a of its cell, and the coordinates of their rows."""
+    for i in range(members.shape[1]):
+        held[a, i] = members[line, i]
+        for j in range(rows.shape[1]):
+            x[a, j, i] = rows[held[a, i], j]
+
+
+@inner
+def _distortion(
+    x: Array, n: int, k: int, a: int, total: Array, y: Array, u: Array, mismatch: Array, within: Array
+) -> float:
     """The distortion of the group a; under the Euclidean metric also what is stored for it."""
     if len(mismatch) == 0:
         return _load_euclidean(x, n, k, a, total, y, u)

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuanon.masking.groups.batched import Host
+from gpuanon.arrays.backend import Array
 
 _SWAPS = 1 << 21
 """Swaps compared at once: bounds the memory for groups of thousands of rows."""
 
 
-class Table:
+class GroupTable:
     """Groups as lines of a table: the group a holds the rows ``members[a, :sizes[a]]``, at least `k` of them.
 
     x          : (g, w, d) the rows' coordinates at the start; slots beyond a group's size are ignored
@@ -29,25 +29,25 @@ class Table:
     distortion : (g,) of each group
     """
 
-    def __init__(self, x: Host, sizes: Host, k: int) -> None:
+    def __init__(self, x: Array, sizes: Array, k: int) -> None:
         g, self.width, d = x.shape
         self.rows = x.reshape(g * self.width, d)
         self.members = np.arange(g * self.width).reshape(g, self.width)
         self.sizes, self.k = sizes, k
         self.distortion = np.empty(g)
 
-    def load(self, lines: Host) -> None:
+    def load(self, lines: Array) -> None:
         """Recompute what is stored for the groups `lines`."""
         raise NotImplementedError
 
-    def sums(self, a: Host, b: Host) -> tuple[Host, Host, Host, Host, Host]:
+    def sums(self, a: Array, b: Array) -> tuple[Array, Array, Array, Array, Array]:
         """Distances (p, w, w) between the rows of a[p] and of b[p], and their sums (p, w).
 
         The sums: of each row of a over its own group, over b; of each row of b over its own group, over a.
         """
         raise NotImplementedError
 
-    def visit(self, a: Host, b: Host, heat: Host) -> None:
+    def visit(self, a: Array, b: Array, heat: Array) -> None:
         """Carry out the best exchange of each pair if it changes the distortion by less than `heat` allows.
 
         No group may occur twice.  `heat` (p,) is the accepted increase, in units of the pair's distortion per row.
@@ -56,7 +56,7 @@ class Table:
         for at in range(0, len(a), step):
             self._visit(a[at : at + step], b[at : at + step], heat[at : at + step])
 
-    def _visit(self, a: Host, b: Host, heat: Host) -> None:
+    def _visit(self, a: Array, b: Array, heat: Array) -> None:
         change, code = self.weigh(a, b)
         rows = 2 * self.k if self.width == self.k else self.sizes[a] + self.sizes[b]
         spread = (self.distortion.take(a) + self.distortion.take(b)) / rows
@@ -64,7 +64,7 @@ class Table:
         if len(good):
             self.exchange(a[good], b[good], code[good])
 
-    def weigh(self, a: Host, b: Host) -> tuple[Host, Host]:
+    def weigh(self, a: Array, b: Array) -> tuple[Array, Array]:
         """(p,) change of the distortion by the best exchange between a[p] and b[p], and (p,) the exchange's code.
 
         The best swap, the best move from a and the best move from b are found in whole numbers, ties going to the
@@ -86,7 +86,7 @@ class Table:
                 code = np.where(better, self.width**2 + first + slot, code)
         return change, code
 
-    def _weigh_moves(self, source: Host, target: Host, own: Host, other: Host) -> tuple[Host, Host]:
+    def _weigh_moves(self, source: Array, target: Array, own: Array, other: Array) -> tuple[Array, Array]:
         """(p,) change by the best move of a row from a source to its target, and (p,) the row's slot.
 
         own, other : (p, w) sums of the distances of a source's rows over the source and over the target
@@ -103,7 +103,7 @@ class Table:
         change += (other - self.distortion[target]) / (m + 1)
         return np.where((n > self.k) & (m < self.width), change, np.inf), slot
 
-    def exchange(self, a: Host, b: Host, code: Host) -> None:
+    def exchange(self, a: Array, b: Array, code: Array) -> None:
         """Carry out one exchange per pair of groups; no group occurs twice."""
         if self.width > self.k:
             moves = np.flatnonzero(code >= self.width**2)
@@ -115,7 +115,7 @@ class Table:
             self._swap(a, b, code)
         self.load(np.concatenate([a, b]))
 
-    def _swap(self, a: Host, b: Host, code: Host) -> None:
+    def _swap(self, a: Array, b: Array, code: Array) -> None:
         i, r = np.divmod(code, self.width)
         i += a * self.width
         r += b * self.width
@@ -124,7 +124,7 @@ class Table:
         flat[i] = flat.take(r)
         flat[r] = held
 
-    def _move(self, source: Host, slot: Host, target: Host) -> None:
+    def _move(self, source: Array, slot: Array, target: Array) -> None:
         """Move the row in `slot` of each source to the target; the source's last row fills the gap."""
         self.sizes[source] -= 1
         last = self.sizes[source]
@@ -135,12 +135,12 @@ class Table:
         self.members[target, self.sizes[target]] = moving
         self.sizes[target] += 1
 
-    def _filled(self, lines: Host) -> Host:
+    def _filled(self, lines: Array) -> Array:
         """(g, w) True for the slots of these groups that hold a row."""
         return np.arange(self.width) < self.sizes[lines][:, None]
 
 
-class EuclideanTable(Table):
+class EuclideanTable(GroupTable):
     """Sums of squared errors.
 
     With s_a, s_b the sums of the rows of two groups of k rows, swapping x_i and x_r changes k times their distortion by
@@ -153,7 +153,7 @@ class EuclideanTable(Table):
     right   : (g, d + 2, k) the transpose of y, 1, u: small matrix products are slow if they have to transpose
     """
 
-    def __init__(self, x: Host, sizes: Host, k: int) -> None:
+    def __init__(self, x: Array, sizes: Array, k: int) -> None:
         g, w, self.d = x.shape
         rows = np.empty((g, w, self.d + 2))  # coordinates, their squares, and 1
         rows[:, :, : self.d] = x
@@ -168,7 +168,7 @@ class EuclideanTable(Table):
         else:
             self.load(np.arange(g))
 
-    def load(self, lines: Host) -> None:
+    def load(self, lines: Array) -> None:
         if self.width > self.k:
             tight = self.sizes[lines] == self.k
             loose = lines[~tight]
@@ -182,7 +182,7 @@ class EuclideanTable(Table):
         held = self.members.take(lines, axis=0)
         self._load_tight(lines, self.rows.take(held[:, : self.k], axis=0))
 
-    def _load_tight(self, lines: Host | slice, x: Host) -> None:
+    def _load_tight(self, lines: Array | slice, x: Array) -> None:
         """Store what is known of groups of k rows x (g, k, d + 2)."""
         d, k = self.d, self.k
         kept = np.matmul(self.keep, x)  # y of each row, and the sum of the rows
@@ -194,13 +194,13 @@ class EuclideanTable(Table):
         kept[:, :, d], kept[:, :, d + 1] = 1, u
         self.right[lines] = kept.transpose(0, 2, 1)
 
-    def _load_sums(self, lines: Host | slice, sums: Host, norms: Host, sizes: Host | int) -> None:
+    def _load_sums(self, lines: Array | slice, sums: Array, norms: Array, sizes: Array | int) -> None:
         """Store the sums (g, d + 2) of the groups' rows, of which `norms` (g,) are the squares of the totals."""
         squares = sums[:, self.d]
         self.totals[lines], self.squares[lines] = sums[:, : self.d], squares
         self.distortion[lines] = (sizes * squares - norms) / sizes
 
-    def weigh(self, a: Host, b: Host) -> tuple[Host, Host]:
+    def weigh(self, a: Array, b: Array) -> tuple[Array, Array]:
         if self.width == self.k:
             return self._weigh_tight(a, b)
         tight = (self.sizes[a] == self.k) & (self.sizes[b] == self.k)
@@ -210,7 +210,7 @@ class EuclideanTable(Table):
                 change[choice], code[choice] = weigh(a[choice], b[choice])
         return change, code
 
-    def _weigh_tight(self, a: Host, b: Host) -> tuple[Host, Host]:
+    def _weigh_tight(self, a: Array, b: Array) -> tuple[Array, Array]:
         """Swaps between groups of k rows."""
         changes = np.matmul(self.left.take(a, axis=0), self.right.take(b, axis=0)).reshape(len(a), -1)
         code = changes.argmin(axis=1)
@@ -221,7 +221,7 @@ class EuclideanTable(Table):
             code = code // self.k * self.width + code % self.k
         return change, code
 
-    def sums(self, a: Host, b: Host) -> tuple[Host, Host, Host, Host, Host]:
+    def sums(self, a: Array, b: Array) -> tuple[Array, Array, Array, Array, Array]:
         x_a, x_b = self.rows.take(self.members[a], axis=0), self.rows.take(self.members[b], axis=0)
         d = self.d
         apart = np.matmul(-2 * x_a[:, :, :d], np.ascontiguousarray(x_b[:, :, :d].transpose(0, 2, 1)))
@@ -230,7 +230,7 @@ class EuclideanTable(Table):
         over = self._over
         return apart, over(x_a, a), over(x_a, b), over(x_b, b), over(x_b, a)
 
-    def _over(self, x: Host, lines: Host) -> Host:
+    def _over(self, x: Array, lines: Array) -> Array:
         """(p, w) sums of the squared distances of the rows x (p, w, d + 2) from those of these groups."""
         sums = np.matmul(x[:, :, : self.d], -2 * self.totals[lines][:, :, None])[:, :, 0]
         sums += self.sizes[lines][:, None] * x[:, :, self.d]
@@ -238,24 +238,24 @@ class EuclideanTable(Table):
         return sums
 
 
-class GowerTable(Table):
+class GowerTable(GroupTable):
     """``Σ_{i<j} D(i, j) / n`` for Gower's D.  √D is a Euclidean distance, so this is a sum of squares too.
 
     mismatch : (d,) distance of two categories of a column; −1 for numeric columns
     within   : (g, w) sum of each row's distances from the others of its group
     """
 
-    def __init__(self, x: Host, sizes: Host, k: int, mismatch: Host) -> None:
+    def __init__(self, x: Array, sizes: Array, k: int, mismatch: Array) -> None:
         super().__init__(x, sizes, k)
         self.mismatch = mismatch
         self.within = np.empty(self.members.shape)
         self.load(np.arange(len(x)))
 
-    def load(self, lines: Host) -> None:
+    def load(self, lines: Array) -> None:
         self.within[lines] = self._distances(lines, lines).sum(axis=2)
         self.distortion[lines] = self.within[lines].sum(axis=1) / (2 * self.sizes[lines])
 
-    def _distances(self, a: Host, b: Host) -> Host:
+    def _distances(self, a: Array, b: Array) -> Array:
         """(p, w, w) distances of the rows of the groups a from those of the groups b; 0 for empty slots."""
         x = np.moveaxis(self.rows[self.members[a]], 2, 0)[:, :, :, None]
         y = np.moveaxis(self.rows[self.members[b]], 2, 0)[:, :, None, :]
@@ -265,6 +265,6 @@ class GowerTable(Table):
         distance[~(self._filled(a)[:, :, None] & self._filled(b)[:, None, :])] = 0
         return distance
 
-    def sums(self, a: Host, b: Host) -> tuple[Host, Host, Host, Host, Host]:
+    def sums(self, a: Array, b: Array) -> tuple[Array, Array, Array, Array, Array]:
         apart = self._distances(a, b)
         return apart, self.within[a], apart.sum(axis=2), self.within[b], apart.sum(axis=1)

@@ -16,7 +16,6 @@ from gpuanon.arrays.kernels import launch, limits
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each
-from gpuanon.masking.groups.batched import Host
 
 _THREADS = 128
 _COMPILED_CELLS = 4  # cells of a compiled batch: few, so that all cores are busy to the end
@@ -53,7 +52,7 @@ def _position_mask(cells: Partition) -> int:
     return (1 << max(1, int(cells.sizes.max()) - 1).bit_length()) - 1
 
 
-def _neighbours_numpy(places: Host, cells: Partition, count: int) -> Host:
+def _neighbours_numpy(places: Array, cells: Partition, count: int) -> Array:
     """Sort all distances inside padded cells."""
     mask = np.int32(_position_mask(cells))
     near = np.repeat(np.arange(cells.n)[None, :], count, axis=0)
@@ -69,7 +68,7 @@ def _neighbours_numpy(places: Host, cells: Partition, count: int) -> Host:
     return near
 
 
-def _neighbours_compiled(places: Host, cells: Partition, count: int) -> Host:
+def _neighbours_compiled(places: Array, cells: Partition, count: int) -> Array:
     """Cell after cell, on all cores; the same neighbours as `_neighbours_numpy`."""
     from gpuanon.masking.groups.refine.compiled_cells import nearest
 
@@ -83,7 +82,7 @@ def _neighbours_compiled(places: Host, cells: Partition, count: int) -> Host:
     return near
 
 
-def _keys(Z: Host, valid: Host, mask: Host) -> Host:
+def _keys(Z: Array, valid: Array, mask: Array) -> Array:
     """(b, length, length) distances between the rows of the padded cells `Z` (b, length, e), with positions in them.
 
     Positive floats sort like their bits as integers.  With the position in the lowest bits, a sort is an argsort.

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.backend import Array, Host, namespace, on_device
 from gpuanon.arrays.compiled import use_loaded
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.ranges import row_ranges
 from gpuanon.arrays.threads import each
-from gpuanon.masking.groups.batched import Host
 from gpuanon.masking.groups.refine.neighbours import exact_bits, neighbours
 from gpuanon.numerics.cuts.median_blocks import blocks
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.arrays.partition import Partition, ranks_within
 from gpuanon.arrays.rng import Draws
 from gpuanon.errors import GuaranteeError, ParameterError
@@ -22,8 +22,6 @@ from gpuanon.masking.operations.blank.local_suppression_programme import Lines
 from gpuanon.masking.outcomes import NewColumn, Recoded
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.patterns import Patterns
-
-Host = np.ndarray[Any, Any]
 
 Importance = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 

@@ -14,16 +14,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.errors import GuaranteeError
 from gpuanon.masking.operations.blank.local_suppression_programme import Lines, all_sets, least_cost_lines
 from gpuanon.numerics.compatible import covering_counts
 from gpuanon.numerics.patterns import classes_at
-
-Host = np.ndarray[Any, Any]
 
 _ALL_SUBSETS = 10  # columns of which every subset is tried
 _WORK = 4_000_000  # patterns × sets × starts, about

@@ -21,9 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.numerics.patterns import classes_at
-
-Host = np.ndarray[Any, Any]
 
 _GAP = 1e-3  # share of the cost by which a programme may stop above the minimum
 

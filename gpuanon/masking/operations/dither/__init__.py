@@ -33,13 +33,12 @@ from gpuanon.errors import ParameterError
 from gpuanon.masking.claims import Claim
 from gpuanon.masking.claims.drawn_claims import DrawnFromGroup, DrawnFromMixture
 from gpuanon.masking.constraints import Sensitive
-from gpuanon.masking.contract import Gives, Operation
+from gpuanon.masking.contract import Operation
 from gpuanon.masking.given import Records
-from gpuanon.masking.operations.dither.bins_of_columns import bin_codes, sample_inside
-from gpuanon.masking.operations.dither.cell_dithers import cell_dither
+from gpuanon.masking.operations.dither.cell_dithers import bin_codes, cell_dither, sample_inside
 from gpuanon.masking.operations.dither.empirical import conditional_inverse
 from gpuanon.masking.operations.dither.mixture import group_means, group_mixture, log_weights_of
-from gpuanon.masking.operations.dither.resampling import check_weights
+from gpuanon.masking.operations.dither.permute import check_weights
 from gpuanon.masking.operations.dither.rosenblatt import conditional_cdfs
 from gpuanon.masking.outcomes import Changed, Moved, Outcome
 from gpuanon.numerics.cuts.median_blocks import blocks
@@ -251,7 +250,6 @@ class Dither(Operation):
     merged-cell : one column only; neighbouring cells that belong to one group are one cell (Corollary 1)
     """
 
-    gives: ClassVar[Gives] = "values"
     by_weight: ClassVar[bool] = True
 
     use: Literal["dither"] = "dither"

@@ -6,24 +6,20 @@ Matrix products and exponentials stay with NumPy, whose rounding no compiled fun
 from __future__ import annotations
 
 import math
-from typing import Any
 
-import numpy as np
-
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.compiled import compiled
-
-Floats = np.ndarray[Any, Any]
 
 
 @compiled
-def negate_half_squares(y: Floats, exponent: Floats) -> None:
+def negate_half_squares(y: Host, exponent: Host) -> None:
     """−y²/2 into `exponent`."""
     for i in range(len(y)):
         exponent[i] = y[i] * y[i] * -0.5
 
 
 @compiled
-def weigh(y: Floats, density: Floats, numerator: Floats, denominator: Floats, posterior: Floats, below: Floats) -> None:
+def weigh(y: Host, density: Host, numerator: Host, denominator: Host, posterior: Host, below: Host) -> None:
     """2 Φ(−y) times the posterior into `below`; then the posterior is multiplied by the density.
 
     numerator, denominator : (8,) and (9,) coefficients, lowest power first; written out, so that pairs are vectorised

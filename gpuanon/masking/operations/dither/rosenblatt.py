@@ -14,18 +14,17 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace, on_device
+from gpuanon.arrays.backend import Array, Host, namespace, on_device
 from gpuanon.arrays.compiled import use_compiled
 from gpuanon.arrays.ranges import row_ranges
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 
-Floats = np.ndarray[Any, Any]
-Weigh: TypeAlias = Callable[[Floats, Floats, Floats, Floats, Floats], None]
+Weigh: TypeAlias = Callable[[Host, Host, Host, Host, Host], None]
 
 TILE = 1 << 15  # (sample, component) pairs of a tile: its few float64 arrays fit the second-level cache
 _PAIRS = 16  # pairs that count as one row of one pass when compiled functions are chosen
@@ -98,8 +97,8 @@ def conditional_cdfs(
 
 
 def _conditional_cdfs_numpy(
-    x: Floats, sample_starts: Floats, means: Floats, whitening: Floats, log_weights: Floats, component_starts: Floats
-) -> Floats:
+    x: Host, sample_starts: Host, means: Host, whitening: Host, log_weights: Host, component_starts: Host
+) -> Host:
     """Ranges of samples against all components of their block, on all cores."""
     u = np.empty_like(x)
     pairs = int((np.diff(sample_starts) * np.diff(component_starts)).sum())
@@ -126,7 +125,7 @@ def _rows_of_tile(components: int) -> int:
     return max(16, TILE // max(1, components))
 
 
-def _transform_range(x: Floats, means: Floats, whitening: Floats, log_weights: Floats, weigh: Weigh) -> Floats:
+def _transform_range(x: Host, means: Host, whitening: Host, log_weights: Host, weigh: Weigh) -> Host:
     """(m, d) conditional distribution functions of m samples under c components, tile after tile.
 
     Terms that do not depend on the sample are computed once, and the tiles share their memory: page faults of fresh
@@ -148,7 +147,7 @@ def _transform_range(x: Floats, means: Floats, whitening: Floats, log_weights: F
     return np.clip(u, 0.0, 1.0, out=u)
 
 
-def _tile(samples: Floats, forms: Floats, constants: Floats, u: Floats, memory: Floats, weigh: Weigh) -> Floats:
+def _tile(samples: Host, forms: Host, constants: Host, u: Host, memory: Host, weigh: Weigh) -> Host:
     """Fill `u` for a tile of samples; return which samples are so far from every component that the weights underflow.
 
     The posterior weights are not kept as logarithms, so that one exponential serves the normal density and the normal
@@ -167,17 +166,17 @@ def _tile(samples: Floats, forms: Floats, constants: Floats, u: Floats, memory: 
             weigh(pairs[0], pairs[1], pairs[2], pairs[3], pairs[4:])
             np.matmul(below, constants[j], out=u[:, j])
         u /= 2 * totals
-    lost: Floats = ~((totals > _VANISHED) & (totals < 1 / _VANISHED) & np.isfinite(u))
-    return np.logical_or.reduce(lost, axis=1)  # type: ignore[no-any-return]
+    lost: Host = ~((totals > _VANISHED) & (totals < 1 / _VANISHED) & np.isfinite(u))
+    return np.asarray(np.logical_or.reduce(lost, axis=1))
 
 
-def _linear_forms(means: Floats, whitening: Floats) -> Floats:
+def _linear_forms(means: Host, whitening: Host) -> Host:
     """(d, d + 1, c) forms: the product of (x, 1) with the j-th are the j-th standardised residuals of x, negated."""
     shifts = np.einsum("cji,ci->cj", whitening, means)
     return np.ascontiguousarray(np.concatenate([-whitening, shifts[:, :, None]], axis=2).transpose(1, 2, 0))
 
 
-def _weigh_numpy(posterior: Floats, y: Floats, density: Floats, below: Floats, scratch: Floats) -> None:
+def _weigh_numpy(posterior: Host, y: Host, density: Host, below: Host, scratch: Host) -> None:
     """2 Φ(−y) times the posterior into `below`; then the posterior is multiplied by exp(−y²/2).
 
     2 Φ(−t) = exp(−t²/2) erfcx(t/√2) for t ≥ 0, where erfcx is smooth: it is approximated by a ratio of two polynomials,
@@ -210,7 +209,7 @@ def _weigh_numpy(posterior: Floats, y: Floats, density: Floats, below: Floats, s
     posterior *= density
 
 
-def _weigh_compiled(posterior: Floats, y: Floats, density: Floats, below: Floats, _: Floats) -> None:
+def _weigh_compiled(posterior: Host, y: Host, density: Host, below: Host, _: Host) -> None:
     """The same numbers, with all elementwise operations but the exponential in two loops."""
     from gpuanon.masking.operations.dither.compiled_rosenblatt import negate_half_squares, weigh
 
@@ -225,7 +224,7 @@ def warm_compiled() -> None:
     _transform_range(np.zeros((2, 1)), means, whitening, np.log(np.full(2, 0.5)), _weigh_compiled)
 
 
-def _tile_in_logs(samples: Floats, forms: Floats, log_scales: Floats, log_weights: Floats) -> Floats:
+def _tile_in_logs(samples: Host, forms: Host, log_scales: Host, log_weights: Host) -> Host:
     """The same with the posterior in logarithms: slower, and finite for every sample."""
     from scipy.special import ndtr
 

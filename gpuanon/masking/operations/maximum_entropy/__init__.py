@@ -13,7 +13,7 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.errors import ParameterError
 from gpuanon.masking.contract import Operation, RowEffect
 from gpuanon.masking.given import Records
-from gpuanon.masking.operations.maximum_entropy.entropy_solver import MaximumEntropy, Moments, MomentSums
+from gpuanon.masking.operations.maximum_entropy.entropy_solver import GivenMoments, MaximumEntropy, MomentSums
 from gpuanon.masking.outcomes import Changed
 
 MomentNames: TypeAlias = Annotated[
@@ -62,11 +62,11 @@ class LargestEntropy(Operation):
         values = MaximumEntropy.fit(sums, moments).sample(draws, T) if len(T) else T
         return Changed(values, rows=namespace(T).arange(len(T), dtype=np.int64), added=len(T))
 
-    def _moments(self, T: Array, records: Records) -> Moments:
+    def _moments(self, T: Array, records: Records) -> GivenMoments:
         """Of the coordinates: all up to a degree, or those that are named."""
         d = T.shape[1]
         if not self.moments:
-            return Moments.up_to(d, self.degree)
+            return GivenMoments.up_to(d, self.degree)
         if records.columns is None:
             raise ParameterError("moments: are those of columns as they are", hint='basis = { use = "identity" }')
         places = {
@@ -79,7 +79,7 @@ class LargestEntropy(Operation):
             raise ParameterError(f"moments: {', '.join(what)}", hint="each masked column needs one, its mean at least")
         terms = [term for name, own in places.items() for term in _own(own, records)]
         terms += [term for moment in self.moments for term in product(*(places[name] for name in moment))]
-        return Moments(d, tuple(dict.fromkeys(tuple(sorted(term)) for term in terms)))
+        return GivenMoments(d, tuple(dict.fromkeys(tuple(sorted(term)) for term in terms)))
 
 
 def check_moments(moments: tuple[tuple[str, ...], ...], degree: int) -> None:

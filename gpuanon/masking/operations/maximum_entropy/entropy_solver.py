@@ -18,16 +18,13 @@ from dataclasses import dataclass
 from functools import reduce
 from math import ceil
 from operator import mul
-from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.arrays.partition import Partition, segment_maxima, segment_means, segment_minima
 from gpuanon.arrays.rng import Draws, Key
 from gpuanon.errors import ParameterError
-
-Host = np.ndarray[Any, Any]
 
 _PUBLIC = Key(b"candidates of a maximum-entropy fit")
 """No secret: what is drawn with it is fitted to the moments, and not released."""
@@ -40,7 +37,7 @@ _SHARE = 0.02
 
 
 @dataclass(frozen=True)
-class Moments:
+class GivenMoments:
     """Products of columns whose means are given.
 
     d     : number of columns
@@ -51,7 +48,7 @@ class Moments:
     terms: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def up_to(cls, d: int, degree: int) -> Moments:
+    def up_to(cls, d: int, degree: int) -> GivenMoments:
         """The columns, their products in pairs, and from the third to the `degree`-th power of each."""
         pairs = [(i, j) for i in range(d) for j in range(i, d)]
         powers = [(i,) * power for power in range(3, degree + 1) for i in range(d)]
@@ -90,7 +87,7 @@ class MomentSums:
     high: Host
 
     @classmethod
-    def of(cls, X: Array, moments: Moments) -> MomentSums:
+    def of(cls, X: Array, moments: GivenMoments) -> MomentSums:
         """Of the rows of `X` (n, d)."""
         whole, d = Partition.whole(len(X), like=X), moments.d
         if not len(X):
@@ -114,7 +111,7 @@ class MomentSums:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Proposal:
+class SamplingDensity:
     """A normal distribution along some columns, uniform along the others.
 
     mean, factor : N(m, F Fᵀ) along the columns that are not apart
@@ -129,7 +126,7 @@ class Proposal:
     width: Host
 
     @classmethod
-    def of(cls, sums: MomentSums, moments: Moments) -> Proposal:
+    def of(cls, sums: MomentSums, moments: GivenMoments) -> SamplingDensity:
         """With the means and variances of the table, and the covariances that are given."""
         d, apart = moments.d, moments.apart
         mean, target = sums.first / sums.rows, dict(zip(moments.terms, sums.sums / sums.rows, strict=True))
@@ -167,21 +164,21 @@ class MaximumEntropy:
     steps     : of a chain, the more the fewer proposals are accepted
     """
 
-    proposal: Proposal
-    moments: Moments
+    proposal: SamplingDensity
+    moments: GivenMoments
     weights: Host
     low: Host
     high: Host
     steps: int = _STEPS
 
     @classmethod
-    def fit(cls, sums: MomentSums, moments: Moments) -> MaximumEntropy:
+    def fit(cls, sums: MomentSums, moments: GivenMoments) -> MaximumEntropy:
         """Fit to the moments; refused where a sample of proposals cannot meet them.
 
         The proposals are the same whatever the key of a run: which tables are refused depends on their moments only.
         """
         mean, square = sums.first / sums.rows, sums.second / sums.rows
-        proposal = Proposal.of(sums, moments)
+        proposal = SamplingDensity.of(sums, moments)
         candidates = _PUBLIC.draws(np.arange(_CANDIDATES, dtype=np.int64), "candidates")
         X, base = proposal.draw(candidates, mean)
         # A column of two values has the largest variance of all on its range: there is no density.  It is let free.

@@ -1,5 +1,8 @@
 """Synthetic rows: rows are added to classes that are too small.
 
+The joint fill draws from the records of a class itself.  A class of one record can only repeat its values, which
+discloses them: that fill is the baseline of the literature [2].
+
 References
 ----------
 .. [1] W. Fried, D. Vamvourellis, Towards minimizing statistical distortion introduced by de-identification methods:
@@ -16,20 +19,43 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, namespace, to_host
+from gpuanon.arrays.normal_quantile import normal_quantile
 from gpuanon.arrays.partition import Partition
 from gpuanon.masking.claims import Claim
 from gpuanon.masking.claims.class_claims import EqualRecords
 from gpuanon.masking.contract import Operation, RowEffect, Sight
 from gpuanon.masking.given import Facts, Records
-from gpuanon.masking.operations.pad.calibration import ColumnTilt, Whole
+from gpuanon.masking.operations.pad.calibration import ColumnTilt, Populations
 from gpuanon.masking.operations.pad.fill_parameters import Calibrate, Depth, FillKind, Leaf, SampleRows, Trees
-from gpuanon.masking.operations.pad.joint import class_draws, class_means
 from gpuanon.masking.operations.pad.sequence import FillModel, Settings, fit_sequence
 from gpuanon.masking.outcomes import AddedRows, Filled, Moved, Sampled, Samples
 from gpuanon.masking.person_blocks import persons_per_part
 from gpuanon.numerics.compatible import covering_counts
 from gpuanon.numerics.equal_rows import equal_rows
+
+NOISE = 0.025
+"""Deviation of the noise that hides a mean, as a share of the column's range (0.025 for a grade from 0 to 1)."""
+
+
+def class_draws(classes: Partition, parents: Host, u: Host) -> Host:
+    """(m,) a random row of the class of each of `parents` (m,), by `u` (m,)."""
+    part = classes.labels()[parents]
+    return np.asarray(classes.order[classes.starts[part] + (u * classes.sizes[part]).astype(np.int64)])
+
+
+def class_means(values: Host, classes: Partition, parents: Host, u: Host) -> Host:
+    """(m,) the mean of `values` (n,) in the class of each of `parents` (m,), and normal noise; NaN without a value."""
+    known = ~np.isnan(values)
+    if not known.any():
+        return np.full(len(parents), np.nan)
+    labels = classes.labels()
+    count = np.bincount(labels[known], minlength=classes.parts)
+    total = np.bincount(labels[known], values[known], minlength=classes.parts)
+    means = np.divide(total, count, out=np.full(classes.parts, np.nan), where=count > 0)
+    low, high = values[known].min(), values[known].max()
+    return np.asarray(np.clip(means[labels[parents]] + NOISE * (high - low) * normal_quantile(u), low, high))
+
 
 _CALIBRATED_ROWS = 100_000
 """Added rows that a calibration is solved on, about."""
@@ -58,19 +84,14 @@ def short_classes(codes: Array, groups: Partition, k: int, persons: Array | None
     return found, namespace(codes).maximum(k - persons_per_part(found, persons), 0)
 
 
-def pad_maximal(codes: Array, k: int) -> Array:
-    """`pad` when a null matches every value: afterwards at least k rows have all values of each row.
+def short_maximal_classes(codes: Array, k: int) -> tuple[Partition, Array]:
+    """The classes when a null matches every value, and (g,) how many rows each wants, so that k have all its values.
 
-    Rows are added only to maximal classes: those whose values no other class has together with more.  A class that is
-    not maximal is covered by one that is.  This is the minimum if only combinations that occur may be added [1].
+    Only maximal classes want rows: those whose values no other class has together with more.  A class that is not
+    maximal is covered by one that is.  This is the minimum if only combinations that occur may be added [1].
 
     Cost : that of `covering_counts`.
     """
-    return _parents(*short_maximal_classes(codes, k))
-
-
-def short_maximal_classes(codes: Array, k: int) -> tuple[Partition, Array]:
-    """The classes that `pad_maximal` speaks of, and (g,) how many rows each wants."""
     xp = namespace(codes)
     found = Partition.from_labels(equal_rows(codes))
     covering = covering_counts(codes[found.order[found.starts[:-1]]], found.sizes)
@@ -125,7 +146,7 @@ class Pad(Operation):
     With wildcards rows are added to maximal classes only: at least k released rows then have all values of each.  The
     other columns of an added row are drawn one after the other, each from a model of the whole table given the columns
     of the mask and those drawn before.  Models are fitted and drawn from on the CPU; on a device, forests of the fills
-    forest and bagging are cuML's (see `numerics.fills.scores.device_forests`), or the run is refused.
+    forest and bagging are cuML's (see `score_models.device_forests`), or the run is refused.
     """
 
     sees: ClassVar[Sight] = "classes"
@@ -167,17 +188,17 @@ class Pad(Operation):
         return Samples(self.sample, _CALIBRATED_ROWS if self.calibrate is not None else 0)
 
     def fit(self, sampled: Sampled) -> FillModel | None:
-        if self.fill in ("joint", "joint-mean"):
+        if self.fill == "joint" or self.fill == "joint-mean":
             return None
         records, known = sampled.records, sampled.known
-        settings = Settings(self.fill, self.leaf, self.depth, self.trees, sampled.backend)  # type: ignore[arg-type]
+        settings = Settings(self.fill, self.leaf, self.depth, self.trees, sampled.backend)
         if self.calibrate is None:
             return fit_sequence(records.values, records.levels, known, settings, sampled.draws)
         named, whole = self.calibrate.by_number(records, known), None
         if sampled.added is not None:
             unknown = np.full((len(sampled.added.values), len(records.names) - known), np.nan)
             added = np.column_stack([sampled.added.values, unknown])
-            whole = Whole(records.values, added, sampled.rows, sampled.rows_added)
+            whole = Populations(records.values, added, sampled.rows, sampled.rows_added)
         return fit_sequence(records.values, records.levels, known, settings, sampled.draws, named, whole)
 
     def filled(self, model: FillModel | None, added: AddedRows) -> Sequence[Filled]:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.errors import ParameterError
 from gpuanon.masking.operations.pad.tilting import Tilt, choose, tilt
 
-Floats = np.ndarray[Any, Any]
-
 
 @dataclass(frozen=True)
-class Named:
+class KeptStatistics:
     """Statistics that are to stay, of columns by their numbers.
 
     means        : columns
@@ -42,14 +40,14 @@ class Named:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Whole:
+class Populations:
     """The records and the rows that are to be added, each by a sample, and how many there are.
 
     records : (s, columns), added : (t, columns), those columns first that are filled first
     """
 
-    records: Floats
-    added: Floats
+    records: Host
+    added: Host
     rows: int
     rows_added: int
 
@@ -64,7 +62,7 @@ class Whole:
         mean = sums[1] / max(sums[0], 1)
         return float(mean), float(np.sqrt(max(sums[2] / max(sums[0], 1) - mean**2, 0.0)))
 
-    def covariances(self, columns: Sequence[int]) -> tuple[Floats, Floats]:
+    def covariances(self, columns: Sequence[int]) -> tuple[Host, Host]:
         """Means (c,) and covariances (c, c) of columns of the release that are filled by now; complete rows only."""
         total, sums, products = 0.0, np.zeros(len(columns)), np.zeros((len(columns), len(columns)))
         for part, count in ((self.records, self.rows), (self.added, self.rows_added)):
@@ -81,7 +79,7 @@ class Whole:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Regression:
+class KeptRegression:
     """A linear regression of the records, whose coefficients are to stay.
 
     predictors : columns
@@ -92,13 +90,13 @@ class Regression:
 
     predictors: tuple[int, ...]
     intercept: float
-    slopes: Floats
-    centers: Floats
-    scales: Floats
+    slopes: Host
+    centers: Host
+    scales: Host
     free: bool = False
 
     @classmethod
-    def of(cls, records: Floats, response: int, predictors: Sequence[int]) -> Regression:
+    def of(cls, records: Host, response: int, predictors: Sequence[int]) -> KeptRegression:
         """Least squares on the rows in which all columns are known."""
         X, y = records[:, list(predictors)], records[:, response]
         complete = ~np.isnan(X).any(axis=1) & ~np.isnan(y)
@@ -109,11 +107,11 @@ class Regression:
             tuple(predictors), float(y.mean() - centers @ slopes), slopes, centers, np.where(scales > 0, scales, 1.0)
         )
 
-    def around(self, mean: float, centers: Floats) -> Regression:
+    def around(self, mean: float, centers: Host) -> KeptRegression:
         """The same slopes through the mean of the response and the `centers` of the predictors in the release."""
         return replace(self, intercept=float(mean - centers @ self.slopes), centers=centers, free=True)
 
-    def moments(self, candidates: Floats, known: Floats) -> list[Floats]:
+    def moments(self, candidates: Host, known: Host) -> list[Host]:
         """(m, c) residuals (unless free), and their products with each predictor; 0 where a value is not known."""
         X = known[:, list(self.predictors)]
         residuals = candidates - (self.intercept + X @ self.slopes)[:, None]
@@ -141,15 +139,15 @@ class ColumnTilt:
     scale: float
     correlated: bool = False
     crossed: tuple[tuple[int, float, float], ...] = ()
-    regression: Regression | None = None
+    regression: KeptRegression | None = None
     spread: float = 1.0
     slopes: tuple[tuple[int, float], ...] = ()
     mean_drift: float = 0.0
     tilt: Tilt = field(default_factory=lambda: Tilt(np.zeros(0), 0.0, np.zeros(0)))
 
-    def moments(self, candidates: Floats, known: Floats) -> Floats:
+    def moments(self, candidates: Host, known: Host) -> Host:
         """(m, c, p) moments of `candidates` (m, c) beside the columns that are `known` (m, columns); 0 for nulls."""
-        products: list[Floats] = []
+        products: list[Host] = []
         if self.regression is not None:
             products = [moment / self.scale for moment in self.regression.moments(candidates, known)]
             if not self.regression.free:
@@ -162,13 +160,13 @@ class ColumnTilt:
             found.append(y * np.nan_to_num((known[:, column] - mean) / deviation)[:, None])
         return np.stack([*found, *products], axis=2)
 
-    def choose(self, candidates: Floats, known: Floats, u: Floats) -> Floats:
+    def choose(self, candidates: Host, known: Host, u: Host) -> Host:
         """(m,) one of the candidates of each row, by tilted chances."""
         picked = choose(self.moments(candidates, known), self.tilt.multipliers, u)
         return np.asarray(candidates[np.arange(len(candidates)), picked])
 
 
-def column_tilt(named: Named, column: int, whole: Whole, candidates: Floats) -> ColumnTilt:
+def column_tilt(named: KeptStatistics, column: int, whole: Populations, candidates: Host) -> ColumnTilt:
     """The tilt of the draws of `column` that leaves the named statistics of the whole table where they are.
 
     A mean stays if the added rows have the records' mean; a correlation ρ with a column x that is known in all rows, if
@@ -211,19 +209,19 @@ def column_tilt(named: Named, column: int, whole: Whole, candidates: Floats) -> 
     return replace(found, tilt=tilt(G, _targets(found, column, whole, candidates)))
 
 
-def _regression_tilt(found: ColumnTilt, column: int, predictors: Sequence[int], whole: Whole) -> ColumnTilt:
+def _regression_tilt(found: ColumnTilt, column: int, predictors: Sequence[int], whole: Populations) -> ColumnTilt:
     """With a regression whose intercept stays; the mean follows from those of the predictors."""
-    regression = Regression.of(whole.records, column, predictors)
+    regression = KeptRegression.of(whole.records, column, predictors)
     means, _ = whole.covariances(predictors)
     drift = float(regression.intercept + means @ regression.slopes - found.center)
     return replace(found, regression=regression, mean_drift=drift)
 
 
 def _slopes_tilt(
-    found: ColumnTilt, column: int, predictors: Sequence[int], others: Sequence[int], whole: Whole
+    found: ColumnTilt, column: int, predictors: Sequence[int], others: Sequence[int], whole: Populations
 ) -> ColumnTilt:
     """With a regression whose slopes stay; the deviation follows from them and a correlation with a predictor."""
-    regression = Regression.of(whole.records, column, predictors)
+    regression = KeptRegression.of(whole.records, column, predictors)
     means, covariances = whole.covariances(predictors)
     found = replace(found, regression=regression.around(found.center, means))
     for x in others:
@@ -235,7 +233,7 @@ def _slopes_tilt(
     return found
 
 
-def _targets(found: ColumnTilt, column: int, whole: Whole, candidates: Floats) -> Floats:
+def _targets(found: ColumnTilt, column: int, whole: Populations, candidates: Host) -> Host:
     """What the mean of each moment must be over the added rows: 0, or what keeps a correlation or a slope."""
     records, added = whole.records, whole.added
     y = records[:, column]
@@ -255,7 +253,7 @@ def _targets(found: ColumnTilt, column: int, whole: Whole, candidates: Floats) -
     return targets
 
 
-def _correlation(records: Floats, one: int, other: int) -> float:
+def _correlation(records: Host, one: int, other: int) -> float:
     """Of two columns, on rows in which both are known; 0 where one is constant."""
     y, x = records[:, one], records[:, other]
     both = ~np.isnan(y) & ~np.isnan(x)
@@ -263,6 +261,6 @@ def _correlation(records: Floats, one: int, other: int) -> float:
     return float(np.corrcoef(y[both], x[both])[0, 1]) if varies else 0.0
 
 
-def _filled(column: int, added: Floats) -> bool:
+def _filled(column: int, added: Host) -> bool:
     """Whether a column of the added rows is known by now."""
     return bool((~np.isnan(added[:, column])).any())

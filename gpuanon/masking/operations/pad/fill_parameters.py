@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from gpuanon.errors import ParameterError
-from gpuanon.masking.operations.pad.calibration import Named
+from gpuanon.masking.operations.pad.calibration import KeptStatistics
 from gpuanon.masking.outcomes import ColumnValues
 
 FillName: TypeAlias = Literal[
@@ -59,7 +59,7 @@ class Calibrate(BaseModel):
                 raise ValueError(f'a formula such as "cost ~ age + income" is needed, got {formula!r}')
         return formulas
 
-    def by_number(self, columns: ColumnValues, known: int) -> Named:
+    def by_number(self, columns: ColumnValues, known: int) -> KeptStatistics:
         """The same by the numbers of the columns, of which the first `known` are not filled."""
 
         def number(name: str) -> int:
@@ -74,7 +74,7 @@ class Calibrate(BaseModel):
         for formula in self.regressions:
             response, _, predictors = formula.partition("~")
             models.append((number(response.strip()), tuple(number(name.strip()) for name in predictors.split("+"))))
-        found = Named(
+        found = KeptStatistics(
             tuple(map(number, self.means)), tuple((number(a), number(b)) for a, b in self.correlations), tuple(models)
         )
         fills = [*found.means, *map(max, found.correlations), *(response for response, _ in found.regressions)]

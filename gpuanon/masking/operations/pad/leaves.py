@@ -16,28 +16,27 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.threads import thread_count
 from gpuanon.masking.operations.pad.predictors import Predictors
-
-Floats = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Donors:
     """The rows of each leaf of a tree: leaf l gives the values of ``order[starts[l]:starts[l + 1]]``."""
 
-    order: Floats
-    starts: Floats
+    order: Host
+    starts: Host
 
     @classmethod
-    def of(cls, leaves: Floats, count: int) -> Donors:
+    def of(cls, leaves: Host, count: int) -> Donors:
         """From the leaf (n,) of each row."""
         order = np.argsort(leaves, kind="stable").astype(np.int32)
         starts = np.concatenate([[0], np.cumsum(np.bincount(leaves, minlength=count))]).astype(np.int64)
         return cls(order, starts)
 
-    def draw(self, leaves: Floats, u: Floats) -> Floats:
+    def draw(self, leaves: Host, u: Host) -> Host:
         """(m,) a row of each of these leaves, at random by `u` (m,)."""
         low, high = self.starts[leaves], self.starts[leaves + 1]
         return np.asarray(self.order[low + (u * (high - low)).astype(np.int64)])
@@ -50,17 +49,17 @@ class LeafModel:
     score : from known columns to what the trees split; the encoded predictors, or predictions of another model
     """
 
-    values: Floats
-    score: Callable[[Floats], Floats]
+    values: Host
+    score: Callable[[Host], Host]
     trees: tuple[Any, ...]
     donors: tuple[Donors, ...]
 
-    def given(self, X: Floats) -> Callable[[Floats], Floats]:
+    def given(self, X: Host) -> Callable[[Host], Host]:
         """Draws for the rows of the known columns `X` (m, c): from uniform numbers (m, 2) to values (m,)."""
         M = self.score(X)
         leaves = self.trees[0].apply(M) if len(self.trees) == 1 else None
 
-        def draw(u: Floats) -> Floats:
+        def draw(u: Host) -> Host:
             if leaves is not None:
                 return np.asarray(self.values[self.donors[0].draw(leaves, u[:, 0])])
             which = (u[:, 1] * len(self.trees)).astype(np.int64)
@@ -75,7 +74,7 @@ class LeafModel:
 
 
 def tree(
-    X: Floats, levels: tuple[int, ...], values: Floats, Y: Floats, *, leaf: int, depth: int | None, seed: int
+    X: Host, levels: tuple[int, ...], values: Host, Y: Host, *, leaf: int, depth: int | None, seed: int
 ) -> LeafModel:
     """One regression tree on all outputs of the response at once, at least `leaf` rows in each leaf.
 
@@ -92,10 +91,10 @@ def tree(
 
 
 def matched(
-    values: Floats,
-    score: Callable[[Floats], Floats],
-    S: Floats,
-    Y: Floats,
+    values: Host,
+    score: Callable[[Host], Host],
+    S: Host,
+    Y: Host,
     *,
     leaf: int,
     depth: int | None,
@@ -111,10 +110,10 @@ def matched(
 
 
 def forest(
-    X: Floats,
+    X: Host,
     levels: tuple[int, ...],
-    values: Floats,
-    Y: Floats,
+    values: Host,
+    Y: Host,
     *,
     leaf: int,
     depth: int | None,

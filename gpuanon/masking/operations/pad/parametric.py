@@ -12,15 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.masking.operations.pad.predictors import Predictors
 from gpuanon.masking.operations.pad.responses import Response
-
-Floats = np.ndarray[Any, Any]
 
 _LEVELS = 30  # most frequent levels that have a probability of their own; the others share one
 _ROWS = 200_000  # rows that a likelihood is maximised on, at most
@@ -31,12 +30,12 @@ _PENALTY = 1e-4  # ridge on standardised coefficients, for separable parts
 class Logit:
     """Multinomial logistic regression: probabilities of the parts of a response."""
 
-    parts: Floats
-    weights: Floats
-    bias: Floats
+    parts: Host
+    weights: Host
+    bias: Host
 
     @classmethod
-    def fit(cls, M: Floats, labels: Floats) -> Logit:
+    def fit(cls, M: Host, labels: Host) -> Logit:
         """M : (n, p) predictors; labels : (n,) part of each row."""
         from sklearn.linear_model import LogisticRegression
 
@@ -50,7 +49,7 @@ class Logit:
             weights, bias = np.hstack([np.zeros_like(weights), weights]), np.array([0.0, bias[0]])
         return cls(parts, weights, bias)
 
-    def probabilities(self, M: Floats) -> Floats:
+    def probabilities(self, M: Host) -> Host:
         """(m, parts)."""
         with one_blas_thread():
             scores = M.astype(np.float64) @ self.weights + self.bias
@@ -61,7 +60,7 @@ class Logit:
 class Shape(Protocol):
     """A distribution on (0, 1) whose parameters depend on predictors."""
 
-    def draw(self, M: Floats, u: Floats) -> Floats:
+    def draw(self, M: Host, u: Host) -> Host:
         """(m,) numbers in (0, 1) for the predictors `M` (m, p), by `u` (m,)."""
 
 
@@ -69,13 +68,13 @@ class Shape(Protocol):
 class ProbitGamma:
     """Gamma regression, log link, of probit(y) + shift [1]: mean μ = exp(Mβ), variance φ μ²."""
 
-    weights: Floats
+    weights: Host
     bias: float
     dispersion: float
     shift: float
 
     @classmethod
-    def fit(cls, M: Floats, y: Floats) -> ProbitGamma:
+    def fit(cls, M: Host, y: Host) -> ProbitGamma:
         """M : (n, p) predictors; y : (n,) in (0, 1).  φ by Pearson's statistic."""
         from scipy.special import ndtri
         from sklearn.linear_model import GammaRegressor
@@ -90,7 +89,7 @@ class ProbitGamma:
         dispersion = float((((z - mean) / mean) ** 2).sum() / freedom)
         return cls(model.coef_, float(model.intercept_), max(dispersion, 1e-9), shift)
 
-    def draw(self, M: Floats, u: Floats) -> Floats:
+    def draw(self, M: Host, u: Host) -> Host:
         from scipy.special import gammaincinv, ndtr
 
         with one_blas_thread():
@@ -103,11 +102,11 @@ class ProbitGamma:
 class Beta:
     """Beta regression [2]: mean by logit, precision by log, both linear in the predictors."""
 
-    mean: Floats
-    precision: Floats
+    mean: Host
+    precision: Host
 
     @classmethod
-    def fit(cls, M: Floats, y: Floats, penalty: float = _PENALTY) -> Beta:
+    def fit(cls, M: Host, y: Host, penalty: float = _PENALTY) -> Beta:
         """Maximum likelihood (L-BFGS), with a small ridge.  M : (n, p) predictors; y : (n,) in (0, 1)."""
         from scipy.optimize import minimize
         from scipy.special import digamma, expit, gammaln
@@ -116,7 +115,7 @@ class Beta:
         p, n = D.shape[1], len(D)
         a, b = np.log(y), np.log1p(-y)
 
-        def loss(theta: Floats) -> tuple[float, Floats]:
+        def loss(theta: Host) -> tuple[float, Host]:
             mu = np.clip(expit(D @ theta[:p]), 1e-8, 1 - 1e-8)
             phi = np.exp(np.clip(D @ theta[p:], -6, 12))
             one, two = mu * phi, (1 - mu) * phi
@@ -132,7 +131,7 @@ class Beta:
             found = minimize(loss, _start(y, p), jac=True, method="L-BFGS-B", options={"maxiter": 300}).x
         return cls(found[:p], found[p:])
 
-    def draw(self, M: Floats, u: Floats) -> Floats:
+    def draw(self, M: Host, u: Host) -> Host:
         from scipy.special import betaincinv, expit
 
         D = np.column_stack([np.ones(len(M)), M.astype(np.float64)])
@@ -142,7 +141,7 @@ class Beta:
         return np.asarray(betaincinv(mu * phi, (1 - mu) * phi, u))
 
 
-def _start(y: Floats, p: int) -> Floats:
+def _start(y: Host, p: int) -> Host:
     """Coefficients to start from: the moments of all values, no effect of a predictor."""
     mean, variance = float(np.clip(y.mean(), 1e-3, 1 - 1e-3)), max(float(y.var()), 1e-6)
     start = np.zeros(2 * p)
@@ -162,19 +161,19 @@ class PartsModel:
 
     predictors: Predictors
     logit: Logit
-    single: Floats
+    single: Host
     rest: int
     shape: Shape | None
     scale: tuple[float, float]
-    lattice: Floats
+    lattice: Host
     response: Response
 
-    def given(self, X: Floats) -> Callable[[Floats], Floats]:
+    def given(self, X: Host) -> Callable[[Host], Host]:
         """Draws for the rows of the known columns `X` (m, c): from uniform numbers (m, 2) to values (m,)."""
         M = self.predictors.matrix(X)
         running = np.cumsum(self.logit.probabilities(M), axis=1)[:, :-1]
 
-        def draw(u: Floats) -> Floats:
+        def draw(u: Host) -> Host:
             part = self.logit.parts[(u[:, 1, None] > running).sum(axis=1)]
             values = self.single[part]
             rows = np.flatnonzero(part == self.rest)
@@ -189,7 +188,7 @@ class PartsModel:
 
 
 def parts_model(
-    X: Floats, levels: Sequence[int], response: Response, kind: Literal["probit-gamma", "beta"], seed: int
+    X: Host, levels: Sequence[int], response: Response, kind: Literal["probit-gamma", "beta"], seed: int
 ) -> PartsModel:
     """Fit to known columns `X` (n, c) and the response.
 
@@ -218,7 +217,7 @@ def parts_model(
     return PartsModel(predictors, logit, every, len(single), shape, scale, lattice, response)
 
 
-def _single(response: Response, kind: str) -> Floats:
+def _single(response: Response, kind: str) -> Host:
     """The values that are a part of their own; NaN for nulls."""
     values, counts = response.distinct
     if response.levels:

@@ -10,22 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-Floats = np.ndarray[Any, Any]
+from gpuanon.arrays.backend import Host
 
 _POOLED = 30  # levels of fewer rows are encoded together
 
 
-def level_index(codes: Floats, levels: int) -> Floats:
+def level_index(codes: Host, levels: int) -> Host:
     """(n,) int64 code of each level; `levels` for a null, `levels` + 1 for a level that is not known."""
     index = np.where(np.isnan(codes), levels, codes).astype(np.int64)
     return np.where((index < 0) | (index > levels), levels + 1, index)
 
 
-def shrunk_means(index: Floats, Y: Floats, size: int, pooled: int = _POOLED) -> Floats:
+def shrunk_means(index: Host, Y: Host, size: int, pooled: int = _POOLED) -> Host:
     """(size, o) mean of `Y` (n, o) for each level, shrunk to the overall mean 0.
 
     Levels of fewer than `pooled` rows, and those without any, share one mean.  A mean of n rows is multiplied by
@@ -65,7 +64,7 @@ class _Numbers:
     shift: float | None
 
     @classmethod
-    def fit(cls, values: Floats, linear: bool) -> _Numbers:
+    def fit(cls, values: Host, linear: bool) -> _Numbers:
         known = values[~np.isnan(values)]
         if not len(known):
             return cls(0.0, False, 0.0, 1.0, None)
@@ -76,7 +75,7 @@ class _Numbers:
         spread = float(scaled.std())
         return cls(fill, len(known) < len(values), float(scaled.mean()), spread if spread > 0 else 1.0, shift)
 
-    def encode(self, values: Floats) -> list[Floats]:
+    def encode(self, values: Host) -> list[Host]:
         null = np.isnan(values)
         filled = np.where(null, self.fill, values)
         if self.shift is not None:
@@ -90,15 +89,15 @@ class _Levels:
     """A column of levels: the shrunk mean response of each level, one column for each output of the response."""
 
     levels: int
-    means: Floats
+    means: Host
 
     @classmethod
-    def fit(cls, codes: Floats, levels: int, Y: Floats) -> _Levels:
+    def fit(cls, codes: Host, levels: int, Y: Host) -> _Levels:
         index = level_index(codes, levels)
         means = shrunk_means(index, Y, levels + 2)
         return cls(levels, means[:, means.any(axis=0)])
 
-    def encode(self, codes: Floats) -> list[Floats]:
+    def encode(self, codes: Host) -> list[Host]:
         return list(self.means[level_index(codes, self.levels)].T)
 
 
@@ -109,7 +108,7 @@ class Predictors:
     columns: tuple[_Numbers | _Levels, ...]
 
     @classmethod
-    def fit(cls, X: Floats, levels: Sequence[int], Y: Floats, linear: bool = False) -> Predictors:
+    def fit(cls, X: Host, levels: Sequence[int], Y: Host, linear: bool = False) -> Predictors:
         """Fit to known columns and outputs of a response.
 
         Parameters
@@ -126,7 +125,7 @@ class Predictors:
             )
         )
 
-    def matrix(self, X: Floats) -> Floats:
+    def matrix(self, X: Host) -> Host:
         """(m, p) float32, finite."""
         columns = [column for at, coder in enumerate(self.columns) for column in coder.encode(X[:, at])]
         if not columns:

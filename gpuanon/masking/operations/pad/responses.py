@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.normal_quantile import normal_quantile
-
-Floats = np.ndarray[Any, Any]
 
 _ATOM = 0.02  # share of the rows from which a single number counts as a point mass
 _LEVELS = 8  # most frequent levels that have an output of their own
@@ -27,22 +25,22 @@ class Response:
     levels : number of levels; 0 for numbers
     """
 
-    values: Floats
+    values: Host
     levels: int = 0
 
     @cached_property
-    def null(self) -> Floats:
+    def null(self) -> Host:
         """(n,) whether there is no value."""
         return np.isnan(self.values)
 
     @cached_property
-    def distinct(self) -> tuple[Floats, Floats]:
+    def distinct(self) -> tuple[Host, Host]:
         """The different values, ascending, and the rows of each; nulls left out."""
         found = np.unique(self.values[~self.null], return_counts=True)
         return found[0], found[1]
 
     @cached_property
-    def atoms(self) -> Floats:
+    def atoms(self) -> Host:
         """Numbers that are point masses: each has a share of the rows of its own, most frequent first."""
         values, counts = self.distinct
         order = np.argsort(-counts, kind="stable")
@@ -51,13 +49,13 @@ class Response:
         chosen = (share > _ATOM) & (share > 5 * np.median(counts) / max(len(self.values), 1) if len(counts) else False)
         return values[order][chosen][:4]
 
-    def outputs(self) -> Floats:
+    def outputs(self) -> Host:
         """(n, o) what a model is to predict, each with mean 0 and deviation 1.
 
         Numbers: the value, its normal score (so that a long tail does not hide the rest), one indicator for each point
         mass and one for nulls.  Levels: an indicator for each of the most frequent and for nulls.
         """
-        columns: list[Floats] = []
+        columns: list[Host] = []
         known = ~self.null
         if self.levels:
             values, counts = self.distinct
@@ -77,18 +75,18 @@ class Response:
             return np.zeros((len(Y), 1))
         return np.asarray((Y[:, kept] - Y[:, kept].mean(axis=0)) / spread[kept])
 
-    def _scores(self) -> Floats:
+    def _scores(self) -> Host:
         """(n,) normal score of the mid-rank of each value."""
         values, counts = self.distinct
         shares = (np.cumsum(counts) - counts / 2) / counts.sum()
         place = np.searchsorted(values, np.where(self.null, values[0], self.values))
         return np.asarray(normal_quantile(shares)[place])
 
-    def _filled(self, values: Floats) -> Floats:
+    def _filled(self, values: Host) -> Host:
         """The mean in place of nulls."""
         return np.where(self.null, values[~self.null].mean(), values)
 
-    def smoothed(self, drawn: Floats, u: Floats) -> Floats:
+    def smoothed(self, drawn: Host, u: Host) -> Host:
         """(m,) drawn values, rare numbers moved at random as far as halfway to their neighbours.
 
         A copy of a number that one record alone has would tell which row was made: every made row would have a twin,
@@ -129,7 +127,7 @@ class Response:
                 return float(whole[0]) / 10.0**decimals, step / 10.0**decimals
         return None
 
-    def nearest(self, drawn: Floats, among: Floats | None = None) -> Floats:
+    def nearest(self, drawn: Host, among: Host | None = None) -> Host:
         """(m,) the value that occurs and is nearest to each drawn number; NaN stays."""
         values = self.distinct[0] if among is None else among
         if not len(values):

@@ -8,15 +8,13 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from gpuanon.arrays.backend import Backend, choose
+from gpuanon.arrays.backend import Backend, Host, choose
 from gpuanon.arrays.rng import Draws
-from gpuanon.masking.operations.pad.calibration import ColumnTilt, Named, Whole, column_tilt
+from gpuanon.masking.operations.pad.calibration import ColumnTilt, KeptStatistics, Populations, column_tilt
 from gpuanon.masking.operations.pad.leaves import forest, matched, tree
 from gpuanon.masking.operations.pad.parametric import parts_model
 from gpuanon.masking.operations.pad.responses import Response
-from gpuanon.masking.operations.pad.scores import boosting, device_forests, hierarchical, network
-
-Floats = np.ndarray[Any, Any]
+from gpuanon.masking.operations.pad.score_models import boosting, device_forests, hierarchical, network
 
 Kind: TypeAlias = Literal[
     "marginal", "marginal-mean", "regression", "beta", "tree", "forest", "bagging", "boosting", "network",
@@ -36,7 +34,7 @@ _AVERAGED = 5  # draws that marginal-mean averages, as the source does
 class ColumnModel(Protocol):
     """The distribution of one column, given others."""
 
-    def given(self, X: Floats) -> Callable[[Floats], Floats]:
+    def given(self, X: Host) -> Callable[[Host], Host]:
         """Draws for the rows of the known columns `X` (m, c): from uniform numbers (m, 2 or more) to values (m,)."""
 
 
@@ -44,14 +42,14 @@ class ColumnModel(Protocol):
 class Marginal:
     """Values of random rows, whatever is known; the mean of several for numbers, if asked for."""
 
-    values: Floats
+    values: Host
     averaged: int = 1
 
-    def given(self, X: Floats) -> Callable[[Floats], Floats]:
+    def given(self, X: Host) -> Callable[[Host], Host]:
         """Whatever the known columns: from uniform numbers (m, 5) to values (m,)."""
         return self._draw
 
-    def _draw(self, u: Floats) -> Floats:
+    def _draw(self, u: Host) -> Host:
         drawn = self.values[(u[:, : self.averaged] * len(self.values)).astype(np.int64)]
         known = ~np.isnan(drawn)
         count = known.sum(axis=1)
@@ -81,7 +79,7 @@ class Settings:
         return self.backend.name != "numpy" and self.kind in ("forest", "bagging")
 
 
-def fit_column(X: Floats, levels: Sequence[int], response: Response, settings: Settings, seed: int) -> ColumnModel:
+def fit_column(X: Host, levels: Sequence[int], response: Response, settings: Settings, seed: int) -> ColumnModel:
     """The model of one column, fitted to known columns `X` (n, c) and the response (n,)."""
     kind, values = settings.kind, response.values
     if kind == "marginal" or len(values) < 2:
@@ -115,7 +113,7 @@ def fit_column(X: Floats, levels: Sequence[int], response: Response, settings: S
     return matched(values[rest], score, score(X[rest]), Y[rest], leaf=settings.leaf, depth=settings.depth, seed=seed)
 
 
-def _halves(n: int, seed: int) -> tuple[Floats, Floats]:
+def _halves(n: int, seed: int) -> tuple[Host, Host]:
     """Rows that a model is fitted to, and rows that give values to others with a similar prediction.
 
     They differ, because a model predicts the rows that it was fitted to better than new ones; few rows do both.
@@ -143,7 +141,7 @@ class FillModel:
     tilts: tuple[ColumnTilt | None, ...]
     on_device: bool = False
 
-    def draw(self, known: Floats, draws: Draws) -> Floats:
+    def draw(self, known: Host, draws: Draws) -> Host:
         """(m, others) values of rows whose first columns are `known` (m, known): numbers or codes; NaN is a null."""
         values = np.column_stack([known, np.full((len(known), len(self.order)), np.nan)])
         for place, column in enumerate(self.order):
@@ -158,13 +156,13 @@ class FillModel:
 
 
 def fit_sequence(
-    records: Floats,
+    records: Host,
     levels: Sequence[int],
     known: int,
     settings: Settings,
     draws: Draws,
-    named: Named | None = None,
-    whole: Whole | None = None,
+    named: KeptStatistics | None = None,
+    whole: Populations | None = None,
 ) -> FillModel:
     """Fit a model of every column but the first `known`, each given those before it in the order of filling.
 
@@ -198,13 +196,13 @@ def fit_sequence(
         stream = draws.child(f"column {column}")
         if named.concerns(at):
             candidates = _candidates(model, place, filled, stream)
-            tilted = column_tilt(named, at, Whole(records, filled, whole.rows, whole.rows_added), candidates)
+            tilted = column_tilt(named, at, Populations(records, filled, whole.rows, whole.rows_added), candidates)
             model = replace(model, tilts=(*model.tilts[:-1], tilted))
         filled[:, at] = _drawn(model, place, filled, stream)
     return model
 
 
-def _drawn(model: FillModel, place: int, values: Floats, draws: Draws) -> Floats:
+def _drawn(model: FillModel, place: int, values: Host, draws: Draws) -> Host:
     """(m,) the column at `place` of the order, for rows of which `values` (m, columns) are known so far."""
     tilted = model.tilts[place]
     if tilted is not None and len(tilted.tilt.multipliers):
@@ -213,13 +211,13 @@ def _drawn(model: FillModel, place: int, values: Floats, draws: Draws) -> Floats
     return _smoothed(model, place, model.models[place].given(values[:, model.seen(place)]), draws)
 
 
-def _candidates(model: FillModel, place: int, values: Floats, draws: Draws) -> Floats:
+def _candidates(model: FillModel, place: int, values: Host, draws: Draws) -> Host:
     """(m, c) independent draws of each row."""
     draw = model.models[place].given(values[:, model.seen(place)])
     return np.column_stack([_smoothed(model, place, draw, draws.child(str(c))) for c in range(CANDIDATES)])
 
 
-def _smoothed(model: FillModel, place: int, draw: Callable[[Floats], Floats], draws: Draws) -> Floats:
+def _smoothed(model: FillModel, place: int, draw: Callable[[Host], Host], draws: Draws) -> Host:
     """(m,) one draw of each row."""
     u = draws.uniform(_AVERAGED + 1)
     return model.responses[place].smoothed(draw(u), u[:, _AVERAGED])

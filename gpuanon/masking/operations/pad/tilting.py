@@ -10,11 +10,10 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-Floats = np.ndarray[Any, Any]
+from gpuanon.arrays.backend import Host
 
 _RIDGE = 1e-6
 _STEPS = 60
@@ -30,12 +29,12 @@ class Tilt:
     left        : (p,) difference of the tilted mean of each moment from its target
     """
 
-    multipliers: Floats
+    multipliers: Host
     price: float
-    left: Floats
+    left: Host
 
 
-def tilt(G: Floats, target: Floats) -> Tilt:
+def tilt(G: Host, target: Host) -> Tilt:
     """The multipliers λ for which the mean over rows of E_λ[g] is `target`.
 
     Each of n rows has c candidates, equally likely, with the moments ``G[row, candidate]``.  A candidate's tilted
@@ -73,19 +72,19 @@ def tilt(G: Floats, target: Floats) -> Tilt:
     return Tilt(multipliers / scale, price, left)
 
 
-def choose(G: Floats, multipliers: Floats, u: Floats) -> Floats:
+def choose(G: Host, multipliers: Host, u: Host) -> Host:
     """(n,) the candidate of each row, drawn with tilted probabilities by `u` (n,).  G : (n, c, p)."""
     running = np.cumsum(_weights(G @ multipliers), axis=1)
     return np.asarray(np.minimum((u[:, None] > running).sum(axis=1), G.shape[1] - 1))
 
 
-def _weights(scores: Floats) -> Floats:
+def _weights(scores: Host) -> Host:
     """(n, c) probabilities in proportion to exp(scores)."""
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def _dual(H: Floats, target: Floats, multipliers: Floats) -> tuple[float, Floats, Floats, float]:
+def _dual(H: Host, target: Host, multipliers: Host) -> tuple[float, Host, Host, float]:
     """Value, gradient and Hessian of the dual, and the divergence of the tilt."""
     scores = H @ multipliers
     top = scores.max(axis=1, keepdims=True)

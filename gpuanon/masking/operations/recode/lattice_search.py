@@ -18,13 +18,11 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from gpuanon.masking.operations.recode.recoding_loss import Loss, Node, Verdict
-
-Host = np.ndarray[Any, Any]
+from gpuanon.arrays.backend import Host
+from gpuanon.masking.operations.recode.recoding_loss import Loss, Node, NodeClasses
 
 MOST_NODES = 4_000_000
 """Nodes of a lattice that is searched exactly; a larger one is climbed from many starts."""
@@ -54,7 +52,7 @@ class Found:
 
 def search_lattice(
     shape: tuple[int, ...],
-    judge: Callable[[Node], Verdict],
+    judge: Callable[[Node], NodeClasses],
     loss: Loss,
     counts: Host,
     most_suppressed: int,
@@ -81,7 +79,7 @@ class _Search:
     def __init__(
         self,
         shape: tuple[int, ...],
-        judge: Callable[[Node], Verdict],
+        judge: Callable[[Node], NodeClasses],
         loss: Loss,
         counts: Host,
         most_suppressed: int,

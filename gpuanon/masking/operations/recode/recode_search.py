@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from gpuanon.arrays.backend import Array, like, namespace, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import GuaranteeError, ParameterError
 from gpuanon.masking.claims import Claim
@@ -25,16 +25,14 @@ from gpuanon.masking.claims.class_claims import EqualRecords
 from gpuanon.masking.constraints import Constraint
 from gpuanon.masking.contract import Operation, RowEffect, Sight
 from gpuanon.masking.given import Records
+from gpuanon.masking.operations.recode import recode
 from gpuanon.masking.operations.recode.lattice_search import Found
-from gpuanon.masking.operations.recode.recoding import recode
 from gpuanon.masking.operations.recode.recoding_loss import Metric, Node
 from gpuanon.masking.operations.recode.recoding_table import RecodingTable
 from gpuanon.masking.outcomes import NewColumn, Recoded
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.patterns import Patterns
 from gpuanon.tables.schema import Kind, Reading
-
-Host = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

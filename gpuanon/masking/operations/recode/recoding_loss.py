@@ -24,17 +24,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
-Host = np.ndarray[Any, Any]
+from gpuanon.arrays.backend import Host
+
 Node: TypeAlias = tuple[int, ...]
 Metric: TypeAlias = Literal["loss", "precision", "entropy", "discernibility", "class-size"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Verdict:
+class NodeClasses:
     """The classes of a node.
 
     sizes      : (g,) records of each class
@@ -55,13 +56,13 @@ class Loss(Protocol):
     def lowest(self) -> Host:
         """(depths of each column …) a lower bound for every node."""
 
-    def of(self, node: Node, verdict: Verdict) -> float:
+    def of(self, node: Node, verdict: NodeClasses) -> float:
         """The loss of a node."""
 
-    def below(self, node: Node, verdict: Verdict) -> Host | float:
+    def below(self, node: Node, verdict: NodeClasses) -> Host | float:
         """A lower bound for every node whose depths are at most those of `node`: one, or one for each."""
 
-    def above(self, verdict: Verdict) -> float:
+    def above(self, verdict: NodeClasses) -> float:
         """A lower bound for every node whose depths are at least those of the node."""
 
     def mixed(self, nodes: Sequence[Node], which: Host) -> float:
@@ -97,16 +98,16 @@ class ColumnLoss:
     def lowest(self) -> Host:
         return self._outer(self.base)
 
-    def of(self, node: Node, verdict: Verdict) -> float:
+    def of(self, node: Node, verdict: NodeClasses) -> float:
         added = [add(verdict.suppressed) for add in self.suppress]
         one = [(base + extra)[at : at + 1] for base, extra, at in zip(self.base, added, node, strict=True)]
         return float(self._outer(one).reshape(()))
 
-    def below(self, node: Node, verdict: Verdict) -> Host:
+    def below(self, node: Node, verdict: NodeClasses) -> Host:
         added = [add(verdict.inherited) for add in self.suppress]
         return self._outer([(base + extra)[: at + 1] for base, extra, at in zip(self.base, added, node, strict=True)])
 
-    def above(self, verdict: Verdict) -> float:
+    def above(self, verdict: NodeClasses) -> float:
         return -np.inf  # what `lowest` says already
 
     def mixed(self, nodes: Sequence[Node], which: Host) -> float:
@@ -140,14 +141,14 @@ class SizeLoss:
     def lowest(self) -> Host:
         return np.zeros(self.shape)
 
-    def of(self, node: Node, verdict: Verdict) -> float:
+    def of(self, node: Node, verdict: NodeClasses) -> float:
         kept = verdict.sizes[~verdict.fails].astype(float)
         suppressed = self.records - kept.sum()
         if self.metric == "discernibility":
             return float((kept**2).sum() + self.records * suppressed)
         return float(self.records / (len(kept) + (suppressed > 0)))
 
-    def below(self, node: Node, verdict: Verdict) -> float:
+    def below(self, node: Node, verdict: NodeClasses) -> float:
         gone = float(self.counts[verdict.inherited].sum())
         if self.metric == "discernibility":  # classes that are released have at least k records
             return self.records * gone + self.k * (self.records - gone)
@@ -156,7 +157,7 @@ class SizeLoss:
     def mixed(self, nodes: Sequence[Node], which: Host) -> float:
         raise NotImplementedError
 
-    def above(self, verdict: Verdict) -> float:
+    def above(self, verdict: NodeClasses) -> float:
         if self.metric == "discernibility":
             return float((verdict.sizes.astype(float) ** 2).sum())
         return self.records / len(verdict.sizes)

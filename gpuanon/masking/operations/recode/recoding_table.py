@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.partition import Partition
 from gpuanon.masking.constraints import Constraint, Sensitive, failing
 from gpuanon.masking.operations.recode.lattice_search import Found, search_lattice
-from gpuanon.masking.operations.recode.recoding_loss import Loss, Metric, Node, Verdict, loss_of
+from gpuanon.masking.operations.recode.recoding_loss import Loss, Metric, Node, NodeClasses, loss_of
 from gpuanon.numerics.patterns import Patterns, classes_at, null_last
-
-Host = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,7 +80,7 @@ class RecodingTable:
         codes = self.patterns.codes[:, : len(self.names)]
         return loss_of(metric, codes, self.patterns.counts, self.ancestors, self.shares, k, weights)
 
-    def judge(self, node: Node, k: int) -> Verdict:
+    def judge(self, node: Node, k: int) -> NodeClasses:
         """The classes at these depths, and those that are too small or miss the constraint."""
         labels, numbers = self._classes(node)
         counts = self.patterns.counts
@@ -97,7 +95,7 @@ class RecodingTable:
         there = sizes > 0
         suppressed = np.flatnonzero(fails[labels])
         same = fails is inherited
-        return Verdict(
+        return NodeClasses(
             sizes[there], fails[there], suppressed, suppressed if same else np.flatnonzero(inherited[labels])
         )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import ParameterError
 from gpuanon.masking.contract import Operation, RowEffect, Sight
@@ -15,8 +16,6 @@ from gpuanon.masking.operations.sequential.conditional_models import BLOCK, Mode
 from gpuanon.masking.operations.sequential.conditional_trees import Coded
 from gpuanon.masking.outcomes import NewColumn, Recoded
 from gpuanon.numerics.equal_rows import equal_rows
-
-Host = np.ndarray[Any, Any]
 
 
 class _Sequential(Operation):

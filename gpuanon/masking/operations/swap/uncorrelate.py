@@ -163,4 +163,5 @@ def _spectrum(W: Array, varying: Array, batch: Batch) -> tuple[Array, Array]:
     R = correlations(W, W, batch)
     diagonal = xp.arange(R.shape[1])
     R[:, diagonal, diagonal] += xp.where(varying[:, :, 0], 0.0, 1.0)
-    return xp.linalg.eigh(R)  # type: ignore[no-any-return]
+    values, vectors = xp.linalg.eigh(R)
+    return values, vectors

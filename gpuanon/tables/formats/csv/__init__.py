@@ -1,1 +1,99 @@
-"""CSV files: dialect, types, texts."""
+"""CSV files, compressed or not: values as text, with commas, points and UTF-8 in a release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from gpuanon.tables.formats import Append, Format, Opened
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def _read(path: Path, dialect: Any) -> tuple[pa.Table, tuple[str, ...]]:
+    """dialect : `CsvColumns` and `CsvOptions`."""
+    from gpuanon.tables.formats.csv.csv_files import read_csv
+
+    return read_csv(path, *dialect)
+
+
+def _open(path: Path, dialect: Any) -> Opened:
+    from gpuanon.tables.formats.csv.csv_files import open_csv
+
+    return Opened(*open_csv(path, *dialect))
+
+
+@contextmanager
+def _append(file: IO[bytes], schema: pa.Schema, compressed: bool) -> Iterator[Append]:
+    import pyarrow as pa
+    import pyarrow.csv as csv
+
+    from gpuanon.tables.arrow import empty_table
+
+    sink = pa.CompressedOutputStream(file, "gzip") if compressed else pa.PythonFile(file, "w")
+    single = len(schema) == 1
+    with sink, csv.CSVWriter(sink, _texts(empty_table(schema)).schema if single else schema) as lines:
+        yield lambda rows: lines.write_table(_texts(rows) if single else rows)
+
+
+def _texts(rows: pa.Table) -> pa.Table:
+    """A single column as text without nulls: most readers skip an empty line, and a null would be one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from gpuanon.tables.arrow import arrow_scalar
+
+    column = rows.column(0)
+    column = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    return pa.table({rows.column_names[0]: pc.fill_null(column.cast(pa.string()), arrow_scalar("", pa.string()))})
+
+
+def _reread(path: Path, columns: Sequence[str], compressed: bool) -> Iterator[pa.Table]:
+    """The texts: what is equal as a number may be written as different ones."""
+    import pyarrow as pa
+    import pyarrow.csv as csv
+
+    file = pa.OSFile(str(path))
+    source = pa.CompressedInputStream(file, "gzip") if compressed else file
+    text = csv.ConvertOptions(
+        include_columns=list(columns),
+        column_types=dict.fromkeys(columns, pa.string()),
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,  # an empty text is quoted, a null is not
+    )
+    quoted = csv.ParseOptions(newlines_in_values=True)
+    with source, csv.open_csv(source, parse_options=quoted, convert_options=text) as lines:
+        for batch in lines:
+            yield pa.Table.from_batches([batch])
+
+
+CSV = Format(
+    "csv",
+    (".csv",),
+    _read,
+    _open,
+    append=partial(_append, compressed=False),
+    reread=partial(_reread, compressed=False),
+    becomes={
+        "decimal": "float", "duration": "whole number", "levels": "text", "ordered levels": "text",
+        "levels of numbers": "whole number",
+    },
+    refuses={
+        "binary": "bytes are not text", "other": "there is no text for its values",
+        **dict.fromkeys(("list", "structure", "map"), "a cell of a CSV holds one value"),
+    },
+    is_text=True,
+)  # fmt: skip
+CSV_GZ = replace(
+    CSV,
+    name="csv.gz",
+    suffixes=(".csv.gz",),
+    append=partial(_append, compressed=True),
+    reread=partial(_reread, compressed=True),
+)

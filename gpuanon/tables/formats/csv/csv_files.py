@@ -75,7 +75,7 @@ class _CsvFile:
     @classmethod
     def of(cls, path: Path, options: CsvOptions) -> _CsvFile:
         """Detect the separator; refuse another encoding than the one that was said."""
-        with _stream(path) as stream:
+        with byte_stream(path) as stream:
             start = stream.read(1 << 16)
         _check_encoding(start, options.encoding)
         text = codecs.getincrementaldecoder(options.encoding)(errors="replace").decode(start)
@@ -149,7 +149,7 @@ class _CsvFile:
     def open_quote(self) -> InputError:
         """The error for a quote that does not end on its line, with the numbers of such lines."""
         count, lines = 0, list[int]()
-        with _stream(self.path) as stream:
+        with byte_stream(self.path) as stream:
             reader = codecs.getreader(self.options.encoding)(stream, "replace")
             for number, line in enumerate(reader, 1):
                 if line.count('"') % 2:
@@ -168,7 +168,7 @@ class _CsvFile:
         expected, found : values of the header and of such a row, as the reader says; those of the first one are told
         """
         count, lines = 0, list[int]()
-        with _stream(self.path) as stream, suppress(csv.Error):
+        with byte_stream(self.path) as stream, suppress(csv.Error):
             text = io.TextIOWrapper(stream, self.options.encoding, errors="replace", newline="")
             rows, begun = csv.reader(text, delimiter=self.separator), 1
             for row in rows:
@@ -224,7 +224,7 @@ def _listed(count: int, lines: list[int]) -> str:
     return named if count <= len(lines) else f"{named} and others, {count} in all"
 
 
-def _stream(path: Path) -> Any:
+def byte_stream(path: Path) -> Any:
     """The bytes of a file, decompressed."""
     import pyarrow as pa
 

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
-from gpuanon.masking.operations.pad.calibration import Named, Whole
+from gpuanon.masking.operations.pad.calibration import KeptStatistics, Populations
 from gpuanon.masking.operations.pad.sequence import Settings, fit_sequence
 from gpuanon.masking.operations.pad.tilting import choose, tilt
 
@@ -54,7 +54,9 @@ def calibrated(named, seed=1):
     more = np.column_stack([np.abs(rng.normal(size=4000)) + 0.5, np.full(4000, np.nan)])
     records = np.column_stack([x, y])
     draws = KEY.draws(np.arange(4000), "added")
-    model = fit_sequence(records, (0, 0), 1, Settings("tree", leaf=50), draws, named, Whole(records, more, 6000, 4000))
+    model = fit_sequence(
+        records, (0, 0), 1, Settings("tree", leaf=50), draws, named, Populations(records, more, 6000, 4000)
+    )
     drawn = model.draw(more[:, :1], KEY.draws(np.arange(4000), "other draws"))
     return records, np.vstack([records, np.column_stack([more[:, 0], drawn[:, 0]])]), model
 
@@ -62,13 +64,13 @@ def calibrated(named, seed=1):
 def test_a_named_mean_stays_at_a_price():
     records, plain, model = calibrated(None)
     assert plain[:, 1].mean() - records[:, 1].mean() > 0.15
-    records, after, model = calibrated(Named(means=(1,)))
+    records, after, model = calibrated(KeptStatistics(means=(1,)))
     assert abs(after[:, 1].mean() - records[:, 1].mean()) < 0.02
     assert 0.05 < model.tilts[0].tilt.price < 1
 
 
 def test_a_named_correlation_stays_and_with_it_mean_and_variance():
-    records, after, _ = calibrated(Named(correlations=((0, 1),)))
+    records, after, _ = calibrated(KeptStatistics(correlations=((0, 1),)))
     assert abs(np.corrcoef(after.T)[0, 1] - np.corrcoef(records.T)[0, 1]) < 0.01
     assert abs(after[:, 1].mean() - records[:, 1].mean()) < 0.02
     assert abs(after[:, 1].std() - records[:, 1].std()) < 0.02
@@ -81,8 +83,8 @@ def test_coefficients_of_a_named_regression_stay():
     y = np.round(np.exp(0.6 * x) + 0.3 * rng.normal(size=6000), 1)
     records, more = np.column_stack([x, y]), np.column_stack([rng.uniform(0.5, 2, 4000), np.full(4000, np.nan)])
     slopes = {}
-    for name, named in {"plain": None, "kept": Named(regressions=((1, (0,)),))}.items():
-        draws, whole = KEY.draws(np.arange(4000), "added"), Whole(records, more, 6000, 4000)
+    for name, named in {"plain": None, "kept": KeptStatistics(regressions=((1, (0,)),))}.items():
+        draws, whole = KEY.draws(np.arange(4000), "added"), Populations(records, more, 6000, 4000)
         model = fit_sequence(records, (0, 0), 1, Settings("tree", leaf=50), draws, named, whole)
         drawn = model.draw(more[:, :1], KEY.draws(np.arange(4000), "other draws"))
         after = np.vstack([records, np.column_stack([more[:, 0], drawn[:, 0]])])
@@ -103,11 +105,11 @@ def test_mean_correlations_and_slopes_stay_together(correlations):
     at = {old: new for new, old in enumerate(columns)}
     records = np.column_stack([x, y, z])[:, columns]
     more = np.column_stack([0.3 + 1.4 * rng.normal(size=4000), 1.2 * rng.normal(size=4000), np.full(4000, np.nan)])
-    named = Named(
+    named = KeptStatistics(
         means=(2,), correlations=tuple((at[a], at[b]) for a, b in correlations),
         regressions=((2, tuple(at[column] for column in predictors)),),
     )  # fmt: skip
-    draws, whole = KEY.draws(np.arange(4000), "added"), Whole(records, more, 8000, 4000)
+    draws, whole = KEY.draws(np.arange(4000), "added"), Populations(records, more, 8000, 4000)
     model = fit_sequence(records, (0, 0, 0), 2, Settings("tree", leaf=50), draws, named, whole)
     drawn = model.draw(more[:, :2], KEY.draws(np.arange(4000), "other draws"))
     after = np.vstack([records, np.column_stack([more[:, :2], drawn])])
@@ -126,13 +128,13 @@ def test_mean_correlations_and_slopes_stay_together(correlations):
 
 
 def test_what_follows_for_slopes_and_means_is_said():
-    records, after, model = calibrated(Named(correlations=((0, 1),)))
+    records, after, model = calibrated(KeptStatistics(correlations=((0, 1),)))
     ((column, change),) = model.tilts[0].slopes
     found = np.polyfit(*after.T, 1)[0] / np.polyfit(*records.T, 1)[0] - 1
     assert column == 0
     assert change == pytest.approx(found, abs=0.03)
     assert abs(change) > 0.05
-    records, after, model = calibrated(Named(regressions=((1, (0,)),)))
+    records, after, model = calibrated(KeptStatistics(regressions=((1, (0,)),)))
     assert model.tilts[0].mean_drift == pytest.approx(after[:, 1].mean() - records[:, 1].mean(), abs=0.02)
     assert model.tilts[0].mean_drift > 0.1
 
@@ -144,12 +146,12 @@ def test_what_has_no_room_is_approached_and_the_residual_says_so():
     y = (x + rng.normal(size=20_000) > 2.9).astype(float)
     records = np.column_stack([x, y])
     more = np.column_stack([4 * rng.normal(size=20_000), np.full(20_000, np.nan)])
-    named = Named(means=(1,), correlations=((0, 1),), regressions=((1, (0,)),))
-    draws, whole = KEY.draws(np.arange(20_000), "added"), Whole(records, more, 20_000, 20_000)
+    named = KeptStatistics(means=(1,), correlations=((0, 1),), regressions=((1, (0,)),))
+    draws, whole = KEY.draws(np.arange(20_000), "added"), Populations(records, more, 20_000, 20_000)
     (tilted,) = fit_sequence(records, (0, 0), 1, Settings("tree"), draws, named, whole).tilts
     assert np.abs(tilted.tilt.left).max() > 0.05
 
 
 def test_two_regressions_of_one_column_are_refused():
     with pytest.raises(ParameterError, match="one regression"):
-        Named(regressions=((1, (0,)), (1, (2,))))
+        KeptStatistics(regressions=((1, (0,)), (1, (2,))))

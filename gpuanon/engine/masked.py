@@ -1,0 +1,130 @@
+"""The one orchestration: from an input to a release that lies in its store, checked and within its limits.
+
+A table in memory, files larger than memory and the workers of a cluster all go this way.  What varies are arguments:
+the input, the store, the workers and the rows of a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from gpuanon.arrays import progress
+from gpuanon.arrays.backend import Backend, Host
+from gpuanon.arrays.rng import Key
+from gpuanon.engine.inputs import Input
+from gpuanon.engine.manifest import describe
+from gpuanon.engine.pipeline import protect_parts
+from gpuanon.engine.run import Done, Run
+from gpuanon.engine.store import Store
+from gpuanon.engine.workers import Workers, in_turn
+from gpuanon.recipe import Recipe
+from gpuanon.tables.table import Table
+
+if TYPE_CHECKING:
+    from gpuanon.assessing.streams import Pieces
+    from gpuanon.report.contents import Contents
+
+Give: TypeAlias = Callable[[], Iterable[Table]]
+"""Gives the pieces of a table, as often as it is asked."""
+
+
+@dataclass(frozen=True, repr=False)
+class Masked:
+    """A release in its store: checked, within its limits, not yet written.
+
+    manifest  : what was done
+    original  : gives the rows as masks saw them
+    released  : gives the released rows
+    origins   : for each part of the release, the record that each row stands for, −1 for an added row
+    reference : the reference sample that was given, with the columns that masks saw
+    """
+
+    manifest: dict[str, Any]
+    done: Done
+    original: Give
+    released: Give
+    origins: tuple[Host, ...]
+    reference: Table | None
+
+    @property
+    def link(self) -> Host:
+        """For each released row the row number of its original, −1 for an added row."""
+        return self.origins[0] if len(self.origins) == 1 else np.concatenate(self.origins)
+
+    @property
+    def pieces(self) -> tuple[Pieces, Pieces]:
+        """Original and release as measures take them."""
+        # Measures are imported where they are used: a small table is masked sooner than they load.
+        from gpuanon.assessing.streams import Pieces
+
+        return Pieces(self.original, self.done.rows[0]), Pieces(self.released, self.done.rows[1])
+
+    def contents(self, manifest: Mapping[str, Any]) -> Contents:
+        """The report of the release, measured against its original.
+
+        manifest : as it is written
+        """
+        from gpuanon.report.contents import reporter
+
+        return reporter(*self.pieces, self.done.schema, self.link, self.reference)(manifest)
+
+
+def mask_input(
+    given: Input,
+    recipe: Recipe,
+    *,
+    key: Key,
+    backend: Backend,
+    store: Store,
+    workers: Workers = in_turn,
+    cell_rows: int | None = None,
+    reference: Table | None = None,
+    log: Callable[[str], None] = lambda text: None,
+) -> Masked:
+    """Mask the input as the recipe says, verify its claims and measure its limits.
+
+    Parameters
+    ----------
+    store : where rows lie between the steps
+    workers : who does the tasks
+    cell_rows : rows that are masked together, about; None for all
+    reference : a second, non-overlapping sample of the population
+    log : is given a line after each stage
+
+    Raises
+    ------
+    GuaranteeError
+        When the release would not keep its guarantee or exceeds one of the recipe's limits.
+    """
+    parts, head, seen = given.prepared(recipe, store, workers)
+    sample = seen.same_columns(reference)
+    run = Run(seen.recipe, key, backend, store, workers, cell_rows, log)
+    done = protect_parts(run, parts, head, sample)
+    manifest = describe(run.recipe, backend.name, done)
+    manifest |= {"warnings": [*manifest["warnings"], *given.notes], **seen.facts}
+    found = Masked(
+        manifest,
+        done,
+        lambda: (part.read().table for part in parts),
+        lambda: (store.released(at) for at in range(done.parts)),
+        tuple(store.origin(at) for at in range(done.parts)),
+        sample,
+    )
+    if run.recipe.limits:
+        manifest["measured"] = _measured_limits(run, found)
+    return found
+
+
+def _measured_limits(run: Run, masked: Masked) -> dict[str, float]:
+    """What the recipe's limits were measured to be; a release that exceeds one is refused."""
+    from gpuanon.engine.limits import check_limits  # loads measures
+
+    with progress.stage("limits"):
+        return check_limits(
+            *masked.pieces, masked.done.schema, run.recipe.limits, link=masked.link, reference=masked.reference,
+            backend=run.backend, options=run.recipe.options,
+        )  # fmt: skip

@@ -1,0 +1,206 @@
+"""What is found in a table: a choice for every column, whose records they are, codes for missing values, the risk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from gpuanon.arrays import progress
+from gpuanon.engine.combinations import Risk, risk_of
+from gpuanon.proposing.choices import Choice, choices
+from gpuanon.proposing.profiling import profiles
+from gpuanon.proposing.purposes import Purpose
+from gpuanon.tables.arrow import arrow_array
+from gpuanon.tables.codes import level_codes
+from gpuanon.tables.formats.csv.csv_files import CsvOptions
+from gpuanon.tables.formats.csv.csv_types import NULL_WORDS
+from gpuanon.tables.table import Table
+from gpuanon.tables.values import NULL, floats, lookup, plain
+
+PAIR_ROWS = 20_000
+PERSON_ROWS = 50_000
+_CONSTANT = 0.995  # of the repeated values of a person column, another column is constant in so many
+_CHANCE = 0.9
+_NUMBERS = (7, 8, 9, 18)  # kinds of HIPAA's list that are given to one person each: national, record, plan, other codes
+
+
+@dataclass(frozen=True, repr=False)
+class Findings:
+    """What was found in a table.
+
+    source : its name, or None
+    csv    : how it was read
+    """
+
+    choices: tuple[Choice, ...]
+    purpose: Purpose
+    rows: int
+    risk: Risk | None = None
+    determined: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    source: str | None = None
+    csv: CsvOptions = field(default_factory=CsvOptions)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def mask_and_limits(self) -> tuple[dict[str, Any], dict[str, float]]:
+        """Of the purpose, as far as the table has the rows and the columns for them."""
+        mask, limits = dict(self.purpose.mask), dict(self.purpose.limits)
+        if "k" in mask and mask["k"] > max(2, self.rows // 2):
+            mask["k"] = max(2, self.rows // 2)
+            limits = {name: min(value, mask["k"]) if name == "k_anonymity" else value for name, value in limits.items()}
+        if not any(choice.role == "quasi" for choice in self.choices):
+            mask["columns"], limits = "all", {}  # measures of risk are of quasi-identifiers
+        return mask, limits
+
+
+def examine(table: Table, purpose: Purpose, *, source: str | None = None, csv: CsvOptions | None = None) -> Findings:
+    """What is found in a table: a choice for every column, the risk, columns that determine each other."""
+    with progress.stage("columns"):
+        seen = profiles(table)
+        found = choices(table, seen, purpose.unknown)
+        found = _with_person(table, found)
+    options, found = _without_codes(table, found, csv)
+    with progress.stage("combinations"):
+        determined = determinations(table, [choice for choice in found if choice.released])
+    found = [replace(choice, profile=choice.profile.without_cells()) for choice in found]
+    findings = Findings(tuple(found), purpose, table.n_rows, None, determined, source, options, table.notes)
+    return with_risk(table, findings)
+
+
+def with_risk(table: Table, findings: Findings) -> Findings:
+    """The findings with the risk of the quasi-identifiers as they are chosen now."""
+    quasi = [choice.name for choice in findings.choices if choice.role == "quasi"]
+    return replace(findings, risk=risk_of(table, quasi))
+
+
+def determinations(table: Table, chosen: Sequence[Choice]) -> dict[str, tuple[str, ...]]:
+    """Columns that another column determines, on up to `PAIR_ROWS` rows: name → the columns that determine it.
+
+    Only columns of few values count: in one with many, a value occurs too seldom to say so.
+    """
+    rows = min(table.n_rows, PAIR_ROWS)
+    names = [c.name for c in chosen if 2 <= c.profile.distinct <= 1000 and c.profile.holds != "other"]
+    if rows < 40 or len(names) < 2:
+        return {}
+    picked = np.sort(np.random.default_rng(1).choice(table.n_rows, rows, replace=False))
+    (codes,) = level_codes([table.select(names).take(picked)], names)
+    codes -= codes.min(axis=0)
+    counts = codes.max(axis=0) + 1
+    different = [len(np.unique(codes[:, at])) for at in range(len(names))]
+    found: dict[str, list[str]] = {}
+    for one in range(len(names)):
+        if different[one] > rows / 20:
+            continue
+        for other in range(len(names)):
+            if other == one or different[other] > different[one] or different[other] < 2:
+                continue
+            pairs = len(np.unique(codes[:, one] * counts[other] + codes[:, other]))
+            if pairs == different[one]:
+                found.setdefault(names[other], []).append(names[one])
+    return {name: tuple(by) for name, by in found.items()}
+
+
+def _with_person(table: Table, chosen: list[Choice]) -> list[Choice]:
+    """The choices with the column that says whose records they are, where records repeat.
+
+    A code whose values repeat is a person's where its name says that it is an identifier, or where at least two other
+    columns are constant inside of its values, though by chance they would not be.
+    """
+    best: tuple[int, Choice] | None = None
+    for choice in chosen:
+        profile = choice.profile
+        repeats = profile.present - profile.distinct
+        code = profile.holds == "text" or (profile.holds == "number" and profile.whole)
+        if profile.nulls or not code or profile.distinct < 30 or repeats < 0.01 * profile.present:
+            continue
+        named = choice.role == "identifier" and choice.hipaa in _NUMBERS
+        if not (choice.role == "identifier" or (choice.unknown and 0.01 <= profile.share_distinct <= 0.98)):
+            continue
+        constant = constant_columns(table, choice.name, chosen)
+        if (named or len(constant) >= 2) and (best is None or len(constant) > best[0]):
+            best = len(constant), choice
+    if best is None:
+        return chosen
+    count, person = best
+    reason = "whose records they are: its values repeat" + (
+        f", and {count} columns are constant in each" if count else ""
+    )
+    changed = person.because(
+        reason, role="person", hipaa=person.hipaa or 18, kind=None, transform="none", doubtful=count == 0
+    )
+    return [changed if choice is person else choice for choice in chosen]
+
+
+def constant_columns(table: Table, key: str, chosen: Sequence[Choice]) -> tuple[str, ...]:
+    """Columns of few values that are constant inside nearly every repeated value of `key`, beyond chance."""
+    (codes,) = level_codes([table.select([key])], [key])
+    labels = codes[:, 0]
+    step = max(1, table.n_rows // PERSON_ROWS)
+    rows = np.flatnonzero(labels % step == 0)  # all rows of some persons
+    others = [c.name for c in chosen if c.name != key and 2 <= c.profile.distinct <= 100 and c.profile.holds != "other"]
+    if len(rows) == 0 or not others:
+        return ()
+    rows = rows[np.argsort(labels[rows], kind="stable")]
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(labels[rows]) != 0]))
+    repeated = np.diff(np.append(starts, len(rows))) > 1
+    if repeated.sum() < 30:
+        return ()
+    (values,) = level_codes([table.select(others).take(rows)], others)
+    same = np.maximum.reduceat(values, starts, axis=0) == np.minimum.reduceat(values, starts, axis=0)
+    share = same[repeated].mean(axis=0)
+    chance = [float(((np.bincount(values[:, at] + 1) / len(rows)) ** 2).sum()) for at in range(len(others))]
+    return tuple(
+        name
+        for name, held, by_chance in zip(others, share, chance, strict=True)
+        if held >= _CONSTANT and by_chance < _CHANCE
+    )
+
+
+def _without_codes(table: Table, chosen: list[Choice], csv: CsvOptions | None) -> tuple[CsvOptions, list[Choice]]:
+    """Missing-value codes: read as nulls from a CSV where they are nothing else anywhere; else pointed out.
+
+    csv : how the table was read; None if it was not a CSV
+    """
+    holding = [choice for choice in chosen if choice.profile.codes and choice.role in ("quasi", "sensitive")]
+    if not holding:
+        return csv or CsvOptions(), chosen
+    certain = {code for choice in holding if choice.profile.certain for code in choice.profile.codes}
+    usable = set() if csv is None else {code for code in certain if not _elsewhere(table, code, chosen)}
+    changed = []
+    for choice in chosen:
+        profile = choice.profile
+        if choice not in holding:
+            changed.append(choice)
+            continue
+        listed = ", ".join(f"{code:g}" for code in profile.codes)
+        read = set(profile.codes) <= usable
+        note = f"{listed} read as missing" if read else f"{listed} may stand for a missing value"
+        transform = choice.transform if read or min(profile.codes) > 0 else "none"
+        changed.append(
+            choice.because(f"{choice.reason}; {note}", transform=transform, doubtful=choice.doubtful or not read)
+        )
+    options = csv or CsvOptions()
+    if usable:
+        words = [word for word in options.nulls or NULL_WORDS if word]
+        options = options.model_copy(update={"nulls": (*words, *(f"{code:g}" for code in sorted(usable)))})
+    return options, changed
+
+
+def _elsewhere(table: Table, code: float, chosen: Sequence[Choice]) -> bool:
+    """Whether a released column that is masked or measured holds this number as a value."""
+    import pyarrow as pa
+
+    for choice in chosen:
+        profile = choice.profile
+        if choice.role not in ("quasi", "sensitive", "weight") or code in profile.codes:
+            continue
+        if profile.holds == "number" and bool((floats(table.arrow(choice.name)) == code).any()):
+            return True
+        if profile.holds == "text":
+            column = plain(table.arrow(choice.name)).cast(pa.string())
+            if bool((lookup(column, arrow_array([f"{code:g}"])) != NULL).any()):
+                return True
+    return False

@@ -59,12 +59,14 @@ class Estimate:
     """How long masking will take and how much memory, from trial runs on random samples of these sizes.
 
     failed : why nothing could be estimated, or None
+    dropped : share of the records of the larger sample that was not released
     """
 
     rows: tuple[int, ...] = ()
     seconds: float | None = None
     memory: float | None = None
     failed: str | None = None
+    dropped: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,11 @@ class Checked:
             f"limit: {name} {value:g}; a release that does not keep it is not written"
             for name, value in self.limits.items()
         ]
+        if self.estimate is not None and self.estimate.dropped:
+            lines.append(
+                f"dropped: {self.estimate.dropped:.1%} of the records of a trial; figures of the release, ranges of"
+                " statistics among them, are about the others"
+            )
         lines += [] if self.estimate is None else [_in_words(self.estimate, self.rows)]
         return lines + [f"note: {note}" for note in self.notes]
 
@@ -248,7 +255,8 @@ def _trial(table: Table, recipe: Recipe) -> tuple[Estimate, tuple[str, ...]]:
         power = min(2.0, max(1.0, log(worked[1] / worked[0]) / log(sizes[1] / sizes[0])))
     grown = table.n_rows / sizes[-1]
     memory = peak * grown + 3 * table.to_arrow().nbytes
-    return Estimate(sizes, seconds[-1] * grown**power, memory), promises
+    dropped = int(manifest.get("rows_dropped", 0)) / max(sizes[-1], 1)
+    return Estimate(sizes, seconds[-1] * grown**power, memory, dropped=dropped), promises
 
 
 def _clock() -> tuple[float, float]:

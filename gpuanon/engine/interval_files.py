@@ -77,11 +77,17 @@ def intervals(release: Any, statistic: str | Sequence[str] | None = None) -> Int
         source = io.open(path, csv=CsvOptions(newlines=True))
         pieces = Pieces.counted(source.batches) if source.rows is None else Pieces(source.batches, source.rows)
         manifest = read_manifest(manifest_path(path))
-        dropped = 0 if manifest is None else int(manifest.get("rows_dropped", 0))
+        dropped = int(manifest.get("rows_dropped", 0)) if manifest else 0
         if dropped:
-            notes.append(f"{dropped} records were not released: the ranges are about the others")
+            notes.append(
+                f"{dropped} records were not released: the ranges are about the others, and need not hold the"
+                " statistics of the original"
+            )
     else:
+        manifest = None
         pieces = Pieces.of(Table.of(release))
+    if manifest is None:
+        notes.append("there is no manifest beside the boxes: if records were dropped, the ranges are about the others")
     pieces = pieces.each(with_ends)
     columns = box_columns(pieces.first)
     if not columns:

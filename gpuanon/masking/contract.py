@@ -56,6 +56,14 @@ new     : no released row stands for a record
 """
 
 
+Gives: TypeAlias = Literal["numbers", "centres"]
+"""What new coordinates are, which decides how they are put on the lattice of their column:
+
+numbers : of single rows; their mean and variance are kept
+centres : the same for all rows of a group, and they stay so; their mean is kept
+"""
+
+
 class MaskPart(BaseModel):
     """Frozen parameters; unknown names, infinite numbers and NaN are errors."""
 
@@ -149,6 +157,7 @@ class Basis(NamedPart):
     sees       : points or classes
     plain      : the coordinates are the encoded columns themselves
     normal     : the coordinates are standard normal
+    gives_values : whether the inverse gives exactly the values of each column
     categories : how the encoding scales levels (see `gpuanon.tables.encoding`)
     """
 
@@ -156,6 +165,10 @@ class Basis(NamedPart):
     plain: ClassVar[bool] = False
     normal: ClassVar[bool] = False
     categories: ClassVar[Literal["balanced", "indicator"]] = "indicator"
+
+    @property
+    def gives_values(self) -> bool:
+        return False
 
     def forward(self, X: Array, groups: Partition) -> tuple[Array, Callable[[Array], Array]]:
         """Coordinates (n, c) of the rows, and the inverse: from coordinates (m, c) to (m, d)."""
@@ -173,6 +186,8 @@ class Operation(NamedPart):
     whole_table : what it does to a value depends on the whole table, and the classes that it releases are those of all
                 cells together: a value has the same code in all cells
     conditional : whether it takes the columns of the mask's `by` into account (classes only)
+    gives     : what new coordinates are, where it makes any (see `Gives`)
+    by_weight : whether it draws rows by their sample weights, so that a group has to hold k of a weight above 0
     host_only : written for the CPU; on a device it is refused, never run elsewhere in silence
     claim     : what it promises where the groups have a smallest size k; None: nothing
     """
@@ -184,6 +199,8 @@ class Operation(NamedPart):
     by_column: ClassVar[bool] = False
     whole_table: ClassVar[bool] = False
     conditional: ClassVar[bool] = False
+    gives: ClassVar[Gives] = "numbers"
+    by_weight: ClassVar[bool] = False
     host_only: ClassVar[bool] = False
     claim: ClassVar[type[Claim] | None] = None
 

@@ -243,7 +243,7 @@ class Mask:
         (scope,) = view.scopes(draws, self.combination.groups.per_column)
         if self.combination.groups.learns:
             return scope.learn(self.combination.groups.informed(view.features), view.metric)
-        groups = scope.form(self.combination.groups, view.metric, scope.strata(self.combination))
+        groups = scope.form(self.combination, self.combination.groups, view.metric)
         T, _ = scope.coordinates(self.combination, groups)
         return self.combination.operation.learn(T, groups, scope.records(self.combination))
 
@@ -351,7 +351,7 @@ class Mask:
         formed: list[Partition] = []
         for scope in scopes:
             with progress.stage("") if len(scopes) > 1 else nullcontext():  # of many scopes, the scopes are reported
-                groups = scope.form(part, view.metric, scope.strata(combination))
+                groups = scope.form(combination, part, view.metric)
             with progress.stage("mask"):
                 T, inverse = scope.coordinates(combination, groups)
                 outcome = combination.operation.apply(T, groups, scope.records(combination, learned))
@@ -386,11 +386,14 @@ class Mask:
             columns = moved_columns(rows.table, self.columns, got.source)
         elif isinstance(outcome, Changed):
             assert self.encoding is not None
-            by_chance = self.combination.decoding == "probabilistic"
+            centres = self.combination.operation.gives == "centres"
             decoded = self.encoding.decode(
                 got.values,
                 rows.table,
-                key.draws(records, f"{stream}/decode") if by_chance else None,
+                key.draws(records, f"{stream}/decode"),
+                settle=not self.combination.basis.gives_values,
+                groups=[part.labels() for part in groups] if centres else None,
+                by_chance=self.combination.decoding == "probabilistic",
                 overwrite=backend.name != "numpy",
             )
             columns = {name: {name: series} for name, series in decoded.items()}

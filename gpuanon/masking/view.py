@@ -17,6 +17,7 @@ from gpuanon.masking.contract import Groups, Sight
 from gpuanon.masking.given import CellSummary, ClassInfo, Given, Records
 from gpuanon.masking.methods.combination import Combination
 from gpuanon.masking.person_blocks import People
+from gpuanon.masking.weighted_groups import with_weight
 from gpuanon.numerics.metric import EUCLIDEAN, Metric
 from gpuanon.tables.codes import ColumnCodes, chunked, column_codes
 from gpuanon.tables.encoding import Encoding
@@ -86,15 +87,21 @@ class Scope:
             return None
         return strata_of(self.sensitive, count, 2 * (k or 1), self.draws.child("strata"))
 
-    def form(self, groups: Groups, metric: Metric, strata: Partition | None = None) -> Partition:
-        """The groups, inside the strata: of persons, where rows seen as points have any; classes are of rows."""
-        draws = self.draws.child("groups")
+    def form(self, combination: Combination, groups: Groups, metric: Metric) -> Partition:
+        """The groups, inside the strata: of persons, where rows seen as points have any; classes are of rows.
+
+        Where rows are drawn by their weights, groups are united until each has enough of a weight above 0.
+        """
+        draws, strata = self.draws.child("groups"), self.strata(combination)
         if strata is not None:
             formed = form_inside(strata, lambda rows: groups.form(self.grouped[rows], draws.take(rows), metric))
         elif self.people is None or groups.sees == "classes":
             formed = groups.form(self.grouped, draws, metric)
         else:
             formed = self.people.form(groups, self.grouped, draws, metric)
+        if combination.operation.by_weight and groups.sees == "points" and groups.least and self.weights is not None:
+            persons = None if self.people is None else self.people.index
+            formed = with_weight(formed, self.grouped, self.weights, groups.least, persons, strata)
         if groups.constraint is None:
             return formed
         assert self.X is not None

@@ -39,7 +39,8 @@ class NumberSummary:
     moments   : of the transformed values
     low, high : extremes of the values themselves; None without any
     decimals  : decimals that write every value; None when more than nine are needed
-    unit      : times only: the largest of day, hour, minute, second, … that divides every value, in ticks
+    unit      : of times the largest of day, hour, minute, second, … that divides every value, in ticks; of numbers the
+                largest part of 1 that divides every value, in units of the last decimal; 0 without values
     counts    : of the values, where normal scores are wanted
     """
 
@@ -62,13 +63,14 @@ class NumberSummary:
         null = np.isnan(values)
         values = values[~null] if null.any() else values
         low, high = _extremes(data, values)
+        decimals = _decimals(values)
         return cls(
             nulls=len(data) - len(values),
             moments=ExactMoments.of(backend.upload(transformed(values, column.transform))),
             low=low,
             high=high,
-            decimals=_decimals(values),
-            unit=_unit(data),
+            decimals=decimals,
+            unit=_unit(data) if family(value_type(data.type)) == "time" else _part_of_one(values, decimals),
             counts=ValueCounts.of(values) if column.transform == "normal-scores" else None,
         )
 
@@ -77,13 +79,14 @@ class NumberSummary:
         lows = [end for end in (self.low, other.low) if end is not None]
         highs = [end for end in (self.high, other.high) if end is not None]
         decimals = None if self.decimals is None or other.decimals is None else max(self.decimals, other.decimals)
+        units = [one.unit * 10 ** ((decimals or 0) - (one.decimals or 0)) for one in (self, other) if decimals]
         return NumberSummary(
             nulls=self.nulls + other.nulls,
             moments=self.moments.merge(other.moments),
             low=min(lows, default=None),
             high=max(highs, default=None),
             decimals=decimals,
-            unit=int(np.gcd(self.unit, other.unit)),
+            unit=int(np.gcd.reduce(units or [self.unit, other.unit])),
             counts=None if self.counts is None or other.counts is None else self.counts.merge(other.counts),
         )
 
@@ -221,13 +224,21 @@ def _decimals(values: Host) -> int | None:
     return None
 
 
+def _part_of_one(values: np.ndarray[Any, Any], decimals: int | None) -> int:
+    """The largest part of 1 of which all values are multiples, in units of the last decimal; 0 without values."""
+    if not decimals or not len(values):
+        return min(len(values), 1)
+    whole, one = np.rint(values * 10.0**decimals), 10**decimals
+    if np.abs(whole).max() > 2.0**53:
+        return 1
+    return int(np.gcd.reduce(np.gcd(whole.astype(np.int64), one)))
+
+
 def _unit(data: pa.ChunkedArray) -> int:
-    """The largest natural unit of time, in ticks, that divides every value; 0 without values, 1 for no times."""
+    """The largest natural unit of time, in ticks, that divides every value; 0 without values."""
     import pyarrow as pa
 
     type_ = value_type(data.type)
-    if family(type_) != "time":
-        return 1
     numbers = numpy_array(ticks(plain(data)).drop_null())
     common = int(np.gcd.reduce(numbers)) if len(numbers) else 0
     if pa.types.is_date32(type_):

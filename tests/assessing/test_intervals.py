@@ -90,7 +90,7 @@ def test_the_command_prints_strict_json_and_says_how(tmp_path: Path) -> None:
 
 def test_a_release_of_fewer_records_says_so(tmp_path: Path) -> None:
     pq.write_table(table(), tmp_path / "table.parquet")
-    recipe = {"columns": COLUMNS, "mask": [{"method": "optimal-boxes", "k": 5}]}
+    recipe = {"columns": COLUMNS, "mask": [{"method": "optimal-boxes", "k": 5, "dismiss": True}]}
     (tmp_path / "recipe.json").write_text(json.dumps(recipe))
     command = ["protect", "table.parquet", "recipe.json", "-o", "boxes.parquet", "--backend", "numpy", "--quiet"]
     done = CliRunner().invoke(app, [str(tmp_path / part) if "." in part else part for part in command])

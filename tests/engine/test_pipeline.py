@@ -430,13 +430,13 @@ def test_a_constraint_before_a_mask_that_changes_the_rows_is_refused(later):
     "first",
     [
         {"method": "microaggregation", "k": 4, "closeness": 0.3, "columns": ["smoker"]},
-        {"method": "optimal-boxes", "k": 4, "diversity": 2, "epsilon": 0.1, "dismiss": False, "columns": ["income"]},
+        {"method": "optimal-boxes", "k": 4, "diversity": 2, "epsilon": 0.1, "columns": ["income"]},
     ],
 )
 @pytest.mark.parametrize(
     "later",
     [
-        {"method": "optimal-boxes", "k": 3, "columns": ["age"]},  # whose groups dismiss records
+        {"method": "optimal-boxes", "k": 3, "dismiss": True, "columns": ["age"]},  # whose groups dismiss records
         {"method": "suppress", "k": 3, "columns": ["sex"]},
     ],
 )

@@ -9,12 +9,14 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field, TypeAdapter, ValidationError
 
+from gpuanon.errors import RecipeError
 from gpuanon.masking.bases import BASES
 from gpuanon.masking.contract import MaskPart
 from gpuanon.masking.groups import GROUPS, AnyGroups
 from gpuanon.masking.methods.catalogue import METHODS
 from gpuanon.masking.named import Named
 from gpuanon.masking.operations import OPERATIONS
+from gpuanon.recipe import Recipe
 
 
 class One(MaskPart):
@@ -87,3 +89,19 @@ def test_names_are_known_without_their_models() -> None:
 def test_an_unknown_name_is_answered_with_all_names() -> None:
     with pytest.raises(ValidationError, match="expected tags: 'whole', 'blocks', 'k-member'"):
         TypeAdapter(AnyGroups).validate_python({"use": "nobody"})
+
+
+@pytest.mark.parametrize(
+    ("mask", "name"),
+    [
+        ({"method": "synthetic-rows", "k": 3, "fill": "boosting", "trees": 50}, "trees"),
+        ({"method": "distribution-preserving", "k": 3, "dither": "permute", "alpha": 0.5}, "alpha"),
+        ({"method": "distribution-preserving", "k": 3, "dither": "cell", "bins": 5}, "bins"),
+        ({"method": "distribution-preserving", "k": 3, "dither": "resample", "order": "given"}, "order"),
+        ({"method": "svd-swap", "tol": 1.0}, "tol"),
+        ({"groups": {"use": "k-member", "k": 3}, "operation": {"use": "dither", "kind": "cell", "alpha": 1}}, "alpha"),
+    ],
+)
+def test_a_setting_that_would_do_nothing_is_refused_by_its_name(mask, name):
+    with pytest.raises(RecipeError, match=rf"{name}: "):
+        Recipe.load({"columns": {"a": {"role": "quasi"}}, "mask": [mask]})

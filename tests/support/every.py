@@ -81,6 +81,7 @@ MASKS: dict[str, dict[str, Any]] = {
         "release": "interval-column",
         "label": "box",
         "sweeps": 1,
+        "dismiss": True,
     },
     "optimal-boxes diversity": {
         "method": "optimal-boxes",
@@ -89,7 +90,6 @@ MASKS: dict[str, dict[str, Any]] = {
         "epsilon": {"age": 0.1},
         "release": "midpoint",
         "improve": False,
-        "dismiss": False,
     },
     "recode": {"method": "recode", "levels": {"age": 2, "education": 1}, "columns": ["age", "sex", "education"]},
     "recode searched": {

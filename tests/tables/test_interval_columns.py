@@ -45,7 +45,7 @@ def recipe(**changes: Any) -> dict[str, Any]:
     return {
         "columns": columns,
         "nulls": "indicator",
-        "mask": [{"method": "optimal-boxes", "k": 5, "statistic": "mean", "sweeps": 1, "dismiss": False, **changes}],
+        "mask": [{"method": "optimal-boxes", "k": 5, "statistic": "mean", "sweeps": 1, **changes}],
     }
 
 

@@ -32,8 +32,8 @@ def test_levels_are_drawn_by_the_normalised_inverse_logit(categories):
     table, encoding = encoding_of(frame, categories)
     X = encoding.encode(table)
     point = np.array([0.3, -0.2, -1.0, 0.1]) * np.abs(X).max(axis=0)
-    found = encoding.decode(np.tile(point, (N, 1)), table, KEY.draws(np.arange(N)))
-    weights = expit(6 * np.array([0.3, -0.2, -1.0]))
+    found = encoding.decode(np.tile(point, (N, 1)), table, KEY.draws(np.arange(N)), by_chance=True)
+    weights = expit((6 + np.log(2)) * np.array([0.3, -0.2, -1.0]))
     for level, share in zip("abc", weights / weights.sum(), strict=True):
         drawn = (found["kind"].to_numpy() == level).mean()
         assert abs(drawn - share) < 5 * np.sqrt(share * (1 - share) / N)
@@ -45,10 +45,20 @@ def test_unchanged_values_come_back_almost_always_and_numbers_always():
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"kind": rng.choice(list("abcd"), N), "size": rng.normal(size=N).round(3)})
     table, encoding = encoding_of(frame)
-    found = encoding.decode(encoding.encode(table), table, KEY.draws(np.arange(N)))
-    other = 3 * expit(-6) / (3 * expit(-6) + expit(6))
+    found = encoding.decode(encoding.encode(table), table, KEY.draws(np.arange(N)), by_chance=True)
+    other = 0.0025  # of all other levels together
     assert abs((found["kind"].to_numpy() != frame["kind"]).mean() - other) < 5 * np.sqrt(other / N)
     assert (found["size"].to_numpy() == frame["size"]).all()
+
+
+@pytest.mark.parametrize("levels", [2, 3, 39, 200])
+def test_what_unchanged_values_lose_does_not_grow_with_the_number_of_levels(levels):
+    kind = np.where(np.arange(N) < N // 2, 0, np.arange(N) % levels)
+    frame = pd.DataFrame({"kind": pd.Series(kind).map("level {:03d}".format)})
+    table, encoding = encoding_of(frame)
+    found = encoding.decode(encoding.encode(table), table, KEY.draws(np.arange(N)), by_chance=True)
+    changed = (found["kind"].to_numpy() != frame["kind"]).mean()
+    assert abs(changed - expit(-6)) < 5 * np.sqrt(expit(-6) / N)
 
 
 def test_a_recipe_may_ask_for_it_where_nothing_is_promised():

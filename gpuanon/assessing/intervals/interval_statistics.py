@@ -1,7 +1,7 @@
 """Guaranteed ranges of statistics when each record is known by a box only.
 
-A range holds for every table whose records lie in the boxes, so also for the original.  Statistics have the divisor N,
-as in [1].  Ends are rounded outward.
+A range holds for every table whose records lie in the boxes, so also for those records of the original that were
+released.  Statistics have the divisor N, as in [1].  Ends are rounded outward.
 
 mean        : exact: the means of the ends, by exact sums
 variance    : lower end exact, ``min_m Σ dist(m, [low, high])² / N``; upper end ``min_m Σ max((low − m)², (high − m)²)

@@ -4,7 +4,8 @@ Smaller groups keep more of the data and protect less (5.2.3 of [1]).  The choic
 whose own sampling error would otherwise be paid by whoever checks the release against another sample: a target that
 only just passes against one reference may fail against the next.  So the standard is met only when the one-sided
 distance *plus the reference's own sampling error* is within the limit.  That error is measured: halves of the
-reference are compared with each other, and their distance is √2 times that of samples of the whole size.
+reference are compared with each other, and their distance is √2 times that of samples of the whole size.  Of few
+records that is more than independent samples meet: then it is enough to pass as one (`reference_standard`).
 
 References
 ----------
@@ -18,12 +19,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-import numpy as np
-
 from gpuanon.arrays.backend import Array, like
-from gpuanon.assessing.ks_distance import ks_excess
-from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, predict, standardised
-from gpuanon.assessing.risk.reference_standard import COPIES, EFFECTIVE, LEVEL, StandardVerdict, verdict
+from gpuanon.assessing.risk.prediction import EXACT_ROWS, predict, standardised
+from gpuanon.assessing.risk.reference_standard import (
+    COPIES,
+    EFFECTIVE,
+    LEVEL,
+    StandardVerdict,
+    distances_of_halves,
+    limit_of,
+    null_distances,
+    verdict,
+)
 from gpuanon.errors import GuaranteeError, ParameterError
 from gpuanon.numerics.sampling import sample_rows
 
@@ -83,7 +90,11 @@ def auto_target(
     scale = standardised if standardise else lambda *tables: list(tables)
     known, standard = scale(original, reference)
     under_reference = predict(known, standard, k, rows=rows, limit=limit)
-    margin = sampling_error(known, standard, under_reference, k)
+    if len(reference) < 2 * k:
+        raise ParameterError(f"reference: at least 2 k = {2 * k} records are needed, got {len(reference)}")
+    # Distances between halves are √2 times those between samples of the whole size.
+    halves = distances_of_halves(known, standard, under_reference.rows, k, _SPLITS)
+    margin = {name: float(own.mean()) / math.sqrt(2) for name, own in halves.items()}
     trials: dict[int, TargetTrial] = {}
     releases: dict[int, Array] = {}
 
@@ -91,9 +102,10 @@ def auto_target(
         if at not in trials:
             release = mask(candidates[at])
             shown = scale(original, release)[1][rows]
-            found = verdict(predict(known, shown, k, rows=under_reference.rows, limit=limit), under_reference)
+            null = null_distances(known, shown, standard, under_reference.rows, k)
+            found = verdict(predict(known, shown, k, rows=under_reference.rows, limit=limit), under_reference, null)
             allowed = all(found.excess[name] + margin[name] <= limit_of(name) for name in EFFECTIVE)
-            allowed = allowed and found.p[COPIES] > LEVEL
+            allowed = found.p[COPIES] > LEVEL if allowed else null is not None and found.passes
             trials[at] = TargetTrial(candidates[at], found, allowed)
             if trials[at].passes:
                 releases.clear()  # only the smallest that passed so far is kept: releases are large
@@ -110,32 +122,6 @@ def auto_target(
         )
     release = releases[best]
     return TargetChoice(candidates[best], release, tuple(trials.values()), margin)
-
-
-def limit_of(name: str) -> float:
-    """The largest one-sided distance that passes: p = 0.05."""
-    return math.sqrt(-math.log(LEVEL) / (2 * EFFECTIVE[name]))
-
-
-def sampling_error(original: Array, reference: Array, under_reference: Prediction, k: int) -> dict[str, float]:
-    """Typical one-sided distance, by measure, between two reference samples of this size.
-
-    The mean over random halvings of the reference of the distance between its halves, both ways, over √2.
-    """
-    half = len(reference) // 2
-    if half < k:
-        raise ParameterError(f"reference: at least 2 k = {2 * k} records are needed, got {len(reference)}")
-    distances: dict[str, list[float]] = {name: [] for name in EFFECTIVE}
-    rows = under_reference.rows
-    for split in range(_SPLITS):
-        chosen = np.zeros(len(reference), dtype=bool)
-        chosen[sample_rows(len(reference), half, f"halves {split}")] = True
-        halves = [like(np.flatnonzero(side)[:half], reference) for side in (chosen, ~chosen)]
-        a, b = (predict(original, reference[side], k, rows=rows) for side in halves)
-        for name, found in distances.items():
-            x, y = getattr(a, name), getattr(b, name)
-            found += [ks_excess(x, y), ks_excess(y, x)]
-    return {name: float(np.mean(found)) / math.sqrt(2) for name, found in distances.items()}
 
 
 def _smallest(passes: Callable[[int], bool], count: int) -> int | None:

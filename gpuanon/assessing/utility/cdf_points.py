@@ -3,6 +3,7 @@
 References
 ----------
 .. [1] R. Kulik (2025), MAT 4376 Foundations of Data Privacy, lectures 7–9: interval and test of F(x0).
+.. [2] E. B. Wilson (1927), Probable inference, the law of succession, and statistical inference, JASA 22, 209–212.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def cdf_points(
     ----------
     original, release : (n, d) and (m, d) numbers, NaN for a missing value; shares are of the known values
     at : points of each column that is to be looked at; None: deciles 1 and 9 and quartiles of every column
-    level : of the interval F(x0) ± z √(F(1 − F) / n) of the original
+    level : of Wilson's interval [2] of the original's F(x0), (F + z²/2n ± z √(F(1 − F)/n + z²/4n²)) / (1 + z²/n), which
+        keeps its level for few records and for shares near 0 and 1
     weights : (n,) and (m,) people that each row stands for; n in intervals and tests is then Kish's effective size
 
     Beside the value: the share of points whose released F(x0) lies in the original's interval, and the largest z of
@@ -76,14 +78,15 @@ def cdf_points(
         points = _quantiles(before, people[0]) if at is None else np.asarray(at[name], dtype=float)
         p, q = (_shares(side, points, own) for side, own in zip((before, after), people, strict=True))
         found[name] = float(np.abs(p - q).max())
-        inside += (np.abs(q - p) <= z * np.sqrt(p * (1 - p) / n)).tolist()
+        low, high = wilson(p, n, z)
+        inside += ((low <= q) & (q <= high)).tolist()
         own = [_score(a, b, n, m) for a, b in zip(p, q, strict=True)]
         scores += own
         # A quantile is the value of a record: it has a name here, and not its value.
         texts = [f"{round(100 * one)} % quantile" for one in _LEVELS] if at is None else [f"{x:g}" for x in points]
-        for text, a, b, score in zip(texts, p.tolist(), q.tolist(), own, strict=True):
-            reach = z * math.sqrt(a * (1 - a) / n)
-            sides[0][f"{name} ≤ {text}"] = {"share": a, "low": max(0.0, a - reach), "high": min(1.0, a + reach)}
+        ends = zip(low.tolist(), high.tolist(), strict=True)
+        for text, a, b, score, (least, most) in zip(texts, p.tolist(), q.tolist(), own, ends, strict=True):
+            sides[0][f"{name} ≤ {text}"] = {"share": a, "low": least, "high": most}
             sides[1][f"{name} ≤ {text}"] = {"share": b, "z": score, "p_if_independent": float(2 * ndtr(-score))}
     if not found:
         raise InputError("cdf_points: needs a column of numbers or dates with known values")
@@ -95,6 +98,12 @@ def cdf_points(
     }
     parts = (By("column", dict(found)), Compared("point", sides[0], sides[1]))
     return Measured(max(found.values()), details, DEPENDENT, parts=parts)
+
+
+def wilson(p: Host, n: float, z: float) -> tuple[Host, Host]:
+    """Ends of Wilson's interval of shares `p` of n records: where the score test does not reject."""
+    middle, reach = p + z * z / (2 * n), z * np.sqrt(p * (1 - p) / n + (z / (2 * n)) ** 2)
+    return np.maximum((middle - reach) / (1 + z * z / n), 0.0), np.minimum((middle + reach) / (1 + z * z / n), 1.0)
 
 
 def _quantiles(values: Host, weights: Host | None) -> Host:

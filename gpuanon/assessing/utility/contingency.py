@@ -7,7 +7,9 @@ they depend on the grouping, and no test belongs to them, because original and r
 
 Beside each stands its standardised form: the distance over its expectation where the release consists of draws from
 the original's cells, ``df · n / m`` for VW, ``df / 8m`` for JSD, ``df / 2m`` for KL, df for FT and G (df: occupied
-cells less 1; n, m: rows of original and release).  About 1 is as good as a fresh sample.
+cells less 1; n, m: rows of original and release).  A release that was drawn from the original has about 1; a fresh
+sample of the population, which differs from the original by its own error and the original's, has about 1 + m / n, so 2
+where both are equally large.  Both stand beside the figure.
 
 The divergences are functions of shares: with sample weights (`weights`, people that each row of original and release
 stands for) the cells hold sums of weights, and the figure is that of rows repeated so often; n and m of the
@@ -95,8 +97,8 @@ def ft(
 ) -> Measured:
     """Freeman–Tukey statistic of each table over its degrees of freedom (S_FT of synthpop); the value is the mean.
 
-    A release that is an independent sample of the original's distribution has about 1.  Degrees of freedom: cells that
-    original or release fills, less 1.
+    A release drawn from the original has about 1, a fresh sample of the population 1 + m / n.  Degrees of freedom:
+    cells that original or release fills, less 1.
     """
     return _over_tables(original, release, ways, counted, freeman_tukey, None, names, lambda df, n, m: 1.0)
 
@@ -191,7 +193,12 @@ def _over_tables(
             ratios.append(value / expected(max(len(before) - 1, 1), n, m))
     distances = list(found.values())
     details: dict[str, Figure] = {"ways": of, "tables": len(found), "cells": cells, "max": max(distances)}
-    beside = (Beside("standardised", "over that of a fresh sample", float(np.mean(ratios))),) if ratios else ()
+    beside: tuple[Beside, ...] = ()
+    if ratios:
+        beside = (
+            Beside("standardised", "over that of draws from the original", float(np.mean(ratios))),
+            Beside("fresh_sample", "which a fresh sample would have", 1 + m / n),
+        )
     if weights is not None and ratios:
         rule = join(rule, "standardised by Kish's effective numbers of records, as under simple random sampling")
     if cells > len(original) / 2:
@@ -251,6 +258,7 @@ def _of_shares(measure: Callable[..., Measured], c: Comparison, ways: Ways = 2, 
     return measure(before, after, ways=ways, names=names, weights=c.weights)
 
 
+_USUAL = "about 1 for draws from the original, 2 for a fresh sample as large"
 _TABLES: Mapping[str, Any] = {
     "family": "utility",
     "unit": "pair of columns",
@@ -285,14 +293,14 @@ FT = Measure(
     name="ft", label="differences of table cells against chance",
     sentence="Tables of two columns differ by this many times what chance does, by square roots of counts.",
     summary="mean Freeman–Tukey statistic of two-way tables over its degrees of freedom",
-    range=FROM_0, usual="about 1 for a fresh sample", function=ft, compute=_ft, weights=OF_COUNTS, scaling="whole",
+    range=FROM_0, usual=_USUAL, function=ft, compute=_ft, weights=OF_COUNTS, scaling="whole",
     source="Snoke et al. 2018; synthpop", **_TABLES,
 )  # fmt: skip
 G = Measure(
     name="g", label="likelihood of the tables against chance",
     sentence="Tables of two columns differ by this many times what chance does, by the likelihood of their counts.",
     summary="mean likelihood ratio statistic of two-way tables over its degrees of freedom",
-    range=FROM_0, usual="about 1 for a fresh sample", function=g, compute=_g, weights=OF_COUNTS, scaling="whole",
+    range=FROM_0, usual=_USUAL, function=g, compute=_g, weights=OF_COUNTS, scaling="whole",
     source="Snoke et al. 2018; synthpop", **_TABLES,
 )  # fmt: skip
 CELL_KS = Measure(

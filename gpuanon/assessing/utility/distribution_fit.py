@@ -4,6 +4,7 @@ References
 ----------
 .. [1] R. Kulik (2025), MAT 4376 Foundations of Data Privacy, lectures 7–9: the one-sample Kolmogorov–Smirnov test of
    both tables.
+.. [2] M. A. Stephens (1974), EDF statistics for goodness of fit and some comparisons, JASA 69, 730–737.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ def distribution_fit(
         uniform (low, high)
     parameters : those of F for the columns that are to be looked at; None: estimated from the original, all columns
 
-    Each table has its distance, the 5 % critical value of a test with known parameters and, where the parameters are
-    given, the p-value of [1], ``P(K > √n D)`` with K the supremum of the absolute value of a Brownian bridge: that of
-    the original is a test; the release consists of dependent records, and its p-value is a distance.
+    Each table has its distance and the 5 % critical value: of the exact distribution of D for given parameters; for
+    estimated ones that of Stephens [2], because a distribution fitted to the sample is nearer to it.  Where parameters
+    are given there is the exact p-value as well: that of the original is a test; the release consists of dependent
+    records, and its p-value is a distance.
     """
     unknown = [name for name in parameters or {} if name not in names]
     if unknown:
@@ -64,7 +66,7 @@ def distribution_fit(
             found[name] = None
             continue
         for table, values in zip(tables, sides, strict=True):
-            table[name] = _fit(values, cdf, known=given is not None)
+            table[name] = _fit(values, cdf, None if given is not None else distribution)
         found[name] = abs(tables[1][name]["distance"] - tables[0][name]["distance"])
     changes = [value for value in found.values() if value is not None]
     if not changes:
@@ -105,9 +107,9 @@ def _distribution(family: Family, values: Host, given: tuple[float, ...] | None,
     return stats.norm(centre, spread) if spread > 0 else None
 
 
-def _fit(values: Host, distribution: Any, *, known: bool) -> dict[str, float | None]:
-    """Distance of a sample from a distribution, the critical value, and p where the parameters were known."""
-    from scipy.special import kolmogi, kolmogorov
+def _fit(values: Host, distribution: Any, estimated: Family | None) -> dict[str, float | None]:
+    """Distance of a sample from a distribution, the critical value, and p where no parameters were estimated."""
+    from scipy.stats import kstwo
 
     ordered = np.sort(values)
     n = len(ordered)
@@ -115,8 +117,24 @@ def _fit(values: Host, distribution: Any, *, known: bool) -> dict[str, float | N
     above = np.searchsorted(ordered, ordered, side="right") / n
     below = np.searchsorted(ordered, ordered, side="left") / n
     distance = float(max((above - share).max(), (share - below).max()))
-    p = float(kolmogorov(np.sqrt(n) * distance)) if known else None
-    return {"distance": distance, "critical": float(kolmogi(0.05) / np.sqrt(n)), "p": p}
+    if estimated is not None:
+        return {"distance": distance, "critical": critical_of_fitted(estimated, n), "p": None}
+    return {"distance": distance, "critical": float(kstwo.isf(0.05, n)), "p": float(kstwo.sf(distance, n))}
+
+
+def critical_of_fitted(family: Family, n: int) -> float:
+    """5 % critical value of the distance of n values from the distribution that was fitted to them.
+
+    Normal and exponential: Stephens [2].  Uniform: n − 2 values lie as in a known distribution between the extremes.
+    """
+    from scipy.stats import kstwo
+
+    root = float(np.sqrt(n))
+    if family == "exponential":
+        return 1.094 / (root + 0.26 + 0.5 / root) + 0.2 / n
+    if family == "uniform":
+        return float(kstwo.isf(0.05, n - 2)) * (n - 2) / n + 1 / n if n > 2 else 1.0
+    return 0.895 / (root - 0.01 + 0.85 / root)
 
 
 def _distribution_fit(c: Comparison, **options: Any) -> Measured:

@@ -71,7 +71,7 @@ def histogram_intersection(
         name: intersection(_shares(own[: len(X)], weights, own), _shares(own[len(X) :], release_weights, own))
         for name, own in zip(labels, levels.T, strict=True)
     }
-    beside = Beside("independent_sample", "a fresh sample would have", mean)
+    beside = Beside("independent_sample", "draws from the original would have", mean)
     return Measured(intersection(p, q), details, parts=(By("column", single, "smallest"),), beside=(beside,))
 
 
@@ -85,12 +85,14 @@ def intersection(p: Array, q: Array) -> float:
 def independent_sample(p: Array, n: float) -> tuple[float, float]:
     """Mean and standard deviation of the intersection of `p` with the shares of n independent draws from it.
 
-    A cell's share is off by ``√(2 p (1 − p) / (π n))`` on average (normal approximation, which is above the truth for
-    cells that expect few draws), so the mean is ``1 − ½ Σ √(2 p (1 − p) / (π n))``; cells count as independent in
-    the deviation.
+    The count of a cell is binomial, whose mean deviation is ``2 ν (1 − p) P(ν)``, ν = ⌊n p⌋ + 1 (de Moivre), P its
+    probability; so the mean is exact.  Cells count as independent and normal in the deviation.
     """
-    variances = p * (1 - p) / n
-    mean = 1 - 0.5 * np.sqrt(2 / np.pi * variances).sum()
+    from scipy.stats import binom
+
+    variances, draws = p * (1 - p) / n, max(round(n), 1)
+    above = np.floor(draws * p) + 1
+    mean = 1 - 0.5 * (2 * above * (1 - p) * binom.pmf(above, draws, p)).sum() / draws
     return float(mean), float(0.5 * np.sqrt((1 - 2 / np.pi) * variances.sum()))
 
 

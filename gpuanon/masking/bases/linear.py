@@ -22,8 +22,9 @@ def restore_marginals(Y: Array, X: Array, parts: Partition) -> Array:
     """Give each column of `Y` (n, d), inside each part, the values of `X` in the order of its own.
 
     The smallest value of `Y` becomes the smallest of `X`, and so on; of equal values of `Y` the lower row receives the
-    smaller.  A column that has only two values in its part stands for a category, which is decoded with its sisters:
-    ranks of one alone would tear them apart.  It is only shifted, so that as many rows as before lie above the middle.
+    smaller.  A column that has only two values in its part stands for a category, which is decoded with the other
+    indicators of its table column: ranks of one alone would separate them.  It is only shifted, so that as many rows as
+    before lie above the middle.
 
     Real values are released this way, the extreme ones too, though not together with those they came with.
     """
@@ -79,6 +80,10 @@ class LinearBasis(Basis):
         default=TOLERANCE, gt=1e-8, lt=1, description="axes below this share of the largest are dropped"
     )
     marginals: bool = Field(default=False, description="return exactly the values of each column, by their ranks")
+
+    @property
+    def gives_values(self) -> bool:
+        return self.marginals
 
     def coordinates(self, X: Array, parts: Partition) -> tuple[Array, Callable[[Array], Array]]:
         """Coordinates (n, c) of the rows along the axes of their part, and the inverse."""

@@ -54,6 +54,13 @@ class SyntheticRows(Method):
     sample: SampleRows = 500_000
     calibrate: Calibrate | None = Field(default=None, description="statistics of the whole table that are to stay")
 
+    @model_validator(mode="after")
+    def _applies(self) -> Self:
+        """Refuse a setting that would do nothing."""
+        if self.trees != 25 and self.fill not in ("forest", "bagging"):
+            raise ValueError(f"trees: applies to the fills forest and bagging, got {self.fill}")
+        return self
+
     def combination(self) -> Combination:
         operation = Pad(
             k=self.k, fill=self.fill, leaf=self.leaf, depth=self.depth, trees=self.trees, sample=self.sample,

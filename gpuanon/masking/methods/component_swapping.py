@@ -13,6 +13,9 @@ from gpuanon.masking.groups.spectral_clusters import Spectral
 from gpuanon.masking.methods.combination import Combination, Decoding, Method
 from gpuanon.masking.operations.swap import Swap
 
+Marginals = Annotated[
+    bool, Field(description="release exactly the values of each column, by their ranks, not together as they were")
+]
 Block = Annotated[int, Field(ge=0, description="rows of a spatial block; 0: the whole table at once, as published")]
 
 
@@ -30,6 +33,7 @@ class _Clustered(Method):
     """Methods that work inside clusters of a target size."""
 
     target: Target = 200
+    marginals: Marginals = False
     decoding: Decoding = "nearest"
 
     def alternatives(self, rows: int) -> Mapping[int, Method]:
@@ -51,16 +55,27 @@ class SvdSwap(Method):
     source: ClassVar[str] = "Lasko 2007, fig. 4-1"
 
     method: Literal["svd-swap"] = "svd-swap"
-    tol: float = Field(default=0.05, gt=0, description="largest correlation of two swapped components")
+    tol: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="largest correlation of two swapped components; none: 0.05, and with orthonormal no limit.  Tables"
+        " of few records and many columns cannot meet a small one",
+    )
     orthonormal: bool = Field(
         default=False, description="turn the swapped components so that the covariance is kept to rounding"
     )
+    marginals: Marginals = False
     decoding: Decoding = "nearest"
 
     def combination(self) -> Combination:
-        operation = Swap(tol=self.tol, orthonormal=self.orthonormal)
+        tol = 0.05 if self.tol is None and not self.orthonormal else self.tol
         return Combination(
-            groups=Whole(), basis=Svd(), operation=operation, columns=self.columns, decoding=self.decoding
+            groups=Whole(),
+            basis=Svd(marginals=self.marginals),
+            operation=Swap(tol=tol, orthonormal=self.orthonormal),
+            columns=self.columns,
+            decoding=self.decoding,
         )
 
 
@@ -76,7 +91,11 @@ class Pica(_Clustered):
     def combination(self) -> Combination:
         groups = Spectral(target=self.size, block=self.block, sigma=self.sigma)
         return Combination(
-            groups=groups, basis=Ica(per_group=True), operation=Swap(), columns=self.columns, decoding=self.decoding
+            groups=groups,
+            basis=Ica(per_group=True, marginals=self.marginals),
+            operation=Swap(),
+            columns=self.columns,
+            decoding=self.decoding,
         )
 
 
@@ -97,7 +116,7 @@ class ClusteredSwap(_Clustered):
     def combination(self) -> Combination:
         return Combination(
             groups=Spectral(target=self.size, block=self.block, sigma=self.sigma),
-            basis=Ica(per_group=True) if self.basis == "ica" else Svd(per_group=True),
+            basis=(Ica if self.basis == "ica" else Svd)(per_group=True, marginals=self.marginals),
             operation=Swap(orthonormal=self.orthonormal),
             columns=self.columns,
             decoding=self.decoding,

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from gpuanon.masking.groups.kmember import KMember
 from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K
-from gpuanon.masking.operations.dither import Dither, Precision, check_precision, check_strata
+from gpuanon.masking.operations.dither import ALPHA, Dither, Precision, check_gaussian, check_strata
 from gpuanon.masking.operations.dither.permute import Permute, Resample
 
 
@@ -26,7 +26,7 @@ class DistributionPreserving(ConstrainedMethod):
     method: Literal["distribution-preserving"] = "distribution-preserving"
     k: K
     dither: Literal["gaussian", "cell", "merged-cell", "resample", "permute"] = "gaussian"
-    alpha: float = Field(default=1 / 3, ge=0, description="gaussian: variance added to each column")
+    alpha: float = Field(default=ALPHA, ge=0, description="gaussian: variance added to each column")
     response_weight: float = Field(
         default=0.0,
         ge=0,
@@ -60,7 +60,9 @@ class DistributionPreserving(ConstrainedMethod):
     @model_validator(mode="after")
     def _strata_fit(self) -> Self:
         """Refuse strata without coarse columns, and with constraints that want groups unlike in the response."""
-        check_precision(self.dither, self.precision)
+        check_gaussian(self.dither, alpha=self.alpha, bins=self.bins, precision=self.precision)
+        if self.order != "auto" and self.dither in ("resample", "permute"):
+            raise ValueError(f"order: applies to dithers; {self.dither} draws whole records")
         if self.strata is None:
             return self
         check_strata(self.dither, self.bins)
@@ -76,9 +78,14 @@ class DistributionPreserving(ConstrainedMethod):
             operation = Permute()
         else:
             operation = Dither(
-                kind=self.dither, alpha=self.alpha, block=self.block, order=self.order, bins=self.bins,
-                strata=self.strata, precision=self.precision,
-            )  # fmt: skip
+                kind=self.dither,
+                alpha=self.alpha,
+                block=self.block if self.dither == "gaussian" else None,
+                order=self.order,
+                bins=self.bins,
+                strata=self.strata,
+                precision=self.precision,
+            )
         return Combination(
             groups=KMember(k=self.k, **self.bounds, **({} if self.block is None else {"block": self.block})),
             operation=operation,

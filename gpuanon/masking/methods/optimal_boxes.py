@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gpuanon.masking.groups.boxes import BoxGroups
+from gpuanon.masking.groups.boxes import DISMISS_MOST, BoxGroups
 from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K
 from gpuanon.masking.operations.centroid import Centroid
 from gpuanon.masking.operations.interval import GroupInterval
@@ -29,13 +29,17 @@ class OptimalBoxes(ConstrainedMethod):
         description="with diversity: a box holds so many values of each column that differ by this number of its"
         " standard deviations; one number for all numeric columns, or one by column",
     )
-    dismiss: bool = Field(default=True, description="do not release records that would need a box too large")
+    dismiss: bool = Field(
+        default=False,
+        description="do not release records that would need a box too large; statistics of the release and their"
+        " ranges are then those of the other records, which are biased: extreme records go first",
+    )
     dismiss_most: float = Field(
-        default=0.05,
+        default=DISMISS_MOST,
         ge=0,
         le=1,
-        description="share of the records that is dismissed at most; 1: by the source's rule alone, which leaves out"
-        " most records of ordinary tables (the manifest says how many)",
+        description="dismiss: share of the records that is left out at most; 1: by the source's rule alone, which"
+        " leaves out most records of ordinary tables (the manifest says how many)",
     )
     release: Literal["interval", "interval-column", "midpoint", "centroid"] = Field(
         default="interval",
@@ -53,7 +57,9 @@ class OptimalBoxes(ConstrainedMethod):
     )
 
     @model_validator(mode="after")
-    def _labelled(self) -> Self:
+    def _applies(self) -> Self:
+        if self.dismiss_most != DISMISS_MOST and not self.dismiss:
+            raise ValueError("dismiss_most: applies where dismiss = true")
         if self.label is not None and not self.release.startswith("interval"):
             raise ValueError("label: is that of a box, and applies to a release of intervals")
         return self

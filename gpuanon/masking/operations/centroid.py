@@ -8,7 +8,7 @@ from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition, segment_maxima, segment_means, segment_minima, sort_within
 from gpuanon.masking.claims import Claim
 from gpuanon.masking.claims.class_claims import EqualRecords
-from gpuanon.masking.contract import Operation
+from gpuanon.masking.contract import Gives, Operation
 from gpuanon.masking.given import Records
 from gpuanon.masking.outcomes import Changed
 
@@ -50,6 +50,7 @@ class Centroid(Operation):
 
     claim: ClassVar[type[Claim] | None] = EqualRecords
     by_column: ClassVar[bool] = True
+    gives: ClassVar[Gives] = "centres"
 
     use: Literal["centroid"] = "centroid"
     centre: Literal["mean", "median", "midpoint"] = "mean"

@@ -135,22 +135,42 @@ class Encoding:
         return matrix
 
     def decode(
-        self, matrix: Array, table: Table, draws: Draws | None = None, *, overwrite: bool = False
+        self,
+        matrix: Array,
+        table: Table,
+        draws: Draws | None = None,
+        *,
+        settle: bool = True,
+        groups: Sequence[Array] | None = None,
+        by_chance: bool = False,
+        overwrite: bool = False,
     ) -> dict[str, nw.Series[Any]]:
         """The columns that `matrix` (m, d) means, in the types of `table`, for `Table.replace`.
 
-        draws     : of the m rows, by which the levels of categories are drawn; None: the nearest level
+        draws     : of the m rows, by which numbers are put on the lattice of their column; None: rounded by their type
+        settle    : False: the numbers are values of the column, and are rounded as without draws
+        groups    : (m,) groups of the rows, one array for all columns or one for each, where the rows of a group are to
+                    stay equal; None: mean and variance are kept (`Lattice.settle`)
+        by_chance : the levels of categories are drawn too, instead of the nearest
         overwrite : whether the memory of a matrix that lies column by column may be used
         """
         matrix = to_host(matrix)
         if matrix.ndim != 2 or matrix.shape[1] != len(self.features):
             raise ParameterError(f"matrix: {len(self.features)} columns are needed, got shape {matrix.shape}")
-        if draws is not None:
+        if draws is not None and by_chance:
             matrix = self._drawn(matrix, draws)
         columns = matrix.T if overwrite and matrix.flags.f_contiguous else column_by_column(matrix)
         check_finite(columns)
-        done = each(lambda at: at[0].decode(columns[at[1]].T, table.series(at[0].name)), self._places())
-        return dict(zip(self.columns, done, strict=True))
+
+        places = self._places()
+        labels = [None if groups is None else to_host(groups[min(at, len(groups) - 1)]) for at in range(len(places))]
+
+        def decoded(at: int) -> nw.Series[Any]:
+            codec, place = places[at]
+            own = draws.child(codec.name) if draws is not None and settle else None
+            return codec.decode(columns[place].T, table.series(codec.name), own, labels[at])
+
+        return dict(zip(self.columns, each(decoded, range(len(places))), strict=True))
 
     def _drawn(self, matrix: Host, draws: Draws) -> Host:
         """The matrix with a drawn level of each category."""

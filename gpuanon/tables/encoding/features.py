@@ -10,6 +10,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import Host
 from gpuanon.arrays.ranges import ranges
+from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 from gpuanon.tables.schema import Nulls
@@ -52,8 +53,13 @@ class Codec(Protocol):
     def encode(self, data: pa.ChunkedArray, out: Host) -> None:
         """Write the features of `data` to `out` (n, features)."""
 
-    def decode(self, matrix: Host, like: nw.Series[Any]) -> nw.Series[Any]:
-        """The column that the features in `matrix` (m, features) mean, of the type of `like`; may overwrite them."""
+    def decode(
+        self, matrix: Host, like: nw.Series[Any], draws: Draws | None = None, groups: Host | None = None
+    ) -> nw.Series[Any]:
+        """The column that the features in `matrix` (m, features) mean, of the type of `like`; may overwrite them.
+
+        draws, groups : by which values are put on the lattice of a column of numbers, see `Lattice.settle`
+        """
 
     def gower(self, data: pa.ChunkedArray) -> tuple[list[Host], list[bool], list[float]]:
         """Columns for Gower's distance: values, whether they are categories, weights."""

@@ -9,6 +9,7 @@ import narwhals as nw
 import numpy as np
 
 from gpuanon.arrays.backend import Host
+from gpuanon.arrays.rng import Draws
 from gpuanon.errors import InputError
 from gpuanon.numerics.exact_sum import ExactMoments
 from gpuanon.tables.arrow import arrow_array
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 STEEPNESS = 6.0
-"""Slope of the inverse logit by which levels are drawn."""
+"""Slope of the inverse logit by which one of two levels is drawn."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -126,7 +127,9 @@ class CategoryCodec:
             rows = np.flatnonzero((codes >= 0) & (codes < self.count))
             out[rows, codes[rows]] = self.scale
 
-    def decode(self, matrix: Host, like: nw.Series[Any]) -> nw.Series[Any]:
+    def decode(
+        self, matrix: Host, like: nw.Series[Any], draws: Draws | None = None, groups: Host | None = None
+    ) -> nw.Series[Any]:
         """The largest feature wins, the lowest level on a tie; of two levels the second above 0."""
         if self.count <= 1:
             codes = np.zeros(len(matrix), dtype=np.int64)
@@ -139,14 +142,15 @@ class CategoryCodec:
     def drawn(self, matrix: Host, u: Host) -> Host:
         """(m, features) of levels that are drawn by the normalised inverse logit of the features (Lasko 2007, ch. 2).
 
-        u : (m,) uniform numbers.  A level's share is 1 / (1 + exp(−6 x)), x its feature in units of s: a value that no
-            mask changed is drawn with a share of 0.9975 against 0.0025 for each other level.
+        u : (m,) uniform numbers.  A level's share is 1 / (1 + exp(−a x)), x its feature in units of s and a = 6 +
+            log(m − 1) for m levels: a value that no mask changed is drawn with a share of 0.9975 against 0.0025 for
+            all other levels together, however many they are.
         """
         from scipy.special import expit  # late: it takes a tenth of a short run to be imported
 
         if self.count <= 1:
             return matrix
-        weights = expit(STEEPNESS / self.scale * matrix)
+        weights = expit((STEEPNESS + np.log(self.count - 1)) / self.scale * matrix)
         if self.count == 2:
             return np.where(u < weights[:, 0], self.scale, -self.scale)[:, None]
         borders = weights.cumsum(axis=1)
@@ -196,7 +200,9 @@ class OrdinalCodec:
         if self.nulls:
             out[:, 1] = np.where(null, self.null_scale, -self.null_scale)
 
-    def decode(self, matrix: Host, like: nw.Series[Any]) -> nw.Series[Any]:
+    def decode(
+        self, matrix: Host, like: nw.Series[Any], draws: Draws | None = None, groups: Host | None = None
+    ) -> nw.Series[Any]:
         """The nearest level."""
         top = max(len(self.levels) - 1, 0)
         codes = np.clip(np.rint(matrix[:, 0] * self.scale + self.center), 0, top).astype(np.int64)

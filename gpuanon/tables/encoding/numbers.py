@@ -10,10 +10,12 @@ import numpy as np
 
 from gpuanon.arrays.backend import Host
 from gpuanon.arrays.ranges import ranges
+from gpuanon.arrays.rng import Draws
 from gpuanon.errors import InputError
 from gpuanon.tables.arrow import arrow_array
 from gpuanon.tables.checks import number_faults
 from gpuanon.tables.encoding.features import Categories, Feature, null_scale, standardised
+from gpuanon.tables.encoding.lattice import FINE, MOST_STEPS, Lattice
 from gpuanon.tables.native import column_type, from_arrow, to_arrow
 from gpuanon.tables.schema import Column, Nulls, Transform
 from gpuanon.tables.summaries import NumberSummary, transformed
@@ -57,7 +59,7 @@ class NumberCodec:
     center, scale : of the transformed values
     low, high     : extremes, None without any value
     decimals      : decimals that write every value of the fitted table
-    unit          : ticks that a time is rounded to
+    unit          : every value is a multiple of so many ticks of a time, or last decimal places of a number
     nulls         : whether there is a null indicator
     null_scale    : its size
     """
@@ -130,24 +132,42 @@ class NumberCodec:
             null = np.isnan(values)
             out[:, 1] = np.where(null, self.null_scale, -self.null_scale)
 
-    def decode(self, matrix: Host, like: nw.Series[Any]) -> nw.Series[Any]:
-        """Whole numbers and times are rounded and kept inside the range that was seen.  Overwrites `matrix`."""
+    def decode(
+        self, matrix: Host, like: nw.Series[Any], draws: Draws | None = None, groups: Host | None = None
+    ) -> nw.Series[Any]:
+        """The values of the features, put on the lattice of the column by `draws`.  Overwrites `matrix`.
+
+        Without draws whole numbers, times and decimals are rounded to the nearest, inside the range, by their type.
+
+        groups : see `Lattice.settle`
+        """
         import pyarrow as pa
 
         type_ = value_type(column_type(like)[0])
         if self.low is None:
             return from_arrow(pa.nulls(len(matrix), type_), like)
-        if self.scale == 0:
-            values = np.full(len(matrix), float(self.low))
-        else:
-            own = pa.types.is_float64(type_) and self.decimals is None and len(like) == len(matrix)
-            before = to_arrow(like) if own else None
-            if before is not None and self._any_kept(matrix, before):
-                values = self._unchanged(self._decoded(matrix[:, 0].copy()), matrix[:, 0], floats(before))
-            else:
-                values = self._decoded(matrix[:, 0])
         null = matrix[:, 1] > 0 if self.nulls else None
+        if self.scale == 0:
+            return from_arrow(self._typed(np.full(len(matrix), float(self.low)), null, type_), like)
+        own = pa.types.is_float64(type_) and self.decimals is None and len(like) == len(matrix)
+        before = to_arrow(like) if own else None
+        kept = before is not None and self._any_kept(matrix, before)
+        values = self._decoded(matrix[:, 0].copy() if kept else matrix[:, 0])
+        if draws is not None:
+            values = self.lattice.settle(values, null, draws, groups)
+        if before is not None and kept:
+            values = self._unchanged(values, matrix[:, 0], floats(before))
         return from_arrow(self._typed(values, null, type_), like)
+
+    @property
+    def lattice(self) -> Lattice:
+        """Where values may lie: multiples of a step inside the range, or numbers of the sign that all values have."""
+        low, high = float(self.low or 0), float(self.high or 0)
+        if self.decimals is None:
+            return Lattice(None, 0.0 if low >= 0 else -np.inf, 0.0 if high <= 0 else np.inf, coarse=False)
+        step = self.unit / 10.0**self.decimals
+        coarse = self.transform != "none" or self.scale < FINE * step
+        return Lattice(step, low, high, coarse and max(abs(low), abs(high)) < MOST_STEPS * step)
 
     def on_lattice(self, values: Host, like: nw.Series[Any]) -> nw.Series[Any]:
         """Numbers (m,) as a column of the type of `like`: inside the range, with no more decimals than the column has.

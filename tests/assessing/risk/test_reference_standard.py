@@ -134,3 +134,24 @@ def test_a_tiny_reference_is_refused() -> None:
     A = np.random.default_rng(4).normal(size=(20, 2))
     with pytest.raises(ParameterError, match="reference: at least"):
         reference_standard(A, A, A[:3])
+
+
+@pytest.mark.parametrize("n", [50, 200])
+def test_independent_samples_of_few_records_fail_in_one_of_twenty(n: int) -> None:
+    """60 tables: more than 8 failures have a chance of 2 in 1000 at a level of 5 %; by the limits alone most fail."""
+    rng = np.random.default_rng(n)
+    failed, beyond = 0, 0
+    for _ in range(60):
+        original, release, reference = rng.normal(size=(3, n, 4))
+        found = reference_standard(original, release, reference).details
+        failed += found["passes"] is False
+        beyond += any(p_value(name, found[name]["excess"]) <= 0.05 for name in EFFECTIVE)  # type: ignore[index, call-overload]
+        if found["passes"] and found["too_few_records"]:
+            assert str(found["verdict"]).startswith("too few records")
+    assert failed <= 8
+    assert beyond > 25
+
+
+def test_a_copy_of_few_records_fails_still() -> None:
+    original, other, reference = np.random.default_rng(8).normal(size=(3, 100, 4))
+    assert reference_standard(original, original + 0.01 * other, reference).details["passes"] is False

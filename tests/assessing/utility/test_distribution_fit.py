@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
+from statsmodels.stats._lilliefors import get_lilliefors_table
 
-from gpuanon.assessing.utility.distribution_fit import distribution_fit
+from gpuanon.assessing.utility.distribution_fit import critical_of_fitted, distribution_fit
 from gpuanon.errors import InputError, ParameterError
 
 RNG = np.random.default_rng(0)
@@ -27,7 +28,7 @@ def test_distances_and_p_are_those_of_scipy(family, given, reference):
     found = distribution_fit(BEFORE, AFTER, names=["x"], distribution=family, parameters={"x": given})
     tables = found.parts[1]
     for side, values in ((tables.before, BEFORE), (tables.after, AFTER)):
-        expected = stats.kstest(values[:, 0], reference.cdf, method="asymp")
+        expected = stats.kstest(values[:, 0], reference.cdf, method="exact")
         assert side["x"]["distance"] == pytest.approx(expected.statistic, abs=1e-12)
         assert side["x"]["p"] == pytest.approx(expected.pvalue, rel=1e-6, abs=1e-12)
     changes = abs(tables.before["x"]["distance"] - tables.after["x"]["distance"])
@@ -57,3 +58,25 @@ def test_what_cannot_be_is_refused():
         distribution_fit(BEFORE, AFTER, names=["x"], parameters={"x": (1, 2, 3)})
     with pytest.raises(ParameterError, match="'y'"):
         distribution_fit(BEFORE, AFTER, names=["x"], parameters={"y": (1, 2)})
+
+
+@pytest.mark.parametrize("n", [20, 200])
+@pytest.mark.parametrize(
+    ("family", "draw"),
+    [("normal", RNG.normal), ("exponential", RNG.exponential), ("lognormal", RNG.lognormal), ("uniform", RNG.uniform)],
+)
+def test_a_fitted_distribution_is_rejected_in_at_most_one_of_twenty_samples_of_it(family, draw, n):
+    """1 500 samples; five standard errors.  The critical value of a known distribution would reject next to none."""
+    fits = [distribution_fit(x, x, names=["x"], distribution=family) for x in draw(size=(1500, n, 1))]
+    sides = [fit.parts[1].before["x"] for fit in fits]
+    share = np.mean([side["distance"] > side["critical"] for side in sides])
+    assert share < 0.05 + 5 * np.sqrt(0.05 * 0.95 / 1500)
+    if family != "uniform":
+        assert share > 0.05 - 5 * np.sqrt(0.05 * 0.95 / 1500)
+
+
+def test_the_critical_value_of_a_fitted_normal_is_that_of_lilliefors():
+
+    table = get_lilliefors_table("norm")
+    for n in (20, 50, 200):
+        assert critical_of_fitted("normal", n) == pytest.approx(table.crit(0.05, n), rel=0.01)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
@@ -13,7 +14,8 @@ import gpuanon
 from gpuanon.arrays.partition import Partition, segment_maxima, segment_minima
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.intervals.interval_statistics import IntervalBoxes as Ranges
-from gpuanon.errors import GpuanonError, GuaranteeError, ParameterError
+from gpuanon.engine.checking import checked
+from gpuanon.errors import GpuanonError, GuaranteeError, ParameterError, RecipeError
 from gpuanon.masking import mask as masking
 from gpuanon.masking.constraints import separated_values
 from gpuanon.masking.groups import AnyGroups
@@ -148,7 +150,8 @@ def recipe(**changes: Any) -> dict[str, Any]:
 
 def test_a_release_gives_ranges_in_which_the_original_lies() -> None:
     original = table()
-    release = gpuanon.protect(original, recipe(dismiss=False), rng=KEY, backend="numpy")
+    release = gpuanon.protect(original, recipe(), rng=KEY, backend="numpy")
+    assert release.manifest["rows_dropped"] == 0
     found = gpuanon.intervals(release.data, ["mean", "variance", "sd", "covariance", "correlation"])
     X = np.stack([original["age"].to_numpy(), original["income"].to_numpy()], axis=1)
     truth = {
@@ -165,7 +168,7 @@ def test_a_release_gives_ranges_in_which_the_original_lies() -> None:
 
 def test_with_dismissal_the_ranges_are_those_of_the_released_records() -> None:
     original = table()
-    release = gpuanon.protect(original, recipe(), rng=KEY, backend="numpy")
+    release = gpuanon.protect(original, recipe(dismiss=True), rng=KEY, backend="numpy")
     kept = np.sort(release.link)
     manifest = release.manifest
     assert manifest["rows_dropped"] == 400 - len(kept) == manifest["mask"][0]["rows_dismissed"]
@@ -175,7 +178,7 @@ def test_with_dismissal_the_ranges_are_those_of_the_released_records() -> None:
 
 
 def test_the_claim_of_diverse_boxes_fails_for_boxes_that_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = recipe(diversity=3, epsilon={"age": 0.2}, dismiss=False)
+    wanted = recipe(diversity=3, epsilon={"age": 0.2})
     guarantees = gpuanon.protect(table(), wanted, rng=KEY, backend="numpy").manifest["guarantee"]
     assert [guarantee["verified"] for guarantee in guarantees] == [True, True]
     assert guarantees[1]["fewest_separated_values"] == 3
@@ -187,7 +190,7 @@ def test_the_claim_of_diverse_boxes_fails_for_boxes_that_are_not(monkeypatch: py
 
 def test_a_diversity_that_the_whole_table_has_not_is_refused() -> None:
     with pytest.raises(GuaranteeError, match="epsilon"):
-        gpuanon.protect(table(), recipe(diversity=5, epsilon={"age": 3.0}, dismiss=False), rng=KEY, backend="numpy")
+        gpuanon.protect(table(), recipe(diversity=5, epsilon={"age": 3.0}), rng=KEY, backend="numpy")
 
 
 @pytest.mark.parametrize("change", [{"statistic": "mean(height)"}, {"diversity": 2, "epsilon": {"height": 1.0}}])
@@ -208,15 +211,52 @@ def test_rows_that_the_groups_leave_out_are_followed_into_the_trace() -> None:
 
 @pytest.mark.parametrize(("release", "columns"), [("midpoint", ["age", "income"]), ("centroid", ["age", "income"])])
 def test_boxes_are_released_as_points_too(release: str, columns: list[str]) -> None:
-    found = gpuanon.protect(table(), recipe(release=release, dismiss=False), rng=KEY, backend="numpy").data
+    found = gpuanon.protect(table(), recipe(release=release), rng=KEY, backend="numpy").data
     assert found.column_names == columns
     assert found.to_pandas().groupby(columns).size().min() >= 5
+
+
+def heavy(n: int = 1000) -> pa.Table:
+    """Columns of heavy tails, of which few records carry most of the variance."""
+    X = np.abs(np.random.default_rng(4).standard_t(2.1, (n, 2)))
+    return pa.table({"age": X[:, 0], "income": X[:, 1] + X[:, 0]})
+
+
+def test_by_default_the_ranges_hold_the_statistics_of_a_table_of_heavy_tails(tmp_path: Any) -> None:
+    original = heavy()
+    X = np.stack([original["age"].to_numpy(), original["income"].to_numpy()], axis=1)
+    truth = {
+        "mean(age)": X[:, 0].mean(),
+        "variance(income)": X[:, 1].var(),
+        "covariance(age, income)": np.cov(X.T, bias=True)[0, 1],
+    }
+    found = gpuanon.intervals(gpuanon.protect(original, recipe(), rng=KEY, backend="numpy").data, list(truth))
+    assert all(found[name][0] <= value <= found[name][1] for name, value in truth.items())
+    dismissed = gpuanon.protect(original, recipe(dismiss=True), rng=KEY, backend="numpy")
+    found = gpuanon.intervals(dismissed.data, list(truth))
+    assert not all(found[name][0] <= value <= found[name][1] for name, value in truth.items())
+    assert any("dropped" in note for note in found.notes)
+
+
+def test_check_says_which_share_of_a_trial_is_dropped(tmp_path: Any) -> None:
+    pq.write_table(heavy(), tmp_path / "table.parquet")
+    columns = '[columns]\nage = { role = "quasi" }\nincome = { role = "quasi" }\n'
+    for dismiss in ("true", "false"):
+        mask = f'[[mask]]\nmethod = "optimal-boxes"\nk = 5\ndismiss = {dismiss}\n'
+        (tmp_path / "recipe.toml").write_text(columns + mask)
+        lines = checked(tmp_path / "recipe.toml", tmp_path / "table.parquet").lines()
+        assert any(line.startswith("dropped: ") for line in lines) == (dismiss == "true")
+
+
+def test_a_share_that_is_dismissed_at_most_is_refused_where_none_is() -> None:
+    with pytest.raises(RecipeError, match="dismiss_most"):
+        gpuanon.protect(table(), recipe(dismiss_most=0.2), rng=KEY, backend="numpy")
 
 
 def test_a_person_is_dismissed_with_all_records() -> None:
     once = table(200)
     twice = pa.concat_tables([once, once]).append_column("who", pa.array(np.tile(np.arange(200), 2)))
-    rules = recipe(dismiss_most=0.2)
+    rules = recipe(dismiss=True, dismiss_most=0.2)
     rules["columns"] = rules["columns"] | {"who": {"role": "person"}}
     release = gpuanon.protect(twice, rules, rng=KEY, backend="numpy")
     persons, counts = np.unique(release.link % 200, return_counts=True)

@@ -331,8 +331,9 @@ class TestCells:
         X = np.zeros((4, 2))
         with pytest.raises(ParameterError, match="one column"):
             Dither(kind="merged-cell").apply(X, Partition.whole(4), records(4))
+        groups = Partition.from_labels(np.array([0, 0, 1, 1]))
         with pytest.raises(ParameterError, match="above 0"):
-            Dither(kind="cell").apply(X, Partition.whole(4), records(4, weights=np.array([1.0, 0, 1, 1])))
+            Dither(kind="cell").apply(X, groups, records(4, weights=np.array([0.0, 0, 1, 1])))
 
 
 class TestOnEitherDevice:

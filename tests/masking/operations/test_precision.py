@@ -83,10 +83,10 @@ def test_groups_never_depend_on_it(xp: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("kind", ["cell", "merged-cell", "resample", "permute"])
 def test_it_is_refused_where_nothing_is_computed_with_it(kind: str) -> None:
-    with pytest.raises(ValidationError, match="precision: single applies to the gaussian dither"):
+    with pytest.raises(ValidationError, match="precision: applies to the gaussian dither"):
         DistributionPreserving(k=5, dither=kind, precision="single")  # type: ignore[arg-type]
     if kind in ("cell", "merged-cell"):
-        with pytest.raises(ValidationError, match="precision: single applies to the gaussian dither"):
+        with pytest.raises(ValidationError, match="precision: applies to the gaussian dither"):
             Dither(kind=kind, precision="single")  # type: ignore[arg-type]
     with pytest.raises(RecipeError, match="precision"):
         gpuanon.Recipe.load({"columns": {}, "mask": [{"method": "microaggregation", "k": 5, "precision": "single"}]})

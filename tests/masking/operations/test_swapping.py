@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtri
 from scipy.stats import rankdata, spearmanr
 
+import gpuanon
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
@@ -207,3 +208,25 @@ def test_little_noise_leaves_the_order_and_much_noise_does_not():
 def test_several_groups_are_refused():
     with pytest.raises(ParameterError, match="one group"):
         RankMatch().apply(some_codes(10), some_groups(10, 3), Records(draws(10)))
+
+
+@pytest.mark.parametrize("shape", [(60, 200), (100, 60)])
+def test_wide_tables_are_swapped_where_the_covariance_is_turned_back(shape):
+    X = np.random.default_rng(1).normal(size=shape) @ np.random.default_rng(2).normal(size=(shape[1],) * 2)
+    frame = pd.DataFrame(X, columns=[f"c{at}" for at in range(shape[1])])
+    recipe = {"columns": {name: {"role": "quasi"} for name in frame}, "mask": [{"method": "svd-swap"}]}
+    with pytest.raises(ParameterError, match="orthonormal = true"):
+        gpuanon.protect(frame, recipe, backend="numpy")
+    recipe["mask"] = [{"method": "svd-swap", "orthonormal": True}]
+    found = gpuanon.protect(frame, recipe, backend="numpy").data
+    assert np.allclose(np.cov(found.T), np.cov(X.T), atol=1e-8 * np.abs(np.cov(X.T)).max())
+
+
+@pytest.mark.parametrize("method", ["svd-swap", "pica", "clustered-swap"])
+def test_every_method_that_swaps_components_can_give_back_the_values_of_each_column(method):
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"count": rng.poisson(1.2, 800), "income": rng.lognormal(8, 1, 800)})
+    recipe = {"columns": {name: {"role": "quasi"} for name in frame}, "mask": [{"method": method, "marginals": True}]}
+    found = gpuanon.protect(frame, recipe, rng=KEY, backend="numpy").data
+    for name in frame:
+        assert np.sort(found[name]).tolist() == pytest.approx(np.sort(frame[name]).tolist(), rel=1e-12)

@@ -43,6 +43,9 @@ from gpuanon.tables.statistics import Statistic
 
 Features = tuple[tuple[str, bool], ...]
 
+DISMISS_MOST = 0.05
+"""Share of the records that may be dismissed, unless a recipe says otherwise."""
+
 _SAMPLE = 1 << 16
 """Records whose contributions to the uncertainty decide which are dismissed."""
 
@@ -115,7 +118,9 @@ class BoxGroups(Constrained):
         " standard deviations; one number for all numeric columns, or one by column",
     )
     dismiss: bool = Field(default=False, description="leave out records that would need a box too large")
-    dismiss_most: float = Field(default=0.05, ge=0, le=1, description="share of the records that is left out at most")
+    dismiss_most: float = Field(
+        default=DISMISS_MOST, ge=0, le=1, description="share of the records that is left out at most"
+    )
     improve: bool = Field(default=True, description="search for better boxes from those that the cuts give")
     sweeps: int | None = Field(
         default=None,

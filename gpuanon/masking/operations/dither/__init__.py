@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Literal, Self, TypeAlias
+from typing import ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -49,6 +49,7 @@ ColumnOrder: TypeAlias = Literal["auto", "fewest", "response", "given"] | tuple[
 Precision: TypeAlias = Literal["double", "single"]
 
 _HOST_BYTES = 1 << 28  # of the mixtures that are made at once on the host
+ALPHA = 1 / 3  # variance that is added to each column
 GROUPS_IN_BLOCK = 128
 COARSE_BINS = 10  # with strata of the response: bins of a column hold values of every stratum
 COARSE = 20  # a column of at most so many values leaves many records when it is conditioned on
@@ -59,7 +60,7 @@ def gaussian_dither(
     groups: Partition,
     draws: Draws,
     *,
-    alpha: float = 1 / 3,
+    alpha: float = ALPHA,
     block: int | None = None,
     weights: Array | None = None,
     strata: Partition | None = None,
@@ -223,10 +224,12 @@ def _explained(codes: Array, values: Array, ordered: bool) -> float:
     return float(between - nothing) / spread if spread > 1e-9 * float(total) else 0.0
 
 
-def check_precision(kind: str, precision: Precision) -> None:
-    """Refuse a precision where nothing is computed with it."""
-    if precision == "single" and kind != "gaussian":
-        raise ValueError(f"precision: single applies to the gaussian dither; {kind} draws whole records")
+def check_gaussian(kind: str, **given: object) -> None:
+    """Refuse settings of the Gaussian dither where no noise is drawn: they would do nothing."""
+    defaults = {"alpha": ALPHA, "block": None, "bins": None, "precision": "double"}
+    for name, value in given.items():
+        if value != defaults[name] and kind != "gaussian":
+            raise ValueError(f"{name}: applies to the gaussian dither, got {kind}, which draws whole records")
 
 
 def check_strata(kind: str, bins: int | None) -> None:
@@ -248,10 +251,12 @@ class Dither(Operation):
     merged-cell : one column only; neighbouring cells that belong to one group are one cell (Corollary 1)
     """
 
+    by_weight: ClassVar[bool] = True
+
     use: Literal["dither"] = "dither"
     kind: Literal["gaussian", "cell", "merged-cell"] = "gaussian"
     alpha: float = Field(
-        default=1 / 3, ge=0, description="gaussian: variance added to each column (columns have variance 1)"
+        default=ALPHA, ge=0, description="gaussian: variance added to each column (columns have variance 1)"
     )
     block: int | None = Field(
         default=None,
@@ -284,7 +289,7 @@ class Dither(Operation):
 
     @model_validator(mode="after")
     def _fits_the_kind(self) -> Self:
-        check_precision(self.kind, self.precision)
+        check_gaussian(self.kind, alpha=self.alpha, block=self.block, bins=self.bins, precision=self.precision)
         if self.strata is not None:
             check_strata(self.kind, self.bins)
         return self

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace
-from gpuanon.arrays.partition import Partition, segment_sums, sort_within
+from gpuanon.arrays.partition import Partition, segment_maxima, segment_sums, sort_within
 from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
@@ -100,14 +100,14 @@ def cell_dither(T: Array, groups: Partition, draws: Draws, weights: Array | None
     With `merged` (one column; eq. 11, Corollary 1) neighbouring cells that belong in full to one group are one
     cell, and the transformation chooses among the values inside it.
 
-    Weights : (n,) above 0, or None for all 1.
+    Weights : (n,) at least 0, and above 0 somewhere in every group; or None for all 1.
     Draws   : 1 + d uniform numbers per record.
     Cost    : O(d n log n), whatever the groups.
     """
     xp = namespace(T)
     check_weights(weights)
-    if weights is not None and not bool((weights > 0).all()):
-        raise ParameterError("weights: a cell dither needs weights above 0", hint="resample does the same and takes 0")
+    if weights is not None and not bool((segment_maxima(weights, groups) > 0).all()):
+        raise ParameterError("weights: a cell dither needs a weight above 0 in every group")
     if merged and T.shape[1] != 1:
         raise ParameterError(
             f"dither: merged cells are defined for one column, got {T.shape[1]}", hint="use the plain cell dither"

@@ -107,6 +107,7 @@ class Permute(Operation):
     """
 
     claim: ClassVar[type[Claim] | None] = DrawnFromGroup
+    by_weight: ClassVar[bool] = True
 
     use: Literal["permute"] = "permute"
 
@@ -121,6 +122,7 @@ class Resample(Operation):
     """The values of a random member of the group, with replacement: keeps the distribution in expectation."""
 
     claim: ClassVar[type[Claim] | None] = DrawnFromGroup
+    by_weight: ClassVar[bool] = True
 
     use: Literal["resample"] = "resample"
 

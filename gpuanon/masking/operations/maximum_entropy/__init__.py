@@ -59,7 +59,7 @@ class LargestEntropy(Operation):
         assert isinstance(sums, MomentSums)
         draws = records.draws.child("maximum-entropy")
         moments = self._moments(T, records)
-        values = MaximumEntropy.fit(sums, moments, draws).sample(draws, T) if len(T) else T
+        values = MaximumEntropy.fit(sums, moments).sample(draws, T) if len(T) else T
         return Changed(values, rows=namespace(T).arange(len(T), dtype=np.int64), added=len(T))
 
     def _moments(self, T: Array, records: Records) -> GivenMoments:

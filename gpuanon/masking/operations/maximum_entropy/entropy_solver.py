@@ -23,8 +23,11 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.arrays.partition import Partition, segment_maxima, segment_means, segment_minima
-from gpuanon.arrays.rng import Draws
+from gpuanon.arrays.rng import Draws, Key
 from gpuanon.errors import ParameterError
+
+_PUBLIC = Key(b"candidates of a maximum-entropy fit")
+"""No secret: what is drawn with it is fitted to the moments, and not released."""
 
 _CANDIDATES = 1 << 14
 _NEWTON = 60
@@ -169,11 +172,14 @@ class MaximumEntropy:
     steps: int = _STEPS
 
     @classmethod
-    def fit(cls, sums: MomentSums, moments: GivenMoments, draws: Draws) -> MaximumEntropy:
-        """Fit to the moments; refused where a sample of proposals cannot meet them."""
+    def fit(cls, sums: MomentSums, moments: GivenMoments) -> MaximumEntropy:
+        """Fit to the moments; refused where a sample of proposals cannot meet them.
+
+        The proposals are the same whatever the key of a run: which tables are refused depends on their moments only.
+        """
         mean, square = sums.first / sums.rows, sums.second / sums.rows
         proposal = SamplingDensity.of(sums, moments)
-        candidates = Draws(draws.key, np.arange(_CANDIDATES, dtype=np.int64), draws.path + "/candidates")
+        candidates = _PUBLIC.draws(np.arange(_CANDIDATES, dtype=np.int64), "candidates")
         X, base = proposal.draw(candidates, mean)
         # A column of two values has the largest variance of all on its range: there is no density.  It is let free.
         free = (square - mean**2 > _SPREAD * (mean - sums.low) * (sums.high - mean)) & ~moments.apart

@@ -69,7 +69,7 @@ def swap(T: Array, groups: Partition, draws: Draws, tol: float | None = None, or
         raise ParameterError(
             f"tol: correlations of swapped columns cannot be brought to {tol} in {failed} of {groups.parts} groups"
             f" (the smallest has {int(groups.sizes.min())} rows, {T.shape[1]} columns are swapped)",
-            hint="larger groups or a larger tol; orthonormal = true keeps the covariance without a limit",
+            hint="larger groups or a larger tol; orthonormal = true without tol keeps the covariance without a limit",
         )
     return out
 

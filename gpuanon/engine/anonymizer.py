@@ -38,10 +38,10 @@ class Anonymizer(BaseEstimator):  # type: ignore[misc]
     Examples
     --------
     >>> import gpuanon, pandas as pd
-    >>> frame = pd.DataFrame({"age": [31, 35, 52, 58, 64, 69]})
+    >>> frame = pd.DataFrame({"age": [30, 33, 36, 60, 63, 66]})
     >>> recipe = {"columns": {"age": {"role": "quasi"}}, "mask": [{"method": "microaggregation", "k": 3}]}
     >>> sorted(gpuanon.Anonymizer(recipe).fit_transform(frame)["age"].tolist())
-    [39, 39, 39, 64, 64, 64]
+    [33, 33, 33, 63, 63, 63]
     """
 
     def __init__(

@@ -40,7 +40,7 @@ class Assessment(Measurements):
     Examples
     --------
     >>> import gpuanon, pyarrow as pa
-    >>> table = pa.table({"age": [31, 35, 52, 58, 64, 69], "sex": ["f", "m"] * 3})
+    >>> table = pa.table({"age": [30, 33, 36, 60, 63, 66], "sex": ["f", "m"] * 3})
     >>> recipe = {
     ...     "columns": {"age": {"role": "quasi"}, "sex": {"role": "other"}},
     ...     "mask": [{"method": "microaggregation", "k": 3}],
@@ -142,7 +142,7 @@ def assess(
     Examples
     --------
     >>> import gpuanon, pyarrow as pa
-    >>> table = pa.table({"age": [31, 35, 52, 58, 64, 69]})
+    >>> table = pa.table({"age": [30, 33, 36, 60, 63, 66]})
     >>> recipe = {"columns": {"age": {"role": "quasi"}}, "mask": [{"method": "microaggregation", "k": 3}]}
     >>> unmasked = gpuanon.assess(table, table, recipe, measures=["k_anonymity", "uniqueness"])
     >>> {name: figure.value for name, figure in unmasked.items()}

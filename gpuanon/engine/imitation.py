@@ -12,7 +12,7 @@ from functools import partial
 from gpuanon.engine.run import Run
 from gpuanon.engine.store import Part
 from gpuanon.errors import GuaranteeError
-from gpuanon.masking.operations.pad.filling import copied
+from gpuanon.masking.filling import copied
 from gpuanon.recipe import Recipe
 from gpuanon.tables.class_counts import ClassCounts
 from gpuanon.tables.row_bits import row_bits

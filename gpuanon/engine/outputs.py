@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuanon.engine.digest import digest_of, mark_path, release_in
+from gpuanon.engine.identity import hierarchy_files
 from gpuanon.engine.store.workspace import remove
 from gpuanon.errors import InputError, OutputError
 from gpuanon.recipe import Recipe
@@ -51,7 +52,7 @@ def work_path(output: Path) -> Path:
 
 def recipe_inputs(recipe: Recipe) -> list[Path]:
     """The files that a recipe names."""
-    return [column.hierarchy for column in recipe.columns.values() if isinstance(column.hierarchy, Path)]
+    return list(hierarchy_files(recipe).values())
 
 
 def check_outputs(

@@ -11,12 +11,12 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gpuanon.engine import tasks
+from gpuanon.engine.identity import hierarchy_files, rules_of
 from gpuanon.engine.imitation import check_imitation
 from gpuanon.engine.run import Done, Run, Step
 from gpuanon.engine.store import Part, StoredPart
@@ -337,10 +337,8 @@ def _salt(before: str, mask: AnyMask, cells: int) -> str:
 def _input_digest(recipe: Recipe, contents: list[Content]) -> str:
     """A digest of the recipe, of the content of its hierarchies (wherever they lie) and of the records."""
     low, high = (sum(content[half] for content in contents) % 2**64 for half in (0, 1))
-    files = {name: spec.hierarchy for name, spec in recipe.columns.items() if isinstance(spec.hierarchy, Path)}
-    rules = recipe.model_dump_json(exclude={"columns": {name: {"hierarchy"} for name in files}})
-    digest = hashlib.blake2b(f"{__version__} {rules} {low} {high}".encode(), digest_size=16)
-    for name, file in files.items():
+    digest = hashlib.blake2b(f"{__version__} {rules_of(recipe)} {low} {high}".encode(), digest_size=16)
+    for name, file in hierarchy_files(recipe).items():
         try:
             digest.update(hashlib.blake2b(name.encode() + b"\n" + file.read_bytes()).digest())
         except OSError:

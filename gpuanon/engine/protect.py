@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
 import time
@@ -17,9 +15,10 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from gpuanon.arrays import progress
-from gpuanon.arrays.backend import Backend, BackendName, choose
+from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.arrays.compiled import describe_compiled
 from gpuanon.arrays.rng import Key, as_key
+from gpuanon.engine.identity import Contents, identity_of
 from gpuanon.engine.inputs import FileInput, TableInput, open_table, read_table
 from gpuanon.engine.masked import mask_input
 from gpuanon.engine.outputs import check_intervals, check_outputs, recipe_inputs, work_path
@@ -35,10 +34,8 @@ from gpuanon.masking.mask import check_backend
 from gpuanon.recipe import Recipe
 from gpuanon.report import figures_path
 from gpuanon.tables.formats import format_of
-from gpuanon.tables.formats.parquet import parquet_files
 from gpuanon.tables.formats.places import PARTIAL, open_locked
 from gpuanon.tables.table import Table
-from gpuanon.version import __version__
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -119,14 +116,14 @@ def protect(
     Examples
     --------
     >>> import gpuanon, pyarrow as pa
-    >>> table = pa.table({"name": list("abcdef"), "age": [31, 35, 52, 58, 64, 69]})
+    >>> table = pa.table({"name": list("abcdef"), "age": [30, 33, 36, 60, 63, 66]})
     >>> recipe = {
     ...     "columns": {"name": {"role": "identifier"}, "age": {"role": "quasi"}},
     ...     "mask": [{"method": "microaggregation", "k": 3}],
     ... }
     >>> release = gpuanon.protect(table, recipe)
     >>> release.data.column_names, sorted(release.data["age"].to_pylist())
-    (['age'], [39, 39, 39, 64, 64, 64])
+    (['age'], [33, 33, 33, 63, 63, 63])
     """
     sample = None if reference is None else Table.of(reference)
     if client is not None:
@@ -317,7 +314,8 @@ def protect_in_parts(
     for mask in recipe.mask:
         check_backend(mask.combination(), chosen)
     cell_rows = cell_rows or usual_cell_rows(chosen, len(opened.schema))
-    identity = _identity(source, recipe, key, cell_rows, chosen)
+    contents = Contents.of(source, recipe)
+    identity = identity_of(contents, recipe, key, cell_rows, chosen, reference)
     workspace = Workspace.begin(work_path(output), identity, resume=resume, force=force)
     try:
         store = FolderStore(workspace)
@@ -325,8 +323,7 @@ def protect_in_parts(
             FileInput(opened, store), recipe, key=key, backend=chosen, store=store, workers=workers,
             cell_rows=cell_rows, reference=reference, log=log,
         )  # fmt: skip
-        if _identity(source, recipe, key, cell_rows, chosen) != identity:
-            raise InputError(f"{source}: was changed while it was read; nothing was written")
+        contents.check_unchanged(source, recipe)
         manifest = {**masked.manifest, "cell_rows": cell_rows, "seconds": round(time.perf_counter() - began, 3)}
         manifest = write_release(
             masked, output, link, manifest=manifest, pieces=masked.released, force=force,
@@ -362,15 +359,6 @@ def _end(workspace: Workspace, output: Path) -> None:
         if workspace.folder.exists():
             error.add_note(Remark(f"personal data is left in {workspace.folder}; 'gpuanon clean {output}' removes it"))
         raise
-
-
-def _identity(source: Path, recipe: Recipe, key: Key, cell_rows: int, backend: Backend) -> dict[str, Any]:
-    """What decides a release; the key by a digest that does not lead back to it."""
-    files = parquet_files(source) if source.is_dir() else [source]
-    seen = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    decides = [seen, recipe.model_dump(mode="json"), cell_rows, backend.name, __version__]
-    digest = hashlib.blake2b(json.dumps(decides).encode(), digest_size=16)
-    return {"run": digest.hexdigest(), "key": key.digest()}
 
 
 def _link_parts(released: Path, folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,9 @@ from gpuanon.engine.tasks import CellResult
 from gpuanon.engine.workers import in_turn
 from gpuanon.errors import GpuanonError, GuaranteeError, InputError, OutputError
 from gpuanon.tables.formats import io
-from tests.support.every import MASKS, QUASI, recipe, registry
+from gpuanon.tables.registry import make_registry
+from gpuanon.tables.table import Table
+from tests.support.every import COLUMNS, MASKS, QUASI, recipe, registry
 from tests.support.running import (
     KEY,
     Interrupted,
@@ -124,6 +127,71 @@ def test_a_run_that_is_interrupted_at_any_task_and_resumed_is_the_same_run(tmp_p
         protected(tmp_path / "whole-input", output, mask, resume=True, link=linked)
         assert pq.read_table(output).equals(expected)
         assert np.array_equal(read_link(linked), link)
+
+
+def other_hierarchy(tmp_path):
+    """A recipe with a hierarchy in a file, and what edits that file: same size, same time, other labels."""
+    file = tmp_path / "age.csv"
+    file.write_text(Path(COLUMNS["age"]["hierarchy"]).read_text())
+    rules = recipe("recode")
+    rules |= {"columns": rules["columns"] | {"age": COLUMNS["age"] | {"hierarchy": str(file)}}}
+
+    def edit():
+        was = file.stat()
+        file.write_text(file.read_text().replace("-", "_"))
+        os.utime(file, ns=(was.st_atime_ns, was.st_mtime_ns))
+
+    return rules, edit
+
+
+def test_a_run_is_not_resumed_with_another_hierarchy(tmp_path):
+    source = written(tmp_path, [registry(400)])
+    rules, edit = other_hierarchy(tmp_path)
+    output = tmp_path / "release.parquet"
+    with pytest.raises(Interrupted):
+        protected(source, output, rules, workers=InterruptedWorkers(6))
+    edit()
+    with pytest.raises(InputError, match="another recipe, hierarchy"):
+        protected(source, output, rules, resume=True)
+    assert not output.exists()
+    protected(source, output, rules, force=True)
+    assert not any("-" in label for label in pq.read_table(output)["age"].cast(pa.string()).to_pylist() if label)
+
+
+def test_a_run_is_not_resumed_with_another_reference_or_with_other_rows(tmp_path):
+    source = written(tmp_path, [registry(400)])
+    output, part = tmp_path / "release.parquet", source / "000.parquet"
+    reference = [Table.of(make_registry(100, seed=seed)) for seed in (3, 4)]
+    with pytest.raises(Interrupted):
+        protected(source, output, "gaussian", workers=InterruptedWorkers(3), reference=reference[0])
+    with pytest.raises(InputError, match="reference"):
+        protected(source, output, "gaussian", resume=True, reference=reference[1])
+    before, was = part.read_bytes(), part.stat()
+    part.write_bytes(before[:200] + bytes([before[200] ^ 1]) + before[201:])
+    os.utime(part, ns=(was.st_atime_ns, was.st_mtime_ns))
+    with pytest.raises(InputError, match="another recipe, hierarchy, input"):
+        protected(source, output, "gaussian", resume=True, reference=reference[0])
+    part.write_bytes(before)  # the same content at another time
+    source = source.rename(tmp_path / "moved")
+    assert protected(source, output, "gaussian", resume=True, reference=reference[0])["rows_out"] == 400
+
+
+def test_a_hierarchy_that_is_edited_during_the_run_ends_it(tmp_path):
+    source = written(tmp_path, [registry(400)])
+    rules, _ = other_hierarchy(tmp_path)
+
+    def workers(task, items):
+        found = in_turn(task, items)
+        if not edited:
+            edited.append(True)
+            file = Path(rules["columns"]["age"]["hierarchy"])
+            file.write_text(file.read_text().replace("-", " to "))
+        return found
+
+    edited: list[bool] = []
+    with pytest.raises(GpuanonError, match="changed while it was read"):
+        protected(source, tmp_path / "release.parquet", rules, workers=workers)
+    assert not (tmp_path / "release.parquet").exists()
 
 
 @some_masks_are_slow

@@ -63,7 +63,8 @@ class Workspace:
                         hidden.write_text(json.dumps(identity))
                 if _marked(folder) != json.loads(json.dumps(identity)):
                     raise InputError(
-                        f"{folder}: the interrupted run had another recipe, input, key, cell size, backend or version",
+                        f"{folder}: the interrupted run had another recipe, hierarchy, input, reference, key, "
+                        "cell size, backend or version",
                         hint="--force begins anew; a run to be resumed needs the same --key-file",
                     )
             except BaseException:

@@ -36,9 +36,8 @@ from gpuanon.masking.constraints import Sensitive
 from gpuanon.masking.contract import Operation
 from gpuanon.masking.given import Records
 from gpuanon.masking.operations.dither.cell_dithers import bin_codes, cell_dither, sample_inside
-from gpuanon.masking.operations.dither.empirical import conditional_inverse
+from gpuanon.masking.operations.dither.empirical import check_weights, conditional_inverse
 from gpuanon.masking.operations.dither.mixture import group_means, group_mixture, log_weights_of
-from gpuanon.masking.operations.dither.permute import check_weights
 from gpuanon.masking.operations.dither.rosenblatt import conditional_cdfs
 from gpuanon.masking.outcomes import Changed, Moved, Outcome
 from gpuanon.numerics.cuts.median_blocks import blocks

@@ -17,12 +17,13 @@ from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 from gpuanon.masking.operations.dither.empirical import (
     cell_cdfs,
+    check_weights,
     conditional_inverse,
     quantile_place,
+    resample,
     running_weights,
     runs,
 )
-from gpuanon.masking.operations.dither.permute import check_weights, resample
 
 
 def bin_codes(X: Array, blocks: Partition, bins: int) -> Array:

@@ -7,27 +7,16 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from gpuanon.arrays.backend import Array, namespace
+from gpuanon.arrays.backend import Array
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import ParameterError
 from gpuanon.masking.claims import Claim
 from gpuanon.masking.claims.class_claims import EqualRecords
 from gpuanon.masking.contract import Operation, Sight
 from gpuanon.masking.given import ClassInfo, Records
+from gpuanon.masking.operations.recode.recoding_loss import recode
 from gpuanon.masking.outcomes import NewColumn, Recoded
 from gpuanon.tables.schema import Kind, Reading
-
-
-def recode(codes: Array, ancestors: Array, depth: int) -> Array:
-    """(n,) the code, at `depth`, of the ancestor of each of the `codes` (n,); nulls (−1) stay null.
-
-    ancestors : (values, depths) the code of each value's ancestor at each depth
-    """
-    xp = namespace(codes)
-    if len(ancestors) == 0:
-        return codes
-    return xp.where(codes < 0, -1, ancestors[xp.maximum(codes, 0), depth])
-
 
 Depth = Annotated[int, Field(ge=0)]
 

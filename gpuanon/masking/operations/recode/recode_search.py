@@ -25,9 +25,8 @@ from gpuanon.masking.claims.class_claims import EqualRecords
 from gpuanon.masking.constraints import Constraint
 from gpuanon.masking.contract import Operation, RowEffect, Sight
 from gpuanon.masking.given import Records
-from gpuanon.masking.operations.recode import recode
 from gpuanon.masking.operations.recode.lattice_search import Found
-from gpuanon.masking.operations.recode.recoding_loss import Metric, Node
+from gpuanon.masking.operations.recode.recoding_loss import Metric, Node, recode
 from gpuanon.masking.operations.recode.recoding_table import RecodingTable
 from gpuanon.masking.outcomes import NewColumn, Recoded
 from gpuanon.numerics.equal_rows import equal_rows

@@ -28,7 +28,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from gpuanon.arrays.backend import Host
+from gpuanon.arrays.backend import Array, Host, namespace
 
 Node: TypeAlias = tuple[int, ...]
 Metric: TypeAlias = Literal["loss", "precision", "entropy", "discernibility", "class-size"]
@@ -254,3 +254,14 @@ def _entropy(codes: Host, counts: Host, ancestors: Host) -> tuple[Host, Callable
         return np.array([records * np.log2(records) - bits(at, depth) for depth in range(depths)])
 
     return base - base[0], suppressed
+
+
+def recode(codes: Array, ancestors: Array, depth: int) -> Array:
+    """(n,) the code, at `depth`, of the ancestor of each of the `codes` (n,); nulls (−1) stay null.
+
+    ancestors : (values, depths) the code of each value's ancestor at each depth
+    """
+    xp = namespace(codes)
+    if len(ancestors) == 0:
+        return codes
+    return xp.where(codes < 0, -1, ancestors[xp.maximum(codes, 0), depth])

@@ -57,7 +57,10 @@ def _float_codes(columns: Sequence[pa.ChunkedArray]) -> list[Host]:
     filled = [pc.fill_null(column, arrow_scalar(np.nan, column.type)) for column in columns]
     values = [numpy_array(column) for column in filled]
     together = np.concatenate(values) + 0.0  # −0.0 is 0.0
-    ranks = np.unique(together, return_inverse=True)[1].reshape(-1)
+    order = np.argsort(together, kind="stable")
+    placed = together[order]
+    ranks = np.empty(len(together), dtype=np.int64)
+    ranks[order] = np.cumsum(np.concatenate([[0], placed[1:] != placed[:-1]])) if len(placed) else 0
     ranks[np.isnan(together)] = NULL
     return np.split(ranks, np.cumsum([len(side) for side in values])[:-1])
 

@@ -34,12 +34,15 @@ class Lattice:
     step      : values are multiples of it; None: any number
     low, high : bounds; ±inf for none
     coarse    : whether the step is large against the spread of the column
+    linear    : whether values are masked as they are: of one that is masked as its logarithm the moments that a method
+                keeps are those of the logarithm, and its own are not to be restored
     """
 
     step: float | None
     low: float
     high: float
     coarse: bool
+    linear: bool = True
 
     def settle(self, values: Host, null: Host | None, draws: Draws, groups: Host | None) -> Host:
         """(m,) values inside the bounds and on the lattice.
@@ -52,7 +55,7 @@ class Lattice:
                  a smooth increasing function
         """
         here = np.ones(len(values), dtype=bool) if null is None else ~null
-        if groups is None:
+        if groups is None and self.linear:
             values = self._calibrated(values, here)
         values = np.clip(values, self.low, self.high)
         if self.step is None or not len(values):

@@ -163,11 +163,12 @@ class NumberCodec:
     def lattice(self) -> Lattice:
         """Where values may lie: multiples of a step inside the range, or numbers of the sign that all values have."""
         low, high = float(self.low or 0), float(self.high or 0)
+        linear = self.transform == "none"
         if self.decimals is None:
-            return Lattice(None, 0.0 if low >= 0 else -np.inf, 0.0 if high <= 0 else np.inf, coarse=False)
+            return Lattice(None, 0.0 if low >= 0 else -np.inf, 0.0 if high <= 0 else np.inf, False, linear)
         step = self.unit / 10.0**self.decimals
-        coarse = self.transform != "none" or self.scale < FINE * step
-        return Lattice(step, low, high, coarse and max(abs(low), abs(high)) < MOST_STEPS * step)
+        coarse = not linear or self.scale < FINE * step
+        return Lattice(step, low, high, coarse and max(abs(low), abs(high)) < MOST_STEPS * step, linear)
 
     def on_lattice(self, values: Host, like: nw.Series[Any]) -> nw.Series[Any]:
         """Numbers (m,) as a column of the type of `like`: inside the range, with no more decimals than the column has.

@@ -30,7 +30,7 @@ from gpuanon.assessing.utility.cell_counts import Counted, binned, tables
 from gpuanon.assessing.utility.propensity.scores import Fitted, fitted
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.tables.codes import level_codes
-from gpuanon.tables.row_bits import row_bits
+from gpuanon.tables.row_bits import bits_of, column_words, row_bits
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import family, floats, null_mask, value_type
 
@@ -133,10 +133,20 @@ class Comparison(ComparedTables):
             return tuple(row_bits(table, names).view(np.int64) for table in texts)
         return tuple(level_codes(texts, names))
 
+    def released_codes(self) -> Host:
+        """(m, shown) codes of the released columns, equal for equal values, of whatever type."""
+        words = column_words(self.release, self.shown, stored=True)
+        bits = [bits_of([found], self.release.n_rows)[:, 0] for found in words.values()]
+        return np.stack([np.unique(one, return_inverse=True)[1].reshape(-1) for one in bits], axis=1)
+
     def codes_of(self, columns: tuple[str, ...]) -> tuple[Host, Host]:
         """Equal codes for equal values of these columns of original and release, on the host."""
         before, after = self._codes(columns)
         return before, after
+
+    def is_nested(self, name: str) -> bool:
+        """Whether a column holds lists, structures or the like."""
+        return any(family(value_type(table.arrow(name).type)) == "other" for table in (self.original, self.points))
 
     def is_number(self, name: str) -> bool:
         """Whether original and release have numbers or times in a column."""

@@ -19,6 +19,7 @@ from gpuanon.assessing.measures import MEASURES
 from gpuanon.assessing.risk.singled_out import LIMIT
 from gpuanon.assessing.run import Measurements, measure
 from gpuanon.assessing.streams import Pieces
+from gpuanon.errors import GpuanonError
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 
@@ -65,7 +66,11 @@ def judged(
     accept   : points that the recipe accepts by name, with a reason each
     """
     with progress.stage("verdict"):
-        found = measure(original, release, schema, JUDGED, link=link, reference=reference, backend=backend)
+        try:
+            found = measure(original, release, schema, JUDGED, link=link, reference=reference, backend=backend)
+        except (GpuanonError, ValueError, ArithmeticError, NotImplementedError, TypeError) as error:
+            # What cannot be measured is left open: a release of odd columns is no reason to lose the run.
+            found = Measurements({}, dict.fromkeys(JUDGED, f"not defined for these tables ({type(error).__name__})"))
     limits = manifest.get("limits", {})
     points = [
         *_promises(manifest, all_new=bool((link < 0).all())),

@@ -62,6 +62,8 @@ OTHERS = {
     "prediction_uncertainty": {"weights": {"age": 1.0}},
     "linkage_probabilistic": {"tolerances": [0.5], "candidates": 2, "block": ["sex"]},
     "ct_isolation": {"c": 1.1, "t": 2},
+    "singled_out": {"columns": 1},
+    "marginals": {"ways": 1},
     "dominance": {"p": 90.0, "n": 1, "k": 10.0},
     "interval_disclosure": {"width": 1.0},
     "singling_out": {"columns": ["age", "income"], "size": 2, "attacks": 5},

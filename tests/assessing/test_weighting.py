@@ -110,7 +110,7 @@ def test_a_weight_is_a_number_of_records_for_named_columns(name: str, options: d
 def test_tables_are_standardised_by_effective_numbers_of_records() -> None:
     before, after = tables(5)
     found = assessed(before, after, ("jsd",)).measured["jsd"]
-    (beside,) = found.beside
+    beside = found.beside[0]
     (part,) = found.parts
     cells = {pair: len(counts[0]) for pair, counts in _two_way(before, after).items()}
     size = effective_size(after["w"].to_numpy())

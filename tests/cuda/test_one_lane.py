@@ -111,7 +111,8 @@ def test_a_million_rows_are_grouped_and_refined_as_on_the_host(groups: str) -> N
 
 def test_a_gaussian_dither_of_20_000_rows_is_that_of_the_host() -> None:
     table = pa.table({f"c{j}": column for j, column in enumerate(continuous(20_000, 3).T)})
-    columns = {name: {"role": "quasi"} for name in table.column_names}
+    columns: Any = {name: {"role": "quasi"} for name in table.column_names} | {"beside": {"role": "other"}}
+    table = table.append_column("beside", pa.array(np.arange(20_000) % 7))
     mask = {"method": "distribution-preserving", "k": 10, "dither": "gaussian"}
     recipe: Any = {"columns": columns, "mask": [mask]}
     expected = gpuanon.protect(table, recipe, rng=7, backend="numpy")

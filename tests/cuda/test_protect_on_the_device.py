@@ -39,8 +39,17 @@ def brief_refinement(monkeypatch: pytest.MonkeyPatch) -> None:
 USUAL = (2, 1)
 """Uploads: the record numbers, and one matrix of everything that the parts see.  Downloads: one of all that changed."""
 
+CENTROIDS = (
+    *("microaggregation", "microaggregation k-member", "microaggregation gower", "microaggregation median"),
+    *("rhs", "spectral-rhs", "mondrian", "optimal-boxes diversity"),
+)
 TRANSFERS = {
-    "microaggregation first-axis": (2, 2),  # and the covariances of the columns, whose axis is found on the host
+    # Centroids: and the groups, whose rows are rounded alike.
+    **dict.fromkeys(CENTROIDS, (2, 2)),
+    "microaggregation univariate": (2, 7),  # the groups of each column
+    "microaggregation optimal-univariate": (2, 7),
+    "microaggregation one column": (3, 2),  # and the column that is grouped by
+    "microaggregation first-axis": (2, 3),  # and the covariances of the columns, whose axis is found on the host
     "gaussian": (4, 1),  # and the sensitive values, by which the columns are ordered, with their counts
     "gaussian binned": (4, 1),
     "gaussian single": (4, 1),
@@ -64,7 +73,6 @@ TRANSFERS = {
     "column-swap": (6, 1),
     "core-swap": (6, 1),  # and the codes of the core
     "cluster-swap": (7, 1),  # points, codes, and four tables of ancestors
-    "microaggregation one column": (3, 1),  # and the column that is grouped by
     "maximum-entropy": (4, 2),
     "maximum-entropy named": (4, 2),  # to learn and again to draw; moments, and the new points
     "clustered-synthesis": (5, 5),  # sizes of parts, and the new points

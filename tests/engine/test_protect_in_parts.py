@@ -397,10 +397,10 @@ def test_an_input_that_changes_during_the_run_is_refused(tmp_path):
 
     def meddling(task, items):
         results = in_turn(task, items)
-        os.utime(source / "000.parquet", ns=(1, 1))
+        pq.write_table(registry(299), source / "000.parquet")
         return results
 
-    with pytest.raises(InputError, match="was changed"):
+    with pytest.raises(InputError, match="was changed|holds other rows"):
         protected(source, tmp_path / "release", "permute", workers=meddling)
     assert not (tmp_path / "release").exists()
 

@@ -29,7 +29,12 @@ def test_a_survey_with_weights_of_zero_is_masked_and_its_weighted_mean_is_kept(d
     frame = survey(0.02)
     masked = ["a"] if dither == "merged-cell" else ["a", "b"]
     columns = {name: {"role": "quasi", "keep": name not in masked} for name in ("a", "b")}
-    columns |= {"w": {"role": "weight"}, "who": {"role": "person" if persons else "identifier"}}
+    frame["beside"] = np.arange(len(frame)) % 7  # what moved rows are hidden from
+    columns |= {
+        "beside": {"role": "other"},
+        "w": {"role": "weight"},
+        "who": {"role": "person" if persons else "identifier"},
+    }
     mask = {"method": "distribution-preserving", "k": 5, "dither": dither, "columns": masked}
     release = gpuanon.protect(frame, {"columns": columns, "mask": [mask]}, rng=KEY, backend="numpy")
     assert release.manifest["guarantee"][0]["verified"]

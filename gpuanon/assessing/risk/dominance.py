@@ -100,7 +100,7 @@ DOMINANCE = Measure(
     summary="share of classes in which the largest value follows from the released mean (p % rule)",
     family="risk", range=SHARE, usual="0: no class is dominated; statistical offices take p from 5 to 20",
     unit="class", applies=PAIRED_QUASI, function=dominance, compute=_dominance,
-    options={"p": ABOVE_0, "n": int, "k": ABOVE_0}, arrays=None, weights=RISK_OF_RECORDS, nulls=NULL_IS_LEFT_OUT,
+    options={"p": ABOVE_0, "n": int, "k": ABOVE_0}, arrays="classes", weights=RISK_OF_RECORDS, nulls=NULL_IS_LEFT_OUT,
     scaling="whole", host="not written for a device: sorts of rows with missing values",
     source="Hundepool et al. 2012",
 )  # fmt: skip

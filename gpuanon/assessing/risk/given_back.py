@@ -46,7 +46,8 @@ def given_back(kept: Host, masked: Host, *, kept_names: Sequence[str], masked_na
             if rows.any():
                 pairs[f"{name} → {secret}"] = float(rows.mean())
     worst = dict(sorted(pairs.items(), key=lambda one: -(one[1] or 0.0))[:20])
-    return Measured(float(told.mean()) if n else 0.0, parts=(By("pair", worst),) if worst else ())
+    counted = {"kept_columns": len(kept_names), "masked_columns": len(masked_names)}
+    return Measured(float(told.mean()) if n else 0.0, counted, parts=(By("pair", worst),) if worst else ())
 
 
 def _tells(kept: Host, values: Host) -> Host:
@@ -61,7 +62,7 @@ def _tells(kept: Host, values: Host) -> Host:
 
 def _given_back(c: Comparison) -> Measured:
     """Of columns that the release has as they were, and of those whose values it changed."""
-    names = [name for name in c.shown if name in c.original.names]
+    names = [name for name in c.shown if name in c.original.names and not c.is_nested(name)]
     kept = [name for name in names if _unchanged(c, name)]
     masked = [name for name in names if name not in kept]
     (before,) = level_codes([c.original], names)

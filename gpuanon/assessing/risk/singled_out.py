@@ -139,7 +139,7 @@ def _singled_out(c: Comparison, columns: int = MOST_COLUMNS) -> Measured:
     if c.all_new:
         names = [name for name in c.shown if name in c.original.names]
         return found_by_few(*level_codes([c.original, c.points], names), columns=columns)
-    (codes,) = level_codes([c.release], c.shown)
+    codes = c.released_codes()
     names, who = list(c.shown), c.released_persons
     if who is not None and len(c.shown) < len(c.release.names):
         numbers = np.unique(who, return_inverse=True)[1].reshape(-1)

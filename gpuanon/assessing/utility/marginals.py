@@ -23,7 +23,7 @@ from pydantic import Field
 from gpuanon.arrays.backend import Host
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.figures import By, Measured, join
-from gpuanon.assessing.measure import NULL_IS_A_VALUE, USED, Measure
+from gpuanon.assessing.measure import NULL_IS_A_VALUE, Measure, Weights
 from gpuanon.assessing.utility.cell_counts import binned
 from gpuanon.tables.values import floats
 
@@ -42,13 +42,11 @@ def marginals(
     *,
     names: Sequence[str],
     ways: int = WAYS,
-    weights: tuple[Host, Host] | None = None,
     rng: np.random.Generator | None = None,
 ) -> Measured:
     """1000 · (1 − mean total variation) over the tables of 1 to `ways` columns; each number of columns counts alike.
 
     original, release : (n, d) codes of binned columns, equal where values fall in the same bin
-    weights : people that each row stands for; None for 1 each
 
     Cost : O(n) per table; at most `MOST_TABLES` tables of each number of columns.
     """
@@ -61,7 +59,7 @@ def marginals(
     for size in range(1, min(ways, d) + 1):
         sets = _sets(d, size, rng)
         sampled |= len(sets) < comb(d, size)
-        found = np.array(each(lambda names: _distance([columns[at] for at in names], weights), sets))
+        found = np.array(each(lambda names: _distance([columns[at] for at in names]), sets))
         by_ways[str(size)] = 1000 * (1 - float(found.mean()))
         if size == 1:
             by_column = {name: 1000 * (1 - float(value)) for name, value in zip(names, found, strict=True)}
@@ -91,15 +89,14 @@ def _numbered(before: Host, after: Host) -> tuple[Host, Host, int]:
     return codes[: len(before)], codes[len(before) :], len(levels)
 
 
-def _distance(columns: Sequence[tuple[Host, Host, int]], weights: tuple[Host, Host] | None) -> float:
+def _distance(columns: Sequence[tuple[Host, Host, int]]) -> float:
     """Total variation between the tables of these columns."""
     before, after, levels = columns[0]
     for first, second, more in columns[1:]:
         before, after, levels = before * more + first, after * more + second, levels * more
     if levels > max(_DENSE, 4 * (len(before) + len(after))):
         before, after, levels = _numbered(before, after)
-    own = (None, None) if weights is None else weights
-    counts = [np.bincount(side, own[at], minlength=levels) for at, side in enumerate((before, after))]
+    counts = [np.bincount(side, minlength=levels) for side in (before, after)]
     shares = [count / count.sum() for count in counts]
     return float(np.abs(shares[0] - shares[1]).sum() / 2)
 
@@ -111,7 +108,7 @@ def bins_for(rows: int) -> int:
 
 def _marginals(c: Comparison, ways: int = WAYS) -> Measured:
     """Of all columns that both tables have; numbers and dates of many values in bins of equal weight."""
-    names = [name for name in c.shown if name in c.original.names]
+    names = [name for name in c.shown if name in c.original.names and not c.is_nested(name)]
     before, after = c.codes_of(tuple(names))
     most = bins_for(c.original.n_rows)
     for at, name in enumerate(names):
@@ -119,8 +116,10 @@ def _marginals(c: Comparison, ways: int = WAYS) -> Measured:
             first, second = (floats(table.arrow(name))[:, None] for table in (c.original, c.points))
             first, second = binned(first, second, bins=most)
             before[:, at], after[:, at] = first[:, 0], second[:, 0]
-    return marginals(before, after, names=names, ways=ways, weights=c.host.weights)
+    return marginals(before, after, names=names, ways=ways)
 
+
+_OF_RECORDS = Weights("ignored", "a score of the records, as NIST's is; kl and jsd take weights")
 
 MARGINALS = Measure(
     name="marginals", label="likeness of all small tables",
@@ -129,6 +128,6 @@ MARGINALS = Measure(
     summary="1000 · (1 − mean total variation) of all one-, two- and three-way tables of binned columns",
     family="utility", better="higher", range=(0.0, 1000.0), usual="above 900; a second sample has 900 to 980",
     unit="table", function=marginals, compute=_marginals, options={"ways": Annotated[int, Field(ge=1, le=3)]},
-    arrays=None, weights=USED, nulls=NULL_IS_A_VALUE, scaling="whole", sees="together", long=1,
+    arrays=None, weights=_OF_RECORDS, nulls=NULL_IS_A_VALUE, scaling="whole", sees="together", long=1,
     host="counts of many small tables, by codes", source="Task et al. 2023 (two-way form)",
 )  # fmt: skip

@@ -163,7 +163,8 @@ class Encoding:
         check_finite(columns)
 
         places = self._places()
-        labels = [None if groups is None else to_host(groups[min(at, len(groups) - 1)]) for at in range(len(places))]
+        known = [] if groups is None else [to_host(one) for one in groups]
+        labels = [known[min(at, len(known) - 1)] if known else None for at in range(len(places))]
 
         def decoded(at: int) -> nw.Series[Any]:
             codec, place = places[at]

@@ -47,13 +47,6 @@ def test_no_cell_in_common_has_0():
     assert marginals(before, before + 100, names=NAMES).value == 0
 
 
-def test_weights_stand_for_repeated_rows():
-    before, after = tables(1)
-    w = np.random.default_rng(0).integers(1, 5, len(after))
-    weighted = marginals(before, after, names=NAMES, weights=(np.ones(len(before)), w))
-    assert weighted.value == pytest.approx(marginals(before, np.repeat(after, w, axis=0), names=NAMES).value)
-
-
 def test_many_columns_are_judged_on_a_stated_number_of_tables(monkeypatch):
     before, after = tables(2)
     whole = marginals(before, after, names=NAMES).value

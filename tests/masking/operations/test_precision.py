@@ -66,7 +66,9 @@ def release(precision: str, backend: Any, rows: int, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(dither, "gaussian_dither", watched)
     data = pa.table({f"c{j}": column for j, column in enumerate(table(rows).T)})
     mask = {"method": "distribution-preserving", "k": 5, "precision": precision}
-    recipe: Any = {"columns": {name: {"role": "quasi"} for name in data.column_names}, "mask": [mask]}
+    columns: Any = {name: {"role": "quasi"} for name in data.column_names} | {"beside": {"role": "other"}}
+    data = data.append_column("beside", pa.array(np.arange(rows) % 7))
+    recipe: Any = {"columns": columns, "mask": [mask]}
     return gpuanon.protect(data, recipe, rng=7, backend=backend), seen[0]
 
 

@@ -120,7 +120,7 @@ class RecodingTable:
             at = len(self.names)
             values = self.patterns.codes[:, at : at + len(self.sensitive)]
             groups = Partition.from_labels(labels)
-            sensitive = Sensitive(values, self.sensitive, self.ordered, self.nulls)
+            sensitive = Sensitive(values, self.sensitive, self.ordered, self.nulls or (False,) * len(self.ordered))
             out[labels[groups.order[groups.starts[:-1]]]] = failing(groups, sensitive, constraint, self.patterns.counts)
         return out
 

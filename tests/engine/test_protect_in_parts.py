@@ -400,7 +400,7 @@ def test_an_input_that_changes_during_the_run_is_refused(tmp_path):
         pq.write_table(registry(299), source / "000.parquet")
         return results
 
-    with pytest.raises(InputError, match="was changed|holds other rows"):
+    with pytest.raises(InputError, match=r"was changed|holds other rows"):
         protected(source, tmp_path / "release", "permute", workers=meddling)
     assert not (tmp_path / "release").exists()
 

@@ -328,7 +328,7 @@ def test_an_interrupted_run_waits_for_its_resumption(client, source, expected, t
     assert work_path(output).exists()
     with pytest.raises(OutputError, match="--resume"):
         protect_in_parts(source, loaded, output, **options)
-    with pytest.raises(InputError, match="another recipe, input, key"):
+    with pytest.raises(InputError, match="another recipe, hierarchy, input"):
         protect_in_parts(source, loaded, output, **options | {"cell_rows": 301, "resume": True})
     protect_in_parts(source, loaded, output, resume=True, **options)
     assert pq.read_table(output).equals(expected)

@@ -281,14 +281,14 @@ def test_no_run_compiles_what_the_doctor_has_compiled(tmp_path: Any) -> None:
         from gpuanon.numerics import equal_rows
         compiled.LEAST_WORK = sorting.LEAST_COMPILED = equal_rows.LEAST_COMPILED = 0
         X = np.random.default_rng(1).standard_normal((4000, 5))
-        table = pa.table({f"x{j}": X[:, j] for j in range(5)})
+        table = pa.table({f"x{j}": X[:, j] for j in range(5)} | {"beside": np.arange(4000) % 7})
         for mask in (
             {"method": "microaggregation", "k": 5},
             {"method": "microaggregation", "k": 5, "groups": "mdav", "metric": "gower"},
             {"method": "microaggregation", "k": 5, "groups": "k-member", "metric": "gower"},
             {"method": "distribution-preserving", "k": 10, "dither": "gaussian"},
         ):
-            recipe = {"columns": {f"x{j}": {"role": "quasi"} for j in range(5)}, "mask": [mask]}
+            recipe = {"columns": {f"x{j}": {"role": "quasi"} for j in range(5)}, "others": "keep", "mask": [mask]}
             release = gpuanon.protect(table, recipe, backend="numpy")
         found = gpuanon.assess(table, release.data, recipe, link=release.link, measures=["reidentification"])
         print(len(found.measured))

@@ -6,8 +6,8 @@ many columns are swapped by a small window: each value tells where its record li
 Targeted swapping is what census offices do: households that are rare in their area exchange the area with a household
 that is equal on chosen columns, so that tables of the whole country over those columns do not change [3].
 
-Exchange inside groups permutes each column, or whole records: core-variable swapping if the records of a group are equal
-on core columns, swapping within clusters if they are similar.
+Exchange inside groups permutes each column, or whole records: core-variable swapping if the records of a group are
+equal on core columns, swapping within clusters if they are similar.
 
 Pairs are random, in rounds of proposals: every free row is a sender or a receiver by a coin.  A sender proposes to a
 random free row among those that it may be paired with; a receiver accepts one of its proposals at random.  About two

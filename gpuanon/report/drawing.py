@@ -339,7 +339,8 @@ def _with_titles(
     """The map with what each point shows when it is pointed at."""
     for number, at in points.items():
         name = trials.trials[number - 1].name
-        text = escape(f"{number}. {name}: {risk.name} {figure_text(at[0])}, {utility.name} {figure_text(at[1])}", quote=True)
+        figures = f"{risk.name} {figure_text(at[0])}, {utility.name} {figure_text(at[1])}"
+        text = escape(f"{number}. {name}: {figures}", quote=True)
         mark = f'<g id="map-point{number}" tabindex="0" role="img" aria-label="{text}"><title>{text}</title>'
         svg = re.sub(f'<g id="map-point{number}">', lambda found, mark=mark: mark, svg, count=1)  # type: ignore[misc]
     return svg.replace('<svg role="img"', '<svg role="group"', 1)

@@ -146,7 +146,8 @@ def _limits(manifest: Mapping[str, Any]) -> list[Check]:
         way = "at most" if name in known and known[name].better == "lower" else "at least"
         met = name in measured and name in known and not known[name].exceeds(measured[name], limit)
         value = figure_text(measured[name]) if name in measured else "not measured"
-        found.append(Check("good" if met else "bad", f"limit on {name}", f"{way} {figure_text(limit)} is allowed; {value}"))
+        allowed = f"{way} {figure_text(limit)} is allowed; {value}"
+        found.append(Check("good" if met else "bad", f"limit on {name}", allowed))
     return found
 
 

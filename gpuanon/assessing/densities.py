@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class Contours:
         centres = [(edge[1:] + edge[:-1]) / 2 for edge in self.edges]
         found: dict[str, list[list[tuple[float, float]]]] = {}
         for side, density in (("original", self.before), ("release", self.after)):
-            drawn = contour_generator(*centres, density.grid.T)
+            drawn: Any = contour_generator(x=centres[0], y=centres[1], z=density.grid.T)
             lines = [np.round(line / grain) * grain for level in density.levels for line in drawn.lines(level)]
             found[side] = [[(float(f"{x:.6g}"), float(f"{y:.6g}")) for x, y in line[::2]] for line in lines]
         return found

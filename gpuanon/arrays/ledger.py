@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,7 +25,7 @@ class Ledger:
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.launches: Counter[str] = Counter()
-        self._seconds: Counter[str] = Counter()
+        self._seconds: defaultdict[str, float] = defaultdict(float)
         self._clock, self._began, self._stages = clock, clock(), [OUTSIDE]
         self._thread = threading.get_ident()
 
@@ -55,7 +55,7 @@ class Ledger:
     def seconds(self) -> dict[str, float]:
         """Seconds of each stage so far, the longest first."""
         self._charge()
-        return dict(self._seconds.most_common())
+        return dict(sorted(self._seconds.items(), key=lambda item: -item[1]))
 
     def to_json(self) -> dict[str, Any]:
         """The ledger as a file holds it."""
@@ -76,12 +76,12 @@ _current: Ledger | None = None
 
 
 @contextmanager
-def recording(ledger: Ledger) -> Iterator[Ledger]:
-    """Record what the block costs."""
+def recording(ledger: Ledger | None = None) -> Iterator[Ledger]:
+    """Record what the block, or the decorated function, costs; by default in a ledger of its own."""
     global _current
-    previous, _current = _current, ledger
+    previous, _current = _current, ledger or Ledger()
     try:
-        yield ledger
+        yield _current
     finally:
         _current = previous
 

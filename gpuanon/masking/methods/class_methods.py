@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gpuanon.masking.bases.identity import Codes
+from gpuanon.masking.bases.linear import Codes
 from gpuanon.masking.bases.normal_scores import NormalScores
 from gpuanon.masking.groups.plain_groups import EqualRows, Whole
 from gpuanon.masking.methods.combination import ColumnChoice, Combination, ConstrainedMethod, K, Method

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from gpuanon.masking.bases import AnyBasis
-from gpuanon.masking.bases.identity import Identity
+from gpuanon.masking.bases.linear import Identity
 from gpuanon.masking.constraints import Constraint
 from gpuanon.masking.contract import MaskPart, RowEffect
 from gpuanon.masking.groups import AnyGroups

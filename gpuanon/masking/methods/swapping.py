@@ -6,13 +6,12 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from gpuanon.masking.bases.identity import Codes
+from gpuanon.masking.bases.linear import Codes
 from gpuanon.masking.groups.kmember import KMember
 from gpuanon.masking.groups.plain_groups import EqualRows, Whole
 from gpuanon.masking.methods.combination import ColumnChoice, Combination, K, Method
-from gpuanon.masking.operations.core_exchange import Exchange
 from gpuanon.masking.operations.rank_match import RankMatch
-from gpuanon.masking.operations.rank_swap import ColumnSwap, RankSwap, TargetedSwap
+from gpuanon.masking.operations.rank_swap import ColumnSwap, Exchange, RankSwap, TargetedSwap
 
 
 class RankSwapping(Method):

@@ -6,21 +6,18 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gpuanon.masking.bases.identity import Codes
-from gpuanon.masking.bases.linear import Svd
+from gpuanon.masking.bases.linear import Codes, Svd
 from gpuanon.masking.bases.normal_scores import NormalScores
 from gpuanon.masking.groups.kmember import KMember
 from gpuanon.masking.groups.plain_groups import Whole
 from gpuanon.masking.methods.combination import ColumnChoice, Combination, K, Method
 from gpuanon.masking.operations.column_chain.rare_values import RARE
 from gpuanon.masking.operations.column_chain.rules import Rule
-from gpuanon.masking.operations.condense import Condense
 from gpuanon.masking.operations.graphical_table import BINS, TableSample
 from gpuanon.masking.operations.maximum_entropy import MOMENTS, LargestEntropy, MomentNames, check_moments
 from gpuanon.masking.operations.rank_match import LatinHypercube
-from gpuanon.masking.operations.sample import Sample
-from gpuanon.masking.operations.sequential import PartlySynthetic, Sequential
-from gpuanon.masking.operations.sequential.conditional_models import LEAF
+from gpuanon.masking.operations.sample import Condense, Sample
+from gpuanon.masking.operations.sequential import LEAF, PartlySynthetic, Sequential
 
 
 class _Synthesis(Method):

@@ -13,18 +13,28 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
+from pydantic import Field, model_validator
 
 from gpuanon.arrays.backend import Host
+from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws
 from gpuanon.arrays.threads import each
+from gpuanon.errors import ParameterError
+from gpuanon.masking.contract import Operation, RowEffect, Sight
+from gpuanon.masking.given import Records
 from gpuanon.masking.operations.column_chain.conditional import Conditional
 from gpuanon.masking.operations.column_chain.drawing import draw_rows
+from gpuanon.masking.operations.column_chain.pooled_table import PooledTable
+from gpuanon.masking.operations.column_chain.rare_values import RARE
+from gpuanon.masking.operations.column_chain.rules import Rule, check_rules, exclusions
 from gpuanon.masking.operations.column_chain.structural_zeros import StructuralZeros
 from gpuanon.masking.operations.column_chain.trees import Coded, tree_conditional
 from gpuanon.masking.operations.random_ranks import mid_scores
+from gpuanon.masking.outcomes import Recoded
+from gpuanon.numerics.equal_rows import equal_rows
 
 Model: TypeAlias = Literal["cart", "parametric", "mixture"]
 
@@ -210,3 +220,135 @@ def _draw_level(codes: Host, X: Host, Y: Host, u: Host) -> Host:
         model = LogisticRegression(max_iter=200, C=10.0).fit(X[chosen, 1:], codes[chosen])
     chances = model.predict_proba(Y[:, 1:]).cumsum(axis=1)
     return np.asarray(levels[np.minimum((u[:, None] > chances).sum(axis=1), len(levels) - 1)])
+
+
+class _Sequential(Operation):
+    """Parameters of the models.  Trees and regressions are scikit-learn's, which run on the CPU."""
+
+    sees: ClassVar[Sight] = "classes"
+    host_only: ClassVar[bool] = True
+
+    model: Model = Field(
+        default="cart",
+        description="cart: values of the leaf of a tree; parametric: regressions; mixture: each row by one of both",
+    )
+    leaf: int = Field(default=LEAF, ge=1, description="cart: records of a leaf, about")
+    proper: bool = Field(default=False, description="fit to a bootstrap sample: copies then vary as the models do")
+    even: bool = Field(default=True, description="cart: draw the records of a leaf equally often, with less error")
+    rare: int = Field(default=RARE, ge=1, description="values that fewer records have are not released; 1: all are")
+    rules: tuple[Rule, ...] = Field(default=(), description="what every new row follows, beside what the records show")
+    block: int = Field(default=BLOCK, ge=100, description="records that one model is fitted to, about")
+
+    @model_validator(mode="after")
+    def _rules_apply(self) -> Self:
+        """Refuse rules that would not be followed."""
+        if self.rules and (self.model != "cart" or self.conditional):
+            raise ValueError('rules: are for new rows by model = "cart"')
+        return self
+
+    def synthetic(self, T: Host, groups: Partition, records: Records) -> tuple[PooledTable, Host, int]:
+        """The table without its rare values, (n, columns) new rows of it, and how many stayed as they should not."""
+        if groups.parts > 1:
+            raise ParameterError(
+                f"sequential: one group of all rows is allowed, got {groups.parts}", hint='groups = { use = "whole" }'
+            )
+        if records.classes is None:
+            raise ParameterError("sequential: the rows must be seen as classes", hint='basis = { use = "codes" }')
+        given = records.given
+        columns = [] if given is None else list(zip(given.codes.T, given.classes.ordered, strict=True))
+        columns = [column for at, column in enumerate(columns) if at not in self.left_out(records)]
+        draws = records.draws.child("sequential")
+        pooled = PooledTable.of(T, records.classes, self.rare, draws)
+        coded = [Coded(codes, ordered, int(codes.max(initial=-1)) + 1) for codes, ordered in columns]
+        known = np.column_stack([*(column.codes for column in coded), pooled.codes])
+        zeros = StructuralZeros.of(known, [*(column.ordered for column in coded), *pooled.ordered])
+        rules = [] if given is not None else exclusions(self.rules, records.classes, pooled)
+        codes, left = synthesise(
+            pooled.codes,
+            pooled.ordered,
+            draws,
+            given=coded,
+            model=self.model,
+            leaf=self.leaf,
+            proper=self.proper,
+            even=self.even,
+            block=self.block,
+            zeros=zeros.with_rules(rules),
+        )
+        check_rules(codes, rules)
+        return pooled, codes, left
+
+    def left_out(self, records: Records) -> tuple[int, ...]:
+        """Positions of columns of the mask's `by` that the models do not depend on."""
+        return ()
+
+
+class Sequential(_Sequential):
+    """Rows that stand for no record: column after column is drawn given those before, the first from its own values.
+
+    A row may equal a record: it stands as often as a model without that record would have made it.
+    """
+
+    rows: ClassVar[RowEffect] = "new"
+
+    use: Literal["sequential"] = "sequential"
+
+    def apply(self, T: Host, groups: Partition, records: Records) -> Recoded:
+        pooled, codes, left = self.synthetic(T, groups, records)
+        columns = pooled.released(codes, records.draws.child("place"))
+        rows = np.arange(len(T), dtype=np.int64)
+        return Recoded(columns, rows=rows, added=len(T), facts={"rows_not_redrawn": left})
+
+
+class PartlySynthetic(_Sequential):
+    """Rows are kept, and the masked columns are drawn anew: given the columns of the mask's `by`, in chosen rows.
+
+    Rows that are not chosen keep their values: whoever knows that a record is common, or not marked, knows that they
+    are real.
+    """
+
+    conditional: ClassVar[bool] = True
+
+    use: Literal["partly-synthetic"] = "partly-synthetic"
+    below: int | None = Field(
+        default=None,
+        ge=2,
+        description="only records with fewer equals on the masked columns, themselves included; none: all records",
+    )
+    chosen: str | None = Field(
+        default=None, description="only records that this column of the mask's `by`, true or false or 0 or 1, marks"
+    )
+
+    def left_out(self, records: Records) -> tuple[int, ...]:
+        return () if self.chosen is None else (self._place(records),)
+
+    def _place(self, records: Records) -> int:
+        """Position of the column that marks records."""
+        names = () if records.given is None else records.given.classes.names
+        if records.classes is not None and self.chosen in records.classes.names:
+            raise ParameterError(
+                f"chosen: {self.chosen!r} marks records, and the mask changes it", hint="name the mask's columns"
+            )
+        if self.chosen not in names:
+            raise ParameterError(f"chosen: {self.chosen!r} is not among the columns that stay, the mask's `by`")
+        return names.index(self.chosen)
+
+    def _marked(self, records: Records) -> Host:
+        """(n,) whether each record is marked."""
+        assert records.given is not None
+        assert records.given.flags is not None
+        flags = records.given.flags[:, self._place(records)]
+        if (flags < 0).any():
+            raise ParameterError(f"chosen: {self.chosen!r} must be true or false, or 0 or 1, and never empty")
+        return np.asarray(flags == 1)
+
+    def apply(self, T: Host, groups: Partition, records: Records) -> Recoded:
+        pooled, codes, left = self.synthetic(T, groups, records)
+        chosen = np.ones(len(T), dtype=bool)
+        if self.below is not None:
+            classes = Partition.from_labels(equal_rows(T))
+            chosen = classes.sizes[classes.labels()] < self.below
+        if self.chosen is not None:
+            chosen &= self._marked(records)
+        columns = pooled.released(codes, records.draws.child("place"), ~chosen, T)
+        return Recoded(columns, facts={"records_synthetic": int(chosen.sum()), "rows_not_redrawn": left})

@@ -47,7 +47,8 @@ def _lifelines(name: str) -> pd.DataFrame:
     from importlib.util import find_spec
 
     spec = find_spec("lifelines")
-    assert spec is not None and spec.origin is not None
+    assert spec is not None
+    assert spec.origin is not None
     return pd.read_csv(Path(spec.origin).parent / "datasets" / f"{name}.csv")
 
 

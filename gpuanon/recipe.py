@@ -20,8 +20,8 @@ from gpuanon.assessing.declared_workloads import Workload
 from gpuanon.assessing.formulas import Analysis
 from gpuanon.errors import RecipeError, nearest
 from gpuanon.masking.contract import MaskPart
-from gpuanon.masking.methods.catalogue import AnyMask
-from gpuanon.masking.whole_rows import whole_row_faults
+from gpuanon.masking.methods import AnyMask
+from gpuanon.masking.methods.combination import whole_row_faults
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
 from gpuanon.tables.formats.csv.csv_types import CsvColumns
 from gpuanon.tables.roles import UNRELEASED

@@ -20,9 +20,8 @@ from gpuanon.arrays.device_memory import explain_out_of_memory
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
 from gpuanon.errors import BackendError
-from gpuanon.masking.claims import Claim, RowsAccounted
+from gpuanon.masking.claims import Claim, RowsAccounted, Trace
 from gpuanon.masking.claims.class_claims import SpreadBoxes, constraint_claims
-from gpuanon.masking.claims.evidence import Trace
 from gpuanon.masking.constraints import Sensitive
 from gpuanon.masking.contract import Groups, Placement
 from gpuanon.masking.filling import Fill, FillSample

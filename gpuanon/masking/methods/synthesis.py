@@ -11,7 +11,7 @@ from gpuanon.masking.bases.normal_scores import NormalScores
 from gpuanon.masking.groups.kmember import KMember
 from gpuanon.masking.groups.plain_groups import Whole
 from gpuanon.masking.methods.combination import ColumnChoice, Combination, K, Method
-from gpuanon.masking.operations.column_chain.rare_values import RARE
+from gpuanon.masking.operations.column_chain.pooled_table import RARE
 from gpuanon.masking.operations.column_chain.rules import Rule
 from gpuanon.masking.operations.graphical_table import BINS, TableSample
 from gpuanon.masking.operations.maximum_entropy import MOMENTS, LargestEntropy, MomentNames, check_moments

@@ -33,10 +33,8 @@ from gpuanon.masking.contract import Operation, RowEffect, Sight
 from gpuanon.masking.given import ClassInfo, Records
 from gpuanon.masking.operations.column_chain.conditional import Conditional
 from gpuanon.masking.operations.column_chain.drawing import draw_rows
-from gpuanon.masking.operations.column_chain.pooled_table import PooledTable
-from gpuanon.masking.operations.column_chain.rare_values import RARE
-from gpuanon.masking.operations.column_chain.rules import Rule, check_rules, exclusions
-from gpuanon.masking.operations.column_chain.structural_zeros import Exclusion, StructuralZeros
+from gpuanon.masking.operations.column_chain.pooled_table import RARE, PooledTable
+from gpuanon.masking.operations.column_chain.rules import Exclusion, Rule, StructuralZeros, check_rules, exclusions
 from gpuanon.masking.outcomes import Recoded
 
 Chain: TypeAlias = list[tuple[int, tuple[int, ...]]]

@@ -25,13 +25,10 @@ from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 from gpuanon.masking.contract import Operation, RowEffect, Sight
 from gpuanon.masking.given import Records
-from gpuanon.masking.operations.column_chain.conditional import Conditional
+from gpuanon.masking.operations.column_chain.conditional import Coded, Conditional, tree_conditional
 from gpuanon.masking.operations.column_chain.drawing import draw_rows
-from gpuanon.masking.operations.column_chain.pooled_table import PooledTable
-from gpuanon.masking.operations.column_chain.rare_values import RARE
-from gpuanon.masking.operations.column_chain.rules import Rule, check_rules, exclusions
-from gpuanon.masking.operations.column_chain.structural_zeros import StructuralZeros
-from gpuanon.masking.operations.column_chain.trees import Coded, tree_conditional
+from gpuanon.masking.operations.column_chain.pooled_table import RARE, PooledTable
+from gpuanon.masking.operations.column_chain.rules import Rule, StructuralZeros, check_rules, exclusions
 from gpuanon.masking.operations.random_ranks import mid_scores
 from gpuanon.masking.outcomes import Recoded
 from gpuanon.numerics.equal_rows import equal_rows

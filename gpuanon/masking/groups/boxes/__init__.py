@@ -25,8 +25,7 @@ from gpuanon.arrays.rng import Draws
 from gpuanon.errors import ParameterError
 from gpuanon.masking.constraints import Constraint, Spread, separated_values, unite_while
 from gpuanon.masking.groups.batched import require_k_rows
-from gpuanon.masking.groups.boxes.box_cost import BoxCost, whole_coordinates
-from gpuanon.masking.groups.boxes.box_cuts import box_cuts
+from gpuanon.masking.groups.boxes.box_cuts import BoxCost, box_cuts, whole_coordinates
 from gpuanon.masking.groups.boxes.box_improvement import improve
 from gpuanon.masking.groups.boxes.sensitivities import (
     Gradient,

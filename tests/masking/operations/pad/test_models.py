@@ -10,10 +10,9 @@ from scipy.stats import ks_2samp
 from statsmodels.othermod.betareg import BetaModel
 
 from gpuanon.arrays.rng import Key
-from gpuanon.masking.operations.pad.leaves import Donors
+from gpuanon.masking.operations.pad.fill_columns import Predictors, Response, shrunk_means
+from gpuanon.masking.operations.pad.fill_models import Donors
 from gpuanon.masking.operations.pad.parametric import Beta, Logit, ProbitGamma
-from gpuanon.masking.operations.pad.predictors import Predictors, shrunk_means
-from gpuanon.masking.operations.pad.responses import Response
 from gpuanon.masking.operations.pad.sequence import Settings, fit_column, fit_sequence
 
 KEY = Key(b"a key for the tests of fills")

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gpuanon.masking.groups.boxes import DISMISS_MOST, BoxGroups
+from gpuanon.masking.groups.boxes import DISMISS_MOST, BoxGroups, Epsilon, WantedStatistics
 from gpuanon.masking.groups.median_cuts import MedianCuts
 from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K
 from gpuanon.masking.operations.centroid import Centroid, GroupInterval
@@ -67,16 +67,8 @@ class OptimalBoxes(ConstrainedMethod):
 
     method: Literal["optimal-boxes"] = "optimal-boxes"
     k: K
-    statistic: str | tuple[str, ...] | dict[str, float] = Field(
-        default="covariance",
-        description="mean, variance, sd, covariance, correlation of all columns or of named ones: covariance(age,"
-        " income); regression(cost ~ age + income); a list, or a table with weights",
-    )
-    epsilon: float | dict[str, float] | None = Field(
-        default=None,
-        description="with diversity: a box holds so many values of each column that differ by this number of its"
-        " standard deviations; one number for all numeric columns, or one by column",
-    )
+    statistic: WantedStatistics = "covariance"
+    epsilon: Epsilon = None
     dismiss: bool = Field(
         default=False,
         description="do not release records that would need a box too large; statistics of the release and their"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from gpuanon.arrays.backend import Host
 from gpuanon.arrays.rng import Draws
@@ -17,6 +19,7 @@ from gpuanon.masking.outcomes import NewColumn
 
 RARE = 5
 """Records that have a value, at least, for it to be released as it is."""
+Rare = Annotated[int, Field(ge=1, description="values that fewer records have are not released; 1: all are")]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

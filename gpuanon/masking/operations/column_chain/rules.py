@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Self, TypeAlias
+from typing import Annotated, Self, TypeAlias
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -130,7 +130,7 @@ def _beyond(counts: Host, n: int) -> Host:
 Value: TypeAlias = bool | int | float | str
 
 
-class Range(MaskPart):
+class RuleRange(MaskPart):
     """Numbers from a bound to below another, or nulls."""
 
     least: float | None = Field(default=None, description="numbers from here on")
@@ -138,10 +138,10 @@ class Range(MaskPart):
     null: bool = Field(default=False, description="nulls too; without bounds: nulls only")
 
 
-Condition: TypeAlias = Range | Value | tuple[Value, ...]
+Condition: TypeAlias = RuleRange | Value | tuple[Value, ...]
 
 
-class Rule(MaskPart):
+class ColumnRule(MaskPart):
     """Where a column has some values, another has some: ``when = { AGEP = { below = 3 } }, then = { EDU = "N" }``."""
 
     when: dict[str, Condition] = Field(description="one column, and its values: one, a list, or least, below and null")
@@ -155,7 +155,12 @@ class Rule(MaskPart):
         return self
 
 
-def exclusions(rules: Sequence[Rule], classes: ClassInfo, pooled: PooledTable) -> list[Exclusion]:
+Rules: TypeAlias = Annotated[
+    tuple[ColumnRule, ...], Field(description="what every new row follows, beside what the records show")
+]
+
+
+def exclusions(rules: Sequence[ColumnRule], classes: ClassInfo, pooled: PooledTable) -> list[Exclusion]:
     """What the rules exclude, as pairs of pools: null first, as in `StructuralZeros`.
 
     A pool that may lie in `when` has to lie in `then` for sure: pools that reach over a bound are on the safe side.
@@ -175,7 +180,7 @@ def exclusions(rules: Sequence[Rule], classes: ClassInfo, pooled: PooledTable) -
 
 def _matches(condition: Condition, name: str, values: ColumnCodes, pooled: PooledColumn) -> tuple[Host, Host]:
     """(pools + 1,) whether a pool may have such a value, and whether all its values are such; the first is null."""
-    if isinstance(condition, Range):
+    if isinstance(condition, RuleRange):
         bounded = condition.least is not None or condition.below is not None
         maybe = surely = np.zeros(len(pooled.low), dtype=bool)
         if bounded:

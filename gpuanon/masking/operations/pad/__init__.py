@@ -25,7 +25,7 @@ from gpuanon.masking.contract import Operation, RowEffect, Sight
 from gpuanon.masking.given import Facts, Records
 from gpuanon.masking.operations.pad.calibration import ColumnTilt, KeptStatistics, Populations
 from gpuanon.masking.operations.pad.fill_columns import Response
-from gpuanon.masking.operations.pad.joint import Donors
+from gpuanon.masking.operations.pad.joint import ClassDonors
 from gpuanon.masking.operations.pad.sequence import FillModel, Settings, fit_sequence
 from gpuanon.masking.outcomes import AddedRows, ColumnValues, Filled, Moved, Sampled, Samples
 from gpuanon.masking.person_blocks import persons_per_part
@@ -198,7 +198,7 @@ class Pad(Operation):
     With wildcards rows are added to maximal classes only: at least k released rows then have all values of each.  The
     other columns of an added row are drawn one after the other, each from a model of the whole table given the columns
     of the mask and those drawn before.  Models are fitted and drawn from on the CPU; on a device, forests of the fills
-    forest and bagging are cuML's (see `score_models.device_forests`), or the run is refused.
+    forest and bagging are cuML's (see `fill_models.device_forests`), or the run is refused.
     """
 
     sees: ClassVar[Sight] = "classes"
@@ -256,7 +256,7 @@ class Pad(Operation):
     def filled(self, model: FillModel | None, added: AddedRows) -> Sequence[Filled]:
         if model is not None:
             return [Filled(values) for values in model.draw(added.known.values, added.draws).T]
-        donors, cell = Donors.of(added.codes, added.parents, self.k, added.persons), added.cell()
+        donors, cell = ClassDonors.of(added.codes, added.parents, self.k, added.persons), added.cell()
         u = added.draws.uniform(len(added.names))
         found = []
         move = added.draws.child("smooth").uniform(len(added.names))

@@ -24,14 +24,14 @@ from gpuanon.masking.operations.pad.fill_columns import Predictors, level_index,
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Donors:
+class LeafDonors:
     """The rows of each leaf of a tree: leaf l gives the values of ``order[starts[l]:starts[l + 1]]``."""
 
     order: Host
     starts: Host
 
     @classmethod
-    def of(cls, leaves: Host, count: int) -> Donors:
+    def of(cls, leaves: Host, count: int) -> LeafDonors:
         """From the leaf (n,) of each row."""
         order = np.argsort(leaves, kind="stable").astype(np.int32)
         starts = np.concatenate([[0], np.cumsum(np.bincount(leaves, minlength=count))]).astype(np.int64)
@@ -53,7 +53,7 @@ class LeafModel:
     values: Host
     score: Callable[[Host], Host]
     trees: tuple[Any, ...]
-    donors: tuple[Donors, ...]
+    donors: tuple[LeafDonors, ...]
 
     def given(self, X: Host) -> Callable[[Host], Host]:
         """Draws for the rows of the known columns `X` (m, c): from uniform numbers (m, 2) to values (m,)."""
@@ -107,7 +107,7 @@ def matched(
     model = DecisionTreeRegressor(max_depth=depth, min_samples_leaf=_leaf(leaf, len(S)), random_state=seed)
     model.fit(S, Y)
     grown = model.tree_
-    return LeafModel(values, score, (grown,), (Donors.of(grown.apply(S), grown.node_count),))
+    return LeafModel(values, score, (grown,), (LeafDonors.of(grown.apply(S), grown.node_count),))
 
 
 def forest(
@@ -137,7 +137,7 @@ def forest(
             n_jobs=thread_count(),
         ).fit(M, Y if Y.shape[1] > 1 else Y[:, 0])  # fmt: skip
     grown = tuple(one.tree_ for one in model.estimators_)
-    return LeafModel(values, predictors.matrix, grown, tuple(Donors.of(t.apply(M), t.node_count) for t in grown))
+    return LeafModel(values, predictors.matrix, grown, tuple(LeafDonors.of(t.apply(M), t.node_count) for t in grown))
 
 
 def _leaf(leaf: int, rows: int) -> int:

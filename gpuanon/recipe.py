@@ -211,7 +211,7 @@ class Recipe(MaskPart):
         return cls._validated(with_paths(parse(path), path.absolute().parent), path.name)
 
     @classmethod
-    def _validated(cls, data: Any, name: str) -> Recipe:
+    def _validated(cls, data: Any, name: str) -> Self:
         try:
             return cls.model_validate(data)
         except ValidationError as error:

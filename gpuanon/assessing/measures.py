@@ -120,7 +120,14 @@ MEASURES = _Registry()
 
 
 def catalogue() -> list[dict[str, Any]]:
-    """The measures as ``measures --json`` lists them."""
+    """The measures as ``measures --json`` lists them.
+
+    Examples
+    --------
+    >>> import gpuanon
+    >>> {measure["name"]: measure["family"] for measure in gpuanon.measures()}["k_anonymity"]
+    'risk'
+    """
     return [_entry(measure) for measure in MEASURES.values()]
 
 

@@ -191,7 +191,7 @@ def _of_measure(measure: Measure) -> Explanation:
 
 
 def _options(measure: Measure) -> dict[str, dict[str, Any]]:
-    from gpuanon.assessing.options import described
+    from gpuanon.assessing.measure import described
 
     return described(measure.options)
 

@@ -19,8 +19,8 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from gpuanon.assessing.declared_models import Analysis, Workload
 from gpuanon.errors import RecipeError, nearest
 from gpuanon.masking.contract import MaskPart
-from gpuanon.masking.methods.catalogue import AnyMask
-from gpuanon.masking.whole_rows import whole_row_faults
+from gpuanon.masking.methods import AnyMask
+from gpuanon.masking.methods.combination import whole_row_faults
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
 from gpuanon.tables.formats.csv.csv_types import CsvColumns
 from gpuanon.tables.roles import UNRELEASED

@@ -27,7 +27,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import numpy as np
@@ -291,6 +290,30 @@ def _entropy_from(p: Host, q: Host) -> float:
     return float((p[some] * np.log(p[some] / q[some])).sum())
 
 
+def _vw(c: Comparison, **grouping: Any) -> Measured:
+    return _of_counts(vw, c, **grouping)
+
+
+def _ft(c: Comparison, **grouping: Any) -> Measured:
+    return _of_counts(ft, c, **grouping)
+
+
+def _g(c: Comparison, **grouping: Any) -> Measured:
+    return _of_counts(g, c, **grouping)
+
+
+def _kl(c: Comparison, **grouping: Any) -> Measured:
+    return _of_shares(kl, c, **grouping)
+
+
+def _jsd(c: Comparison, **grouping: Any) -> Measured:
+    return _of_shares(jsd, c, **grouping)
+
+
+def _cell_ks(c: Comparison, **grouping: Any) -> Measured:
+    return _of_shares(cell_ks, c, **grouping)
+
+
 def _of_counts(measure: Callable[..., Measured], c: Comparison, ways: Ways = 2, **grouping: Any) -> Measured:
     """A measure of counts: of all compared columns, or as a recipe groups them."""
     if ways == 2 and not grouping:
@@ -321,14 +344,14 @@ KL = Measure(
     name="kl", label="information lost in tables of two columns",
     sentence="If the release is taken for the original, tables of two columns surprise by this much on average.",
     summary="mean Kullback–Leibler divergence of two-way tables",
-    range=FROM_0, function=kl, compute=partial(_of_shares, kl), weights=USED, scaling="sample",
+    range=FROM_0, function=kl, compute=_kl, weights=USED, scaling="sample",
     source="Kulik, lecture on utility and information loss", settles="root", **_TABLES,
 )  # fmt: skip
 JSD = Measure(
     name="jsd", label="difference of tables of two columns",
     sentence="Tables of two columns differ by this much on average: 0 equal, 0.69 nothing in common.",
     summary="mean Jensen–Shannon divergence of two-way tables",
-    range=(0.0, math.log(2)), function=jsd, compute=partial(_of_shares, jsd), weights=USED, scaling="sample",
+    range=(0.0, math.log(2)), function=jsd, compute=_jsd, weights=USED, scaling="sample",
     source="Kulik, lecture on utility and information loss", settles="root", **_TABLES,
 )  # fmt: skip
 VW = Measure(
@@ -336,27 +359,27 @@ VW = Measure(
     sentence="The cells of tables of two columns differ by this much in all, each change set against what chance"
     " would do.",
     summary="mean Σ (td − ta)² / ta of two-way tables",
-    range=FROM_0, function=vw, compute=partial(_of_counts, vw), weights=OF_COUNTS, scaling="whole",
+    range=FROM_0, function=vw, compute=_vw, weights=OF_COUNTS, scaling="whole",
     source="Kulik, lecture on utility and information loss", **_TABLES,
 )  # fmt: skip
 FT = Measure(
     name="ft", label="differences of table cells against chance",
     sentence="Tables of two columns differ by this many times what chance does, by square roots of counts.",
     summary="mean Freeman–Tukey statistic of two-way tables over its degrees of freedom",
-    range=FROM_0, usual=_USUAL, function=ft, compute=partial(_of_counts, ft), weights=OF_COUNTS, scaling="whole",
+    range=FROM_0, usual=_USUAL, function=ft, compute=_ft, weights=OF_COUNTS, scaling="whole",
     source="Snoke et al. 2018; synthpop", **_TABLES,
 )  # fmt: skip
 G = Measure(
     name="g", label="likelihood of the tables against chance",
     sentence="Tables of two columns differ by this many times what chance does, by the likelihood of their counts.",
     summary="mean likelihood ratio statistic of two-way tables over its degrees of freedom",
-    range=FROM_0, usual=_USUAL, function=g, compute=partial(_of_counts, g), weights=OF_COUNTS, scaling="whole",
+    range=FROM_0, usual=_USUAL, function=g, compute=_g, weights=OF_COUNTS, scaling="whole",
     source="Snoke et al. 2018; synthpop", **_TABLES,
 )  # fmt: skip
 CELL_KS = Measure(
     name="cell_ks", label="largest change of a table cell",
     sentence="In a typical table of two columns the cell that changed most holds this much more or less of all people.",
     summary="mean of the largest difference of a cell's share, two-way tables",
-    range=SHARE, function=cell_ks, compute=partial(_of_shares, cell_ks), weights=USED, scaling="sample",
+    range=SHARE, function=cell_ks, compute=_cell_ks, weights=USED, scaling="sample",
     source="Kulik, lecture on utility and information loss", **_TABLES,
 )  # fmt: skip

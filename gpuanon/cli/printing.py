@@ -86,6 +86,7 @@ def print_release(result: dict[str, Any]) -> None:
 
 def print_assessment(result: Assessment) -> None:
     """Risk and utility as tables; what measures have to say besides comes below, once."""
+    from gpuanon.assessing.figures import figure_text
     from gpuanon.assessing.measures import MEASURES
 
     notes: dict[str, list[str]] = {}
@@ -108,13 +109,13 @@ def print_assessment(result: Assessment) -> None:
             if figure is None:
                 table.add_row(measure.name, "–", "", escape(f"{arrow} {result.failed[measure.name]}"))
                 continue
-            worst = "" if figure.worst is None else f"{figure.worst[0]} {figure.worst[1]:.4g}"
-            beside = [f"{one.label} {one.value:.4g}" for one in figure.beside if one.value is not None]
+            worst = "" if figure.worst is None else f"{figure.worst[0]} {figure_text(figure.worst[1])}"
+            beside = [f"{one.label} {figure_text(one.value)}" for one in figure.beside if one.value is not None]
             if figure.interval is not None:
                 ends = figure.interval
-                beside.insert(0, f"{ends.level:.0%} interval {ends.low:.4g} to {ends.high:.4g}")
+                beside.insert(0, f"{ends.level:.0%} interval {figure_text(ends.low)} to {figure_text(ends.high)}")
             reading = "; ".join([measure.summary, *beside])
-            table.add_row(measure.name, f"{figure.value:.4g}", escape(worst), escape(f"{arrow} {reading}"))
+            table.add_row(measure.name, figure_text(figure.value), escape(worst), escape(f"{arrow} {reading}"))
             if figure.note is not None:
                 notes.setdefault(figure.note, []).append(measure.name)
         out.print(table, highlight=False)
@@ -126,6 +127,8 @@ def print_assessment(result: Assessment) -> None:
 
 def print_trials(result: Trials) -> None:
     """Trials as a table, the best marked; those that were refused below it, by the reason."""
+    from gpuanon.assessing.figures import figure_text
+
     kept = [trial for trial in result.trials if not trial.refused]
     names = list(dict.fromkeys(name for trial in kept for name in trial.measured))
     table = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False)
@@ -134,7 +137,7 @@ def print_trials(result: Trials) -> None:
     for name in names:
         table.add_column(name.replace("_", " "), justify="right", overflow="fold", min_width=7)
     for trial in kept:
-        figures = [f"{trial.measured[name]:.3g}" if name in trial.measured else "–" for name in names]
+        figures = [figure_text(trial.measured[name]) if name in trial.measured else "–" for name in names]
         mark = " ←" if trial is result.best else ""
         table.add_row(escape(trial.name + mark), str(trial.rows.get("rows_out", "–")), *figures)
     if kept:
@@ -187,9 +190,11 @@ def _print_values(heading: str, details: dict[str, Any]) -> None:
 
 def print_ranges(result: Intervals) -> None:
     """Guaranteed ranges of statistics, one per row."""
+    from gpuanon.assessing.figures import figure_text
+
     table = RichTable("statistic", "low", "high", "how")
     for found in result.ranges:
-        table.add_row(escape(found.name), f"{found.low:.6g}", f"{found.high:.6g}", found.how)
+        table.add_row(escape(found.name), figure_text(found.low, 6), figure_text(found.high, 6), found.how)
     out.print(table, highlight=False)
     for note in result.notes:
         out.print(note, markup=False, highlight=False)

@@ -153,11 +153,15 @@ def protect(
 def clean(output: Annotated[Path, typer.Argument(help="release that an interrupted run was to write")]) -> None:
     """Remove what an interrupted run left beside its output: its workspace with personal data, and hidden files."""
     from gpuanon.engine.outputs import clean as clean_up
+    from gpuanon.tables.formats.places import mend
 
+    completed = mend(output.absolute().parent)
+    for path in completed:
+        out.print(f"completed {path}", markup=False, highlight=False, soft_wrap=True)
     removed = clean_up(output)
     for path in removed:
         out.print(f"removed {path}", markup=False, highlight=False, soft_wrap=True)
-    if not removed:
+    if not removed and not completed:
         out.print(f"nothing of an interrupted run lies beside {output}", markup=False, highlight=False, soft_wrap=True)
 
 

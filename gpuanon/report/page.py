@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gpuanon.assessing.column_pictures import Pictures
-from gpuanon.assessing.figures import By, Measured
+from gpuanon.assessing.figures import By, Measured, figure_text
 from gpuanon.assessing.measure import Measure
 from gpuanon.assessing.measures import MEASURES
 from gpuanon.errors import GpuanonError
@@ -206,7 +205,7 @@ def _trials(contents: Contents) -> dict[str, Any]:
     trials = contents.trials
     if trials is None:
         return {"trials": None}
-    from gpuanon.report.trials_map import trials_map
+    from gpuanon.report.drawing import trials_map
 
     known = MEASURES
     picture = None
@@ -220,23 +219,9 @@ def _trials(contents: Contents) -> dict[str, Any]:
     }
 
 
-def figure_text(value: Any) -> str:
-    """A figure in a few characters; text as it is."""
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        short = "0" if abs(value) < 1e-12 else f"{value:.4g}"
-        return re.sub("^-", "−", f"{value:,.0f}" if "e+" in short and abs(value) < 1e9 else short)
-    return str(value)
-
-
 def range_text(ends: tuple[float, float]) -> str:
     """The range of a measure: "0 to 1", "from 0 up"."""
-    low, high = (f"{end:.3g}".replace("-", "−") if isfinite(end) else None for end in ends)
+    low, high = (figure_text(float(end)) if isfinite(end) else None for end in ends)
     if low is None:
         return "any number" if high is None else f"up to {high}"
     return f"from {low} up" if high is None else f"{low} to {high}"

@@ -13,8 +13,10 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import NoReturn, TypeAlias
+
+from gpuanon.arrays import ledger
 
 _request: BaseException | None = None
 
@@ -81,8 +83,10 @@ def stage(name: str) -> Iterator[None]:
     global _stage
     previous, _stage = _stage, name
     report(0.0)
+    written = ledger.current()
     try:
-        yield
+        with nullcontext() if written is None else written.stage(name):
+            yield
         report(1.0)
     finally:
         _stage = previous

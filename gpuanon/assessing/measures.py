@@ -8,8 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from gpuanon.assessing.figures import strict
-from gpuanon.assessing.measure import Measure
-from gpuanon.assessing.options import described
+from gpuanon.assessing.measure import Measure, described
 
 _PLACES: Mapping[str, str] = {
     "k_anonymity": "risk.k_anonymity.K_ANONYMITY",

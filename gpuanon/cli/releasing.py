@@ -126,6 +126,9 @@ def protect(
         Path | None, typer.Option(help="PRIVATE: write the original row number of each released row")
     ] = None,
     report: Report = None,
+    profile: Annotated[
+        Path | None, typer.Option(help="write what the run cost: seconds by stage, launches, peak memory (JSON)")
+    ] = None,
     force: Force = False,
     json_: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress, no log")] = False,
@@ -139,7 +142,7 @@ def protect(
     with shown(err, quiet=quiet):
         result = protect_file(
             input, recipe, output, backend=backend, key_file=key_file, reference=reference, link=link, report=report,
-            force=force, in_parts=None if how == InParts() else how,
+            profile=profile, force=force, in_parts=None if how == InParts() else how,
             log=(lambda text: None) if quiet else (lambda text: err.print(text, style="dim", markup=False)),
         )  # fmt: skip
     for warning in () if quiet else result["warnings"]:

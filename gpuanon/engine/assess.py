@@ -12,9 +12,9 @@ import narwhals as nw
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend, BackendName, Host, choose
 from gpuanon.assessing.bins import LEAST
+from gpuanon.assessing.compared_tables import as_link
+from gpuanon.assessing.measure import Options
 from gpuanon.assessing.measures import MEASURES
-from gpuanon.assessing.options import Options
-from gpuanon.assessing.released import as_link
 from gpuanon.assessing.run import IN_MEMORY_ROWS, Measurements, check_names, measure
 from gpuanon.assessing.streams import Pieces
 from gpuanon.engine.identity import check_release_of, digest_of, read_link

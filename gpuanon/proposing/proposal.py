@@ -139,7 +139,8 @@ def propose(data: Any, purpose: str | None = None) -> Proposal:
 
 def with_trials(table: Table, findings: Findings) -> Findings:
     """The findings with the mask that keeps the table best, of those that keep people safe."""
-    masks = [findings.mask_and_limits[0], *findings.purpose.instead]
+    first = findings.mask_and_limits[0]
+    masks = [first, *({**mask, "columns": first["columns"]} for mask in findings.purpose.instead)]
     persons = any(choice.role == "person" for choice in findings.choices)
     if len(masks) == 1 or persons or table.n_rows < _FEWEST or not any(c.released for c in findings.choices):
         return findings

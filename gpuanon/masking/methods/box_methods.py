@@ -1,4 +1,4 @@
-"""Boxes that give the most accurate statistics, as a published method."""
+"""Methods on boxes: cut at medians, or chosen for the most accurate statistics."""
 
 from __future__ import annotations
 
@@ -6,10 +6,58 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gpuanon.masking.groups.boxes import DISMISS_MOST, BoxGroups
+from gpuanon.masking.groups.boxes import DISMISS_MOST, BoxGroups, Epsilon, WantedStatistics
+from gpuanon.masking.groups.median_cuts import MedianCuts
 from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K
-from gpuanon.masking.operations.centroid import Centroid
-from gpuanon.masking.operations.interval import GroupInterval
+from gpuanon.masking.operations.centroid import Centroid, GroupInterval
+
+
+class Rhs(ConstrainedMethod):
+    """Every column cut at its median at once; each record receives its group's mean.  Fails in high dimension."""
+
+    source: ClassVar[str] = "Lasko 2007, ch. 4"
+
+    method: Literal["rhs"] = "rhs"
+    k: K
+
+    def combination(self) -> Combination:
+        return Combination(
+            groups=MedianCuts(k=self.k, columns="all", **self.bounds), operation=Centroid(), columns=self.columns
+        )
+
+
+class SpectralRhs(ConstrainedMethod):
+    """Median cuts of the widest principal component; each record receives its group's mean."""
+
+    source: ClassVar[str] = "Lasko 2007, fig. 4-2"
+
+    method: Literal["spectral-rhs"] = "spectral-rhs"
+    k: K
+
+    def combination(self) -> Combination:
+        return Combination(
+            groups=MedianCuts(k=self.k, on="svd", **self.bounds), operation=Centroid(), columns=self.columns
+        )
+
+
+class Mondrian(ConstrainedMethod):
+    """Median cuts of the widest column; each record receives its group's mean, or the range of its values."""
+
+    source: ClassVar[str] = "LeFevre, DeWitt and Ramakrishnan 2006"
+
+    method: Literal["mondrian"] = "mondrian"
+    k: K
+    release: Literal["centroid", "interval", "interval-column"] = Field(
+        default="centroid",
+        description="interval: columns NAME_low and NAME_high, sets of categories; interval-column: one column NAME of"
+        " intervals, for Parquet and Arrow files",
+    )
+
+    def combination(self) -> Combination:
+        operation: Centroid | GroupInterval = Centroid()
+        if self.release != "centroid":
+            operation = GroupInterval(form="columns" if self.release == "interval" else "column")
+        return Combination(groups=MedianCuts(k=self.k, **self.bounds), operation=operation, columns=self.columns)
 
 
 class OptimalBoxes(ConstrainedMethod):
@@ -19,16 +67,8 @@ class OptimalBoxes(ConstrainedMethod):
 
     method: Literal["optimal-boxes"] = "optimal-boxes"
     k: K
-    statistic: str | tuple[str, ...] | dict[str, float] = Field(
-        default="covariance",
-        description="mean, variance, sd, covariance, correlation of all columns or of named ones: covariance(age,"
-        " income); regression(cost ~ age + income); a list, or a table with weights",
-    )
-    epsilon: float | dict[str, float] | None = Field(
-        default=None,
-        description="with diversity: a box holds so many values of each column that differ by this number of its"
-        " standard deviations; one number for all numeric columns, or one by column",
-    )
+    statistic: WantedStatistics = "covariance"
+    epsilon: Epsilon = None
     dismiss: bool = Field(
         default=False,
         description="do not release records that would need a box too large; statistics of the release and their"

@@ -4,6 +4,9 @@ Section 4.1 of [1].  The mean over m independent people of a segment is predicte
 expected square of its error is ``bias² + variance / m``, with the bias and the variance of the error of one person.
 Beyond ``m = variance / bias²`` people the bias is the larger part, and R², which is about single people, says little.
 
+A mask that keeps the mean of all can still move costs from one subgroup to another: people who are few in their groups
+receive the values of others.  The bias of each subgroup, from the original and from the release, shows it.
+
 References
 ----------
 .. [1] D. Wei, K. N. Ramamurthy, K. R. Varshney (2018), Distribution-preserving k-anonymity.
@@ -16,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuanon.arrays.backend import Host
+from gpuanon.assessing.workloads.regression import relative_bias
 from gpuanon.errors import ParameterError
 
 
@@ -91,3 +95,45 @@ def cost_factor(predicted: Host, actual: Host, weights: Host | None = None) -> C
     total = float(weights @ predicted)
     value = float(weights @ actual) / total
     return CostFactor(value, float(np.sqrt(((weights * (actual - value * predicted)) ** 2).sum())) / total)
+
+
+@dataclass(frozen=True)
+class SubgroupBias:
+    """Relative bias of the predicted mean in each subgroup, per cent.
+
+    bias  : by level of the column; None where the mean response is 0, or the subgroup has no weight
+    worst : the level whose bias is largest in size; None if none is known
+    gap   : largest less smallest bias, in points
+    """
+
+    bias: dict[int, float | None]
+    worst: int | None
+    gap: float
+
+    def beyond(self, other: SubgroupBias) -> dict[int, float | None]:
+        """What is added to the bias of each subgroup: these figures less those of `other` (the unmasked data)."""
+        pairs = {level: (value, other.bias.get(level)) for level, value in self.bias.items()}
+        return {level: None if a is None or b is None else a - b for level, (a, b) in pairs.items()}
+
+
+def subgroup_bias(predicted: Host, actual: Host, subgroup: Host, weights: Host | None = None) -> SubgroupBias:
+    """`relative_bias` inside each level of `subgroup`.
+
+    Parameters
+    ----------
+    predicted, actual : (n,) predictions and responses
+    subgroup : (n,) whole numbers
+    weights : (n,) at least 0, or None for all 1
+    """
+    predicted, actual, subgroup = np.asarray(predicted), np.asarray(actual), np.asarray(subgroup)
+    if not len(predicted) == len(actual) == len(subgroup):
+        raise ParameterError("subgroup: one level for each prediction and each response is needed")
+    weights = np.ones(len(actual)) if weights is None else np.asarray(weights, dtype=np.float64)
+    bias: dict[int, float | None] = {}
+    for level in np.unique(subgroup):
+        rows = subgroup == level
+        known = float(weights[rows] @ actual[rows]) > 0
+        bias[int(level)] = relative_bias(predicted[rows], actual[rows], weights[rows]) if known else None
+    sizes = {level: value for level, value in bias.items() if value is not None}
+    worst = max(sizes, key=lambda level: abs(sizes[level]), default=None)
+    return SubgroupBias(bias, worst, max(sizes.values()) - min(sizes.values()) if sizes else 0.0)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,9 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from gpuanon.arrays.progress import listening
+from gpuanon.visible import json_text, visible
 
 if TYPE_CHECKING:
     from gpuanon.cli.explaining import Explanation
@@ -23,12 +25,31 @@ if TYPE_CHECKING:
     from gpuanon.engine.interval_files import Intervals
 
 
-out, err = Console(emoji=False), Console(stderr=True, emoji=False)  # a name like ":x:" stays as it is
+class SafeConsole(Console):
+    """A console on which names of columns, files and levels are shown and never obeyed, whoever prints them."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """The text with hidden characters as escapes: here, so that tables are as wide as what they show."""
+        return super().render_str(visible(text), **options)
+
+    def render(self, *arguments: Any, **options: Any) -> Iterable[Segment]:
+        """What is printed, from texts that others made too."""
+        for segment in super().render(*arguments, **options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+
+out, err = SafeConsole(emoji=False), SafeConsole(stderr=True, emoji=False)  # a name like ":x:" stays as it is
+
+
+def print_line(console: Console, text: str, style: str | None = None) -> None:
+    """One line, whatever names are in it."""
+    line = visible(text, lines=False)
+    console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_json(data: Any) -> None:
     """One strict JSON document."""
-    print(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=str))
+    print(json_text(data, indent=2, default=str))
 
 
 def print_result(data: Mapping[str, Any]) -> None:
@@ -122,7 +143,7 @@ def print_assessment(result: Assessment) -> None:
     for note, names in notes.items():
         out.print(f"{', '.join(names)}: {note}", highlight=False, markup=False)
     for note in result.notes:
-        out.print(f"Note: {note}", highlight=False, markup=False)
+        print_line(out, f"Note: {note}")
 
 
 def print_trials(result: Trials) -> None:
@@ -153,7 +174,7 @@ def print_trials(result: Trials) -> None:
     if result.best is not None:
         out.print(f"Best: {result.best.name}, by {result.rule}", highlight=False, markup=False)
     for note in result.notes:
-        out.print(f"Note: {note}", highlight=False, markup=False)
+        print_line(out, f"Note: {note}")
 
 
 def print_catalogue(entries: list[dict[str, Any]], json_: bool) -> None:

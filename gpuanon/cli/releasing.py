@@ -18,6 +18,7 @@ from gpuanon.cli.printing import (
     literal,
     out,
     print_json,
+    print_line,
     print_release,
     print_result,
     require_report,
@@ -90,8 +91,7 @@ def check(
         print_result(found.to_json())
         return
     for line in found.lines():
-        style = "yellow" if line.startswith("warning: ") else None
-        out.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+        print_line(out, line, "yellow" if line.startswith("warning: ") else None)
 
 
 def _recipe_and_table(first: Path, second: Path | None) -> tuple[Path, Path | None]:
@@ -146,7 +146,7 @@ def protect(
             log=(lambda text: None) if quiet else (lambda text: err.print(text, style="dim", markup=False)),
         )  # fmt: skip
     for warning in () if quiet else result["warnings"]:
-        err.print(f"warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+        print_line(err, f"warning: {warning}", "yellow")
     if json_:
         print_result(result)
     else:
@@ -160,12 +160,12 @@ def clean(output: Annotated[Path, typer.Argument(help="release that an interrupt
 
     completed = mend(output.absolute().parent)
     for path in completed:
-        out.print(f"completed {path}", markup=False, highlight=False, soft_wrap=True)
+        print_line(out, f"completed {path}")
     removed = clean_up(output)
     for path in removed:
-        out.print(f"removed {path}", markup=False, highlight=False, soft_wrap=True)
+        print_line(out, f"removed {path}")
     if not removed and not completed:
-        out.print(f"nothing of an interrupted run lies beside {output}", markup=False, highlight=False, soft_wrap=True)
+        print_line(out, f"nothing of an interrupted run lies beside {output}")
 
 
 def demo(

@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from typing import Any
 
-from gpuanon.arrays import interruption, progress
+from gpuanon.arrays import progress
 from gpuanon.arrays.threads import thread_count
 
 
@@ -27,7 +27,7 @@ class Processes:
             max(1, count), mp_context=get_context("spawn"), initializer=_begin, initargs=(task, threads, os.getpid())
         )
         try:
-            with interruption.only_here():
+            with progress.interrupts_here():
                 futures = [pool.submit(_in_worker, item) for item in items]
             for done, future in enumerate(as_completed(futures), 1):
                 future.result()  # the first failure ends the stage

@@ -11,6 +11,7 @@ from rich.console import Console
 from gpuanon.arrays.progress import listening
 
 PATIENCE = 1.0  # seconds of silence that need no explanation
+_BETWEEN = 5.0  # seconds between notes, where each is a line of its own
 
 
 class _Lines:
@@ -19,6 +20,13 @@ class _Lines:
     def __init__(self, console: Console) -> None:
         self.console = console
         self.began: dict[str, float] = {}
+        self.noted = time.monotonic()
+
+    def note(self, stage: str, text: str) -> None:
+        """Print what a stage says, not more often than every few seconds."""
+        if time.monotonic() - self.noted > _BETWEEN:
+            self.noted = time.monotonic()
+            self.console.print(f"{stage}: {text}", highlight=False)
 
     def __call__(self, stage: str, done: float) -> None:
         if done == 0.0 or stage not in self.began:
@@ -50,6 +58,11 @@ class _Bars:
         if not self.started and time.monotonic() - self.began > PATIENCE:
             self.started = True
             self.progress.start()
+
+    def note(self, stage: str, text: str) -> None:
+        """Show what a stage says beside its bar."""
+        if stage in self.tasks:
+            self.progress.update(self.tasks[stage], description=f"{stage}: {text}")
 
     def stop(self) -> None:
         """Remove the bars."""

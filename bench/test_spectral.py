@@ -11,8 +11,7 @@ from spectral_reference import with_scikit_learn
 
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.ks_distance import ks_distance
-from gpuanon.masking.bases.identity import Identity
-from gpuanon.masking.bases.linear import Ica, Svd
+from gpuanon.masking.bases.linear import Ica, Identity, Svd
 from gpuanon.masking.contract import Basis, Groups, Operation
 from gpuanon.masking.given import Records
 from gpuanon.masking.groups.median_cuts import MedianCuts

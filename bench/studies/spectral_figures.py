@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from pair_plot import pair_plot
 
 from gpuanon.arrays.backend import to_host
 from gpuanon.assessing.risk.match_auc import Matches, auc_of
 from gpuanon.assessing.risk.prediction import Prediction
 from gpuanon.assessing.utility.kernel_pca import Projected
-from gpuanon.report.pair_plot import pair_plot
 
 Floats = np.ndarray[Any, Any]
 

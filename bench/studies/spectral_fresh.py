@@ -33,8 +33,7 @@ from spectral_frontier import MEASURES, measure
 from spectral_releases import RHS_K
 
 from gpuanon.assessing.risk.reference_standard import EFFECTIVE
-from gpuanon.masking.bases.identity import Identity
-from gpuanon.masking.bases.linear import Ica, Svd
+from gpuanon.masking.bases.linear import Ica, Identity, Svd
 from gpuanon.masking.contract import Basis, Groups, Operation
 from gpuanon.masking.groups.mdav.mdav_models import Mdav
 from gpuanon.masking.groups.median_cuts import MedianCuts

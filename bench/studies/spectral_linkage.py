@@ -25,8 +25,7 @@ from spectral_releases import FRONTIER, RHS_K, combine
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.risk.linkage import linkage_probabilistic
 from gpuanon.assessing.risk.linkage.candidate_pairs import Side
-from gpuanon.masking.bases.identity import Identity
-from gpuanon.masking.bases.linear import Ica, Svd
+from gpuanon.masking.bases.linear import Ica, Identity, Svd
 from gpuanon.masking.contract import Basis, Groups, Operation
 from gpuanon.masking.groups.median_cuts import MedianCuts
 from gpuanon.masking.groups.plain_groups import Whole

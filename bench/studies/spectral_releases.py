@@ -12,8 +12,7 @@ from spectral_data import CATEGORIES, Samples, decode
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
 from gpuanon.assessing.risk.auto_target import TargetChoice, auto_target
-from gpuanon.masking.bases.identity import Identity
-from gpuanon.masking.bases.linear import Ica, Svd
+from gpuanon.masking.bases.linear import Ica, Identity, Svd
 from gpuanon.masking.contract import Basis, Groups, Operation
 from gpuanon.masking.given import ClassInfo, Records
 from gpuanon.masking.groups.mdav.mdav_models import Mdav

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TypeAlias
 
-from gpuanon.arrays import interruption
+from gpuanon.arrays import interruption, ledger
 
 Listener: TypeAlias = Callable[[str, float], None]
 """Called with the name of the stage and the share of it that is done, 0 to 1."""
@@ -38,8 +38,10 @@ def stage(name: str) -> Iterator[None]:
     global _stage
     previous, _stage = _stage, name
     report(0.0)
+    written = ledger.current()
     try:
-        yield
+        with nullcontext() if written is None else written.stage(name):
+            yield
         report(1.0)
     finally:
         _stage = previous

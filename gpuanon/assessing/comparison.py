@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpuanon.arrays.backend import HOST, Array, Host, namespace, to_host
-from gpuanon.assessing.compared_tables import ComparedTables
-from gpuanon.assessing.released import (
+from gpuanon.assessing.compared_tables import (
+    ComparedTables,
     as_text,
     class_columns,
     class_columns_by_name,
@@ -21,11 +21,11 @@ from gpuanon.assessing.released import (
     require_finite,
     require_values,
 )
+from gpuanon.assessing.evidence import EvidenceSource, MissingEvidence, Side
 from gpuanon.assessing.risk.k_anonymity import sizes_of
 from gpuanon.assessing.risk.prediction import CANDIDATES, Prediction, predict, scale_of, scaled
 from gpuanon.assessing.risk.reidentification import Hits, attacked
 from gpuanon.assessing.shared_arrays import lock_of, made_once
-from gpuanon.assessing.source import EvidenceSource, MissingEvidence, Side
 from gpuanon.assessing.utility.cell_counts import Counted, binned, tables
 from gpuanon.assessing.utility.propensity.scores import Fitted, fitted
 from gpuanon.numerics.equal_rows import equal_rows

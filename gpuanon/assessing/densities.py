@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -48,6 +48,19 @@ class Contours:
     before: Density
     after: Density
     dates: tuple[bool, bool] = (False, False)
+
+    def lines(self) -> dict[str, list[list[tuple[float, float]]]]:
+        """The lines as they are drawn, for original and release: points along and up, to a fifth of a cell."""
+        from contourpy import contour_generator  # a part of matplotlib, which reports need
+
+        grain = [float(edge[1] - edge[0]) / 5 for edge in self.edges]
+        centres = [(edge[1:] + edge[:-1]) / 2 for edge in self.edges]
+        found: dict[str, list[list[tuple[float, float]]]] = {}
+        for side, density in (("original", self.before), ("release", self.after)):
+            drawn: Any = contour_generator(x=centres[0], y=centres[1], z=density.grid.T)
+            lines = [np.round(line / grain) * grain for level in density.levels for line in drawn.lines(level)]
+            found[side] = [[(float(f"{x:.6g}"), float(f"{y:.6g}")) for x, y in line[::2]] for line in lines]
+        return found
 
 
 @dataclass(frozen=True, eq=False)

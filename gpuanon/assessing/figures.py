@@ -268,6 +268,37 @@ def strict(figure: Any) -> Figure:
     return number if math.isfinite(number) else None
 
 
+def figure_text(value: Any, digits: int = 4) -> str:
+    """A figure as people read it: so many digits, at most five decimals, never a power of ten unless it is huge.
+
+    Examples
+    --------
+    >>> [figure_text(value) for value in (0.00004961, 0.0029531, 0.0, 1e-7, 12.0, 1234.5, 30_000, True, None)]
+    ['0.00005', '0.00295', '0', '< 0.00001', '12', '1,234', '30,000', 'yes', '–']
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
+    if isinstance(value, (int, np.integer)):
+        return f"{value:,}".replace("-", "−")
+    if not isinstance(value, (float, np.floating)):
+        return str(value)
+    size, sign = abs(float(value)), "−" if value < 0 else ""
+    if size < 1e-12:
+        return "0"
+    if math.isinf(size):
+        return f"{sign}∞"
+    if size < 5e-6:
+        return "> −0.00001" if sign else "< 0.00001"
+    if size >= 1e15:
+        mantissa, _, power = f"{size:.3e}".partition("e")
+        return f"{sign}{mantissa} × 10^{int(power)}"
+    decimals = min(5, max(0, digits - 1 - math.floor(math.log10(size))))
+    text = f"{size:,.{decimals}f}"
+    return sign + (text.rstrip("0").rstrip(".") if decimals else text)
+
+
 def join(*notes: str | None) -> str | None:
     """The notes that there are, one after the other; None without any."""
     return "; ".join(note for note in notes if note) or None

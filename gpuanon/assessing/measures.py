@@ -8,8 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from gpuanon.assessing.figures import strict
-from gpuanon.assessing.measure import Measure
-from gpuanon.assessing.options import described
+from gpuanon.assessing.measure import Measure, described
 
 _PLACES: Mapping[str, str] = {
     "k_anonymity": "risk.k_anonymity.K_ANONYMITY",
@@ -120,7 +119,14 @@ MEASURES = _Registry()
 
 
 def catalogue() -> list[dict[str, Any]]:
-    """The measures as ``measures --json`` lists them."""
+    """The measures as ``measures --json`` lists them.
+
+    Examples
+    --------
+    >>> import gpuanon
+    >>> {measure["name"]: measure["family"] for measure in gpuanon.measures()}["k_anonymity"]
+    'risk'
+    """
     return [_entry(measure) for measure in MEASURES.values()]
 
 

@@ -124,4 +124,6 @@ def _print_story(
 
 
 def _figure(figures: dict[str, Any]) -> str:
-    return f"{figures['value']:.4g}" if "value" in figures else "–"
+    from gpuanon.assessing.figures import figure_text
+
+    return figure_text(figures.get("value"))

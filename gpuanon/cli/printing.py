@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table as RichTable
+from rich.text import Text
+
+from gpuanon.visible import json_text, visible
 
 if TYPE_CHECKING:
     from gpuanon.cli.explaining import Explanation
@@ -16,12 +19,32 @@ if TYPE_CHECKING:
     from gpuanon.engine.assess import Assessment
     from gpuanon.engine.interval_files import Intervals
 
-out, err = Console(emoji=False), Console(stderr=True, emoji=False)  # a name like ":x:" stays as it is
+
+class SafeConsole(Console):
+    """A console on which names of columns, files and levels are shown and never obeyed, whoever prints them."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """The text with hidden characters as escapes: here, so that tables are as wide as what they show."""
+        return super().render_str(visible(text), **options)
+
+    def render(self, *arguments: Any, **options: Any) -> Iterable[Segment]:
+        """What is printed, from texts that others made too."""
+        for segment in super().render(*arguments, **options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+
+out, err = SafeConsole(emoji=False), SafeConsole(stderr=True, emoji=False)  # a name like ":x:" stays as it is
+
+
+def print_line(console: Console, text: str, style: str | None = None) -> None:
+    """One line, whatever names are in it."""
+    line = visible(text, lines=False)
+    console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_json(data: Any) -> None:
     """One strict JSON document."""
-    print(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=str))
+    print(json_text(data, indent=2, default=str))
 
 
 def print_result(data: Mapping[str, Any]) -> None:
@@ -79,6 +102,7 @@ def print_release(result: dict[str, Any]) -> None:
 
 def print_assessment(result: Assessment) -> None:
     """Risk and utility as tables; what measures have to say besides comes below, once."""
+    from gpuanon.assessing.figures import figure_text
     from gpuanon.assessing.measures import MEASURES
 
     notes: dict[str, list[str]] = {}
@@ -101,24 +125,26 @@ def print_assessment(result: Assessment) -> None:
             if figure is None:
                 table.add_row(measure.name, "–", "", escape(f"{arrow} {result.failed[measure.name]}"))
                 continue
-            worst = "" if figure.worst is None else f"{figure.worst[0]} {figure.worst[1]:.4g}"
-            beside = [f"{one.label} {one.value:.4g}" for one in figure.beside if one.value is not None]
+            worst = "" if figure.worst is None else f"{figure.worst[0]} {figure_text(figure.worst[1])}"
+            beside = [f"{one.label} {figure_text(one.value)}" for one in figure.beside if one.value is not None]
             if figure.interval is not None:
                 ends = figure.interval
-                beside.insert(0, f"{ends.level:.0%} interval {ends.low:.4g} to {ends.high:.4g}")
+                beside.insert(0, f"{ends.level:.0%} interval {figure_text(ends.low)} to {figure_text(ends.high)}")
             reading = "; ".join([measure.summary, *beside])
-            table.add_row(measure.name, f"{figure.value:.4g}", escape(worst), escape(f"{arrow} {reading}"))
+            table.add_row(measure.name, figure_text(figure.value), escape(worst), escape(f"{arrow} {reading}"))
             if figure.note is not None:
                 notes.setdefault(figure.note, []).append(measure.name)
         out.print(table, highlight=False)
     for note, names in notes.items():
         out.print(f"{', '.join(names)}: {note}", highlight=False, markup=False)
     for note in result.notes:
-        out.print(f"Note: {note}", highlight=False, markup=False)
+        print_line(out, f"Note: {note}")
 
 
 def print_trials(result: Trials) -> None:
     """Trials as a table, the best marked; those that were refused below it, by the reason."""
+    from gpuanon.assessing.figures import figure_text
+
     kept = [trial for trial in result.trials if not trial.refused]
     names = list(dict.fromkeys(name for trial in kept for name in trial.measured))
     table = RichTable(box=None, padding=(0, 1, 0, 0), pad_edge=False)
@@ -128,7 +154,7 @@ def print_trials(result: Trials) -> None:
     for name in names:
         table.add_column(name.replace("_", " "), justify="right", overflow="fold", min_width=7)
     for trial in kept:
-        figures = [f"{trial.measured[name]:.3g}" if name in trial.measured else "–" for name in names]
+        figures = [figure_text(trial.measured[name]) if name in trial.measured else "–" for name in names]
         mark = " ←" if trial is result.best else ""
         rows = "–" if trial.kept is None else "new" if trial.kept == 0 else f"{100 * trial.kept:.3g}%"
         table.add_row(escape(trial.name + mark), rows, trial.promised, trial.state or "–", *figures)
@@ -153,7 +179,7 @@ def print_trials(result: Trials) -> None:
     if result.best is not None:
         out.print(f"Best: {result.best.name}, by {result.rule}", highlight=False, markup=False)
     for note in result.notes:
-        out.print(f"Note: {note}", highlight=False, markup=False)
+        print_line(out, f"Note: {note}")
 
 
 def print_catalogue(entries: list[dict[str, Any]], json_: bool) -> None:
@@ -190,9 +216,11 @@ def _print_values(heading: str, details: dict[str, Any]) -> None:
 
 def print_ranges(result: Intervals) -> None:
     """Guaranteed ranges of statistics, one per row."""
+    from gpuanon.assessing.figures import figure_text
+
     table = RichTable("statistic", "low", "high", "how")
     for found in result.ranges:
-        table.add_row(escape(found.name), f"{found.low:.6g}", f"{found.high:.6g}", found.how)
+        table.add_row(escape(found.name), figure_text(found.low, 6), figure_text(found.high, 6), found.how)
     out.print(table, highlight=False)
     for note in result.notes:
         out.print(note, markup=False, highlight=False)

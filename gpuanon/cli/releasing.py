@@ -13,6 +13,7 @@ from gpuanon.cli.printing import (
     err,
     out,
     print_json,
+    print_line,
     print_release,
     print_result,
 )
@@ -84,8 +85,7 @@ def check(
         print_result(found.to_json())
         return
     for line in found.lines():
-        style = "yellow" if line.startswith("warning: ") else None
-        out.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+        print_line(out, line, "yellow" if line.startswith("warning: ") else None)
 
 
 def _recipe_and_table(first: Path, second: Path | None) -> tuple[Path, Path | None]:
@@ -120,6 +120,9 @@ def protect(
         Path | None, typer.Option(help="PRIVATE: write the original row number of each released row")
     ] = None,
     report: Report = None,
+    profile: Annotated[
+        Path | None, typer.Option(help="write what the run cost: seconds by stage, launches, peak memory (JSON)")
+    ] = None,
     force: Force = False,
     json_: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress, no log")] = False,
@@ -133,11 +136,11 @@ def protect(
     with shown(err, quiet=quiet):
         result = protect_file(
             input, recipe, output, backend=backend, key_file=key_file, reference=reference, link=link, report=report,
-            force=force, in_parts=None if how == InParts() else how,
+            profile=profile, force=force, in_parts=None if how == InParts() else how,
             log=(lambda text: None) if quiet else (lambda text: err.print(text, style="dim", markup=False)),
         )  # fmt: skip
     for warning in () if quiet else result["warnings"]:
-        err.print(f"warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+        print_line(err, f"warning: {warning}", "yellow")
     if json_:
         print_result(result)
     else:
@@ -147,12 +150,16 @@ def protect(
 def clean(output: Annotated[Path, typer.Argument(help="release that an interrupted run was to write")]) -> None:
     """Remove what an interrupted run left beside its output: its workspace with personal data, and hidden files."""
     from gpuanon.engine.outputs import clean as clean_up
+    from gpuanon.tables.formats.places import mend
 
+    completed = mend(output.absolute().parent)
+    for path in completed:
+        print_line(out, f"completed {path}")
     removed = clean_up(output)
     for path in removed:
-        out.print(f"removed {path}", markup=False, highlight=False, soft_wrap=True)
-    if not removed:
-        out.print(f"nothing of an interrupted run lies beside {output}", markup=False, highlight=False, soft_wrap=True)
+        print_line(out, f"removed {path}")
+    if not removed and not completed:
+        print_line(out, f"nothing of an interrupted run lies beside {output}")
 
 
 def demo(

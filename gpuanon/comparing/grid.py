@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from gpuanon.errors import RecipeError
-from gpuanon.masking.methods.catalogue import METHODS, AnyMask
+from gpuanon.masking.methods import METHODS, AnyMask
 from gpuanon.proposing.proposal import propose
 from gpuanon.recipe import Recipe, parse, with_paths
 from gpuanon.tables.codes import level_codes

@@ -21,6 +21,7 @@ from gpuanon.assessing.measures import MEASURES
 from gpuanon.engine.outputs import RECIPE_MARK, Guard, write_report
 from gpuanon.errors import ParameterError
 from gpuanon.tables.formats import io
+from gpuanon.visible import json_text, visible
 
 CHOOSES = "marginals"
 """The measure of utility that chooses unless another one is named."""
@@ -259,7 +260,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 def recipe_text(data: Mapping[str, Any], path: Path) -> str:
     """The structure of a recipe as TOML, or as JSON where the name of the file ends so."""
     if path.suffix.lower() == ".json":
-        return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+        return json_text(data, indent=2) + "\n"
     lines = [f"{_key(name)} = {_value(value)}" for name, value in data.items() if not _is_section(value)]
     for name, value in data.items():
         if isinstance(value, Mapping):
@@ -294,5 +295,5 @@ def _value(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    """A basic string: what JSON escapes TOML escapes alike, but for DEL."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    """A basic string: what JSON escapes TOML escapes alike."""
+    return visible(json.dumps(text, ensure_ascii=False))

@@ -12,8 +12,8 @@ import narwhals as nw
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.assessing.bins import LEAST
+from gpuanon.assessing.compared_tables import as_link
 from gpuanon.assessing.measures import MEASURES
-from gpuanon.assessing.released import as_link
 from gpuanon.assessing.run import IN_MEMORY_ROWS, Measurements, check_names, measure
 from gpuanon.assessing.streams import Pieces
 from gpuanon.engine.inputs import open_table, read_table

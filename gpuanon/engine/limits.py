@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpuanon.arrays.backend import Backend, Host
+from gpuanon.assessing.measure import Options
 from gpuanon.assessing.measures import MEASURES
-from gpuanon.assessing.options import Options
 from gpuanon.assessing.run import measure
 from gpuanon.assessing.streams import Pieces
 from gpuanon.errors import GuaranteeError

@@ -14,14 +14,14 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuanon.engine.digest import digest_of, mark_path, release_in
+from gpuanon.engine.digest import digest_of, mark_path, marked_release, release_in
 from gpuanon.engine.identity import hierarchy_files
 from gpuanon.engine.store.workspace import remove
 from gpuanon.errors import InputError, OutputError
 from gpuanon.recipe import Recipe
 from gpuanon.report import FIGURES_MARK, REPORT_MARK, figures_path
 from gpuanon.tables.formats import format_of, formats, io
-from gpuanon.tables.formats.places import remove_stale
+from gpuanon.tables.formats.places import mend, remove_stale
 
 if TYPE_CHECKING:
     from gpuanon.report.contents import Contents
@@ -122,10 +122,14 @@ def check_best(path: Path, inputs: Iterable[Path], *, force: bool) -> None:
 
 
 def clean(output: Path) -> list[Path]:
-    """Remove the workspace of an interrupted run, and hidden files of killed processes beside it; what was removed."""
+    """Remove the workspace of an interrupted run, and hidden files of killed processes beside it; what was removed.
+
+    Outputs of which a killed process had renamed only some are all put in place before, or none.
+    """
     folder = work_path(output)
     if not folder.parent.is_dir():
         raise OutputError(f"{output}: there is no folder {folder.parent}")
+    mend(folder.parent)
     found = [folder] if remove(folder) else []
     return found + remove_stale(folder.parent)
 
@@ -140,7 +144,7 @@ class Guard:
         if path == self._output:
             ours = _is_release(path)
         elif path == self._link:
-            ours = _first_line(path) == b"row"
+            ours = _first_line(path) == b"row" and marked_release(path) is not None
         elif self._link is not None and path == mark_path(self._link):
             ours = release_in(path) is not None
         elif path.name.endswith(MANIFEST):
@@ -150,7 +154,7 @@ class Guard:
         if not ours:
             raise OutputError(
                 f"{path}: was not written by gpuanon, or was changed since, and is not replaced (a release has its"
-                " manifest beside it)",
+                " manifest beside it, a link its release.json)",
                 hint=_HINT + ", or remove it yourself",
             )
 
@@ -158,14 +162,15 @@ class Guard:
 def _is_release(path: Path) -> bool:
     """Whether a file or folder is a release as gpuanon wrote it: the manifest beside it speaks of these bytes.
 
-    Somebody may have put a table of their own in its place, or into its folder.
+    Somebody may have put a table of their own in its place, or into its folder.  A manifest without a digest speaks of
+    no bytes.  Times say nothing: copying, or ``make``, changes them.
     """
     found = read_manifest(manifest_path(path))
     if found is None:
         return False
     written = found.get("release")
     digest = written.get("digest") if isinstance(written, dict) else None
-    return digest is None or digest == digest_of(path)
+    return digest is not None and digest == digest_of(path)
 
 
 def is_manifest(path: Path) -> bool:

@@ -34,7 +34,7 @@ from gpuanon.masking.mask_columns import (
     needed_columns,
     released_schema,
 )
-from gpuanon.masking.methods.catalogue import AnyMask
+from gpuanon.masking.methods import AnyMask
 from gpuanon.masking.methods.combination import Combination
 from gpuanon.recipe import Recipe
 from gpuanon.tables.class_counts import HELD, ClassCounts, repeat_warnings, smallest_of

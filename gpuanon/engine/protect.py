@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from gpuanon.arrays import progress
+from gpuanon.arrays import ledger, progress
 from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.arrays.compiled import describe_compiled
 from gpuanon.arrays.rng import Key, as_key
@@ -35,6 +36,7 @@ from gpuanon.recipe import Recipe
 from gpuanon.report import figures_path
 from gpuanon.tables.formats import format_of
 from gpuanon.tables.formats.places import PARTIAL, open_locked
+from gpuanon.tables.formats.writing import Writing
 from gpuanon.tables.table import Table
 
 if TYPE_CHECKING:
@@ -214,6 +216,7 @@ class InParts:
     report: Path | None = None
 
 
+@ledger.recording()
 def protect_file(
     source: Path,
     recipe: Path,
@@ -224,6 +227,7 @@ def protect_file(
     reference: Path | None = None,
     link: Path | None = None,
     report: Path | None = None,
+    profile: Path | None = None,
     force: bool = False,
     in_parts: InParts | None = None,
     log: Callable[[str], None] = lambda text: None,
@@ -231,6 +235,7 @@ def protect_file(
     """Mask the table in a file; everything that can be refused is refused before the work begins.
 
     report   : HTML page to write beside the release, or None
+    profile  : file for what the run cost (JSON), or None
     in_parts : how to mask it in parts; None for all at once, in memory
     """
     began = time.perf_counter()
@@ -240,7 +245,7 @@ def protect_file(
         raise ParameterError("resume: the key of the interrupted run is needed", hint="--key-file, or GPUANON_KEY")
     inputs = [path for path in (source, recipe, key_file, reference) if path is not None] + recipe_inputs(loaded)
     pages = () if report is None else (report, figures_path(report))
-    others = [*pages, *([] if in_parts is None or in_parts.report is None else [in_parts.report])]
+    others = [*pages, *(path for path in (profile, in_parts and in_parts.report) if path is not None)]
     check_outputs(output, inputs, link=link, others=others, force=force)
     check_intervals(output, loaded)
     chosen = choose(backend)
@@ -278,6 +283,9 @@ def protect_file(
         "verdict",
         "warnings",
     )
+    if profile is not None and (written := ledger.current()) is not None:
+        with Writing(force=force) as writing:
+            writing.text(profile, json.dumps(written.to_json(), indent=1) + "\n")
     seconds = round(time.perf_counter() - began, 3)
     return {**{name: manifest[name] for name in names}, "seconds": seconds, "output": str(output)}
 

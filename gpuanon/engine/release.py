@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from gpuanon.tables.formats.parquet import unify_parts
 from gpuanon.tables.interval_columns import as_structures
 from gpuanon.tables.layouts import restore_layouts
 from gpuanon.tables.table import Table
+from gpuanon.visible import json_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -215,7 +215,7 @@ def write_release(
             smallest = smallest_classes(written, output, counted, done.rows[1])
         release = {"digest": digest_of(written), "algorithm": ALGORITHM}
         manifest = {**manifest, **conclude(done, done.on_file(smallest)), "release": release}
-        out.text(manifest_path(output), json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        out.text(manifest_path(output), json_text(manifest, indent=2) + "\n")
         if report is not None:
             _put_report(out, report, masked.contents(manifest))
         if link is not None:

@@ -30,8 +30,7 @@ from gpuanon.arrays.sorting import argsort_words
 from gpuanon.engine.store import Part, Store
 from gpuanon.engine.store.placement import Cell, Placing
 from gpuanon.engine.store.routes import Route
-from gpuanon.masking.claims import Counted
-from gpuanon.masking.claims.evidence import Evidence
+from gpuanon.masking.claims import Counted, Evidence
 from gpuanon.masking.given import CellSummary, Facts, added_facts
 from gpuanon.masking.mask import Mask
 from gpuanon.tables import native

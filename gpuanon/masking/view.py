@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.backend import Array, Backend, Host, namespace, to_host
-from gpuanon.arrays.partition import Partition
+from gpuanon.arrays.partition import Partition, segment_means
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.constraints import Sensitive
 from gpuanon.masking.contract import Groups, Sight
 from gpuanon.masking.given import CellSummary, ClassInfo, Given, Records
 from gpuanon.masking.methods.combination import Combination
 from gpuanon.masking.person_blocks import People
-from gpuanon.masking.weighted_groups import with_weight
+from gpuanon.numerics.distance.distance import nearest
 from gpuanon.numerics.metric import EUCLIDEAN, Metric
 from gpuanon.tables.codes import ColumnCodes, chunked, column_codes
 from gpuanon.tables.encoding import Encoding
@@ -293,3 +293,31 @@ def _parted(matrix: Array, metric: Metric, width: int, weighted: bool) -> tuple[
     X = xp.ascontiguousarray(matrix[:, :width])
     grouped = xp.ascontiguousarray(matrix[:, width:end] if metric is not EUCLIDEAN else matrix[:, :end])
     return X, grouped, matrix[:, -1] if weighted else None
+
+
+def with_weight(
+    groups: Partition, X: Array, weights: Array, k: int, persons: Array | None, strata: Partition | None
+) -> Partition:
+    """Unite each group of fewer than `k` records of a weight above 0 with the nearest group that has as many.
+
+    persons : (n,) whose rows they are: then k counts persons; or None
+    strata  : unions of groups that a united group does not cross; None for one
+    Ties    : the group of the lowest number.  A stratum without any such group stays as it is, and the claim fails.
+    """
+    xp = namespace(X)
+    labels, positive = groups.labels(), weights > 0
+    if bool(positive.all()):
+        return groups
+    drawn = labels[positive]
+    if persons is not None:  # each person of a group once
+        drawn = xp.unique(xp.stack([labels, persons])[:, positive], axis=1)[0]
+    enough = to_host(xp.bincount(drawn, minlength=groups.parts)) >= k
+    first = to_host(groups.order[groups.starts[:-1]])
+    stratum = np.zeros(groups.parts, dtype=np.int64) if strata is None else to_host(strata.labels())[first]
+    means = segment_means(X, groups)
+    united = np.arange(groups.parts)
+    for own in np.unique(stratum[~enough]):
+        few, many = (np.flatnonzero((stratum == own) & chosen) for chosen in (~enough, enough))
+        if len(many):
+            united[few] = many[to_host(nearest(means[xp.asarray(few)], means[xp.asarray(many)])[1])]
+    return Partition.from_labels(xp.asarray(united)[labels])

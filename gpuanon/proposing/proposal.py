@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from html import escape
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from pydantic import PrivateAttr
 
 from gpuanon.engine.combinations import risk_lines
+from gpuanon.errors import ParameterError, nearest
 from gpuanon.proposing.choices import Choice
 from gpuanon.proposing.findings import Findings, examine
 from gpuanon.proposing.purposes import purpose_of
@@ -18,6 +20,7 @@ from gpuanon.proposing.trials_of_masks import tried
 from gpuanon.recipe import Recipe
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
 from gpuanon.tables.table import Table
+from gpuanon.visible import visible
 
 _WIDTH = 100
 _FEWEST = 50  # rows of a table on which masks are tried
@@ -27,14 +30,72 @@ HEADINGS = ("column", "role", "kind", "why")
 
 
 class Proposal(Recipe):
-    """A recipe that was proposed, with the reason of each choice; `to_toml` writes it with comments."""
+    """A recipe that was proposed, with the reason of each choice; `to_toml` writes it with comments.
+
+    Like every recipe it is frozen: `with_column`, `with_mask` and `with_limits` return a changed proposal.
+    """
 
     _findings: Findings = PrivateAttr()
+    _edits: Mapping[str, Any] = PrivateAttr(default_factory=dict)
 
     @property
     def findings(self) -> Findings:
         """What was found in the table."""
         return self._findings
+
+    def with_column(self, name: str, **settings: Any) -> Proposal:
+        """The proposal with other settings of a column, such as its `role`, `kind` or `hierarchy`.
+
+        Mask and limits follow the new roles unless they were set.  The risk is no longer shown when the
+        quasi-identifiers change: it was measured on the proposed ones.
+
+        Examples
+        --------
+        >>> import gpuanon
+        >>> import pyarrow as pa
+        >>> proposal = gpuanon.propose(pa.table({"age": [31, 35, 52, 58, 64, 69], "ward": [1, 2, 1, 2, 1, 2]}))
+        >>> proposal.with_column("ward", role="dropped").columns["ward"].role
+        'dropped'
+        """
+        found = self.findings
+        names = [choice.name for choice in found.choices]
+        if name not in names:
+            raise ParameterError(f"there is no column {name!r} in the proposal{nearest(name, names)}")
+        edited = {**self._edits.get("columns", {}).get(name, {}), **settings}
+        edits = {**self._edits, "columns": {**self._edits.get("columns", {}), name: edited}}
+        shown = {key: edited[key] for key in ("role", "kind", "transform", "levels") if key in edited}
+        changed = tuple(
+            choice.because("as edited", doubtful=False, **shown) if choice.name == name else choice
+            for choice in found.choices
+        )
+        quasi = [[one.name for one in chosen if one.role == "quasi"] for chosen in (found.choices, changed)]
+        risk = found.risk if quasi[0] == quasi[1] else None
+        return assembled(replace(found, choices=changed, risk=risk), edits)
+
+    def with_mask(self, *masks: Mapping[str, Any]) -> Proposal:
+        """The proposal with these masks, applied one after the other, instead of the proposed one.
+
+        Examples
+        --------
+        >>> import gpuanon
+        >>> import pyarrow as pa
+        >>> proposal = gpuanon.propose(pa.table({"age": [31, 35, 52, 58, 64, 69]}))
+        >>> proposal.with_mask({"method": "microaggregation", "k": 2}).mask[0].k
+        2
+        """
+        return assembled(self.findings, {**self._edits, "mask": [dict(mask) for mask in masks]})
+
+    def with_limits(self, **limits: float) -> Proposal:
+        """The proposal with these limits instead of the proposed ones; without an argument it has none.
+
+        Examples
+        --------
+        >>> import gpuanon
+        >>> import pyarrow as pa
+        >>> gpuanon.propose(pa.table({"age": [31, 35, 52, 58, 64, 69]})).with_limits(k_anonymity=3).limits
+        {'k_anonymity': 3.0}
+        """
+        return assembled(self.findings, {**self._edits, "limits": limits})
 
     def to_toml(self) -> str:
         """The recipe as TOML, with a reason beside each choice."""
@@ -62,6 +123,16 @@ def propose(data: Any, purpose: str | None = None) -> Proposal:
     Proposal
         A `Recipe`.  Its repr is a table of the choices and their reasons, `to_toml()` the file to edit.  It holds no
         value of the table except names of ordered levels that at least 10 records have.
+
+    Examples
+    --------
+    >>> import gpuanon
+    >>> import pyarrow as pa
+    >>> table = pa.table({"age": [31, 35, 52, 58, 64, 69], "cost": [1.0, 2.0, 2.5, 4.0, 3.0, 6.0]})
+    >>> proposal = gpuanon.propose(table)
+    >>> proposal.columns["age"].role, proposal.columns["cost"].role
+    ('quasi', 'sensitive')
+    >>> release = gpuanon.protect(table, proposal.with_limits(k_anonymity=3))
     """
     table = Table.of(data)
     return assembled(with_trials(table, examine(table, purpose_of(purpose))))
@@ -69,7 +140,8 @@ def propose(data: Any, purpose: str | None = None) -> Proposal:
 
 def with_trials(table: Table, findings: Findings) -> Findings:
     """The findings with the mask that keeps the table best, of those that keep people safe."""
-    masks = [findings.mask_and_limits[0], *findings.purpose.instead]
+    first = findings.mask_and_limits[0]
+    masks = [first, *({**mask, "columns": first["columns"]} for mask in findings.purpose.instead)]
     persons = any(choice.role == "person" for choice in findings.choices)
     if len(masks) == 1 or persons or table.n_rows < _FEWEST or not any(c.released for c in findings.choices):
         return findings
@@ -77,31 +149,34 @@ def with_trials(table: Table, findings: Findings) -> Findings:
     return replace(findings, trials=tuple(found), instead=None if best.mask is masks[0] else best.mask)
 
 
-def _recipe(findings: Findings) -> dict[str, Any]:
-    """The recipe of the choices, as a mapping."""
+def _recipe(findings: Findings, edits: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The recipe of the choices, as a mapping, with what was edited in it."""
     mask, limits = findings.mask_and_limits
+    edited = edits or {}
+    columns = edited.get("columns", {})
     recipe: dict[str, Any] = {
-        "columns": {choice.name: choice.spec() for choice in findings.choices},
+        "columns": {choice.name: {**choice.spec(), **columns.get(choice.name, {})} for choice in findings.choices},
         "others": "refuse",
         "nulls": "indicator",
-        "mask": [mask],
-        "limits": limits,
+        "mask": edited.get("mask", [mask]),
+        "limits": edited.get("limits", limits),
     }
     if findings.csv != CsvOptions():
         recipe["csv"] = findings.csv.model_dump(exclude_defaults=True)
     return recipe
 
 
-def assembled(findings: Findings) -> Proposal:
-    """The recipe of the choices."""
-    proposal = Proposal.model_validate(_recipe(findings))
-    proposal._findings = findings
+def assembled(findings: Findings, edits: Mapping[str, Any] | None = None) -> Proposal:
+    """The recipe of the choices, with what was edited in it."""
+    proposal = Proposal._validated(_recipe(findings, edits), "proposal")
+    proposal._findings, proposal._edits = findings, edits or {}
     return proposal
 
 
 def _toml(proposal: Proposal) -> str:
     """The recipe as TOML; every column has its reason beside it."""
     found = proposal.findings
+    recipe = _recipe(found, proposal._edits)
     lines = [*_head(found), ""]
     lines += [
         f"nulls  = {_value(proposal.nulls):<12} # what a missing value means: refuse | category | indicator | wildcard",
@@ -111,19 +186,14 @@ def _toml(proposal: Proposal) -> str:
     ]
     keys = [_key(choice.name) for choice in found.choices]
     width = min(28, max(map(len, keys)))
-    specs = [_inline(choice.spec()) for choice in found.choices]
+    specs = [_value(recipe["columns"][choice.name]) for choice in found.choices]
     wide = min(56, max(map(len, specs)))
     for choice, key, spec in zip(found.choices, keys, specs, strict=True):
         doubt = "?  " if choice.doubtful else ""
         lines.append(f"{key:<{width}} = {spec:<{wide}} # {doubt}{reason_of(choice, found)}")
-    mask, _ = found.mask_and_limits
-    lines += [
-        "",
-        f"# {found.purpose.summary}",
-        *(f"# tried on a sample: {one}" for one in found.trials),
-        "[[mask]]",
-        *(f"{name} = {_value(value)}" for name, value in mask.items()),
-    ]
+    lines += ["", *_why_masked(proposal, "# ")]
+    for at, mask in enumerate(recipe["mask"]):
+        lines += [*([""] if at else []), "[[mask]]", *(f"{_key(name)} = {_value(mask[name])}" for name in mask)]
     if proposal.limits:
         lines += ["", "[limits]                     # a release that does not keep them is not written"]
         lines += [f"{name} = {value:g}" for name, value in proposal.limits.items()]
@@ -133,7 +203,15 @@ def _toml(proposal: Proposal) -> str:
         if "nulls" in csv:
             lines.append("# words for a missing value in columns that are masked or measured; they come out empty")
         lines += [f"{name} = {_value(value)}" for name, value in csv.items()]
-    return "\n".join(lines) + "\n"
+    return "".join(f"{visible(line, lines=False)}\n" for line in lines)
+
+
+def _why_masked(proposal: Proposal, mark: str) -> list[str]:
+    """Why the mask is as it is: the purpose and the trials, or that it was edited."""
+    if "mask" in proposal._edits:
+        return [f"{mark}as edited"]
+    found = proposal.findings
+    return [f"{mark}{found.purpose.summary}", *(f"{mark}tried on a sample: {one}" for one in found.trials)]
 
 
 def _head(found: Findings) -> list[str]:
@@ -178,9 +256,11 @@ def rows_of(proposal: Proposal) -> list[tuple[str, str, str, str]]:
 
 def foot_of(proposal: Proposal) -> list[str]:
     """Mask, limits, risk and notes, a line each."""
-    mask, _ = proposal.findings.mask_and_limits
-    said = ", ".join(f"{name} = {value}" for name, value in mask.items() if name != "method")
-    lines = [f"mask: {mask['method']}" + (f" ({said})" if said else "") + f"; {proposal.findings.purpose.summary}"]
+    lines = []
+    for mask in _recipe(proposal.findings, proposal._edits)["mask"]:
+        said = ", ".join(f"{name} = {value}" for name, value in mask.items() if name != "method")
+        name = mask.get("method", "combination")
+        lines.append(f"mask: {name}" + (f" ({said})" if said else "") + f"; {_why_masked(proposal, '')[0]}")
     if proposal.limits:
         lines.append("held to: " + ", ".join(f"{name} {value:g}" for name, value in proposal.limits.items()))
     if proposal.findings.risk is not None:
@@ -196,17 +276,18 @@ def _text(proposal: Proposal) -> str:
         "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row[:3], widths, strict=True)), row[3]]).rstrip()
         for row in rows
     ]
-    return "\n".join([lines[0], "-" * min(_WIDTH, max(map(len, lines))), *lines[1:], "", *foot_of(proposal)])
+    lines = [lines[0], "-" * min(_WIDTH, max(map(len, lines))), *lines[1:], "", *foot_of(proposal)]
+    return "\n".join(visible(line, lines=False) for line in lines)
 
 
 def _html(proposal: Proposal) -> str:
     """The proposal as an HTML table, names escaped, without scripts."""
     head = "".join(f"<th style='text-align:left'>{heading}</th>" for heading in HEADINGS)
     body = "".join(
-        "<tr>" + "".join(f"<td style='text-align:left'>{escape(cell)}</td>" for cell in row) + "</tr>"
+        "<tr>" + "".join(f"<td style='text-align:left'>{escape(visible(cell))}</td>" for cell in row) + "</tr>"
         for row in rows_of(proposal)
     )
-    foot = "".join(f"<p>{escape(line)}</p>" for line in foot_of(proposal))
+    foot = "".join(f"<p>{escape(visible(line))}</p>" for line in foot_of(proposal))
     return f"<div><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{foot}</div>"
 
 
@@ -214,10 +295,12 @@ def _key(name: str) -> str:
     return name if _BARE.fullmatch(name) else _value(name)
 
 
-def _inline(spec: dict[str, Any]) -> str:
-    return "{ " + ", ".join(f"{name} = {_value(value)}" for name, value in spec.items()) + " }"
-
-
 def _value(value: Any) -> str:
-    """A TOML value: JSON's text and lists are TOML's."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    """A TOML value: JSON's texts and numbers are TOML's, a path is a text, None is left out of a table."""
+    if isinstance(value, Mapping):
+        return (
+            "{ " + ", ".join(f"{_key(name)} = {_value(one)}" for name, one in value.items() if one is not None) + " }"
+        )
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return json.dumps(value, ensure_ascii=False, default=str)

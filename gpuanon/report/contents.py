@@ -84,7 +84,7 @@ class Contents:
         if self.pictures is not None:
             drawn = self.pictures
             found["columns"] = {name: [_numbers(one) for one in those] for name, those in drawn.columns.items()}
-            found["together"] = [_numbers(one) for one in drawn.pairs if not isinstance(one, (Contours, Components))]
+            found["together"] = [_numbers(one) for one in drawn.pairs if not isinstance(one, Components)]
             found["least"] = {"count": drawn.least, "unit": drawn.unit}
         if self.trials is not None:
             shown = self.trials.to_json()
@@ -114,7 +114,9 @@ def _part_of_many(part: Part, least: int) -> Part:
 
 
 def _numbers(picture: Picture) -> Any:
-    """The numbers of a picture."""
+    """The numbers of a picture: what is drawn, and nothing finer."""
+    if isinstance(picture, Contours):
+        return {"figure": "contours", "columns": list(picture.columns), "dates": list(picture.dates), **picture.lines()}
     return {"figure": type(picture).__name__.lower(), **strict_mapping(asdict(picture))}
 
 

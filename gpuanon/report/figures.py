@@ -35,7 +35,7 @@ def shown_picture(picture: Picture, name: str) -> Shown:
     """The template of a picture, and what it shows."""
     from markupsafe import Markup
 
-    from gpuanon.report import density_plots, pictures
+    from gpuanon.report import drawing
 
     if isinstance(picture, Bars):
         rows = list(zip(picture.labels, picture.before, picture.after, strict=True))
@@ -43,15 +43,15 @@ def shown_picture(picture: Picture, name: str) -> Shown:
     if isinstance(picture, Missing):
         return "missing.html", {"rows": [(name, picture.before[name], picture.after[name]) for name in picture.before]}
     if isinstance(picture, Histogram):
-        return "histogram.html", {"svg": Markup(pictures.histogram(picture, name)), "missing": picture.missing}
+        return "histogram.html", {"svg": Markup(drawing.histogram(picture, name)), "missing": picture.missing}
     if isinstance(picture, Quantiles):
-        return "quantiles.html", {"svg": Markup(pictures.quantiles(picture, name))}
+        return "quantiles.html", {"svg": Markup(drawing.quantiles(picture, name))}
     if isinstance(picture, Contours):
-        return "contours.html", {"svg": Markup(density_plots.contour_plot(picture, name))}
+        return "contours.html", {"svg": Markup(drawing.contour_plot(picture, name))}
     if isinstance(picture, Components):
-        return "components.html", {"svg": Markup(density_plots.component_plot(picture, name)), "rows": picture.rows}
+        return "components.html", {"svg": Markup(drawing.component_plot(picture, name)), "rows": picture.rows}
     assert isinstance(picture, Correlations)
-    return "correlations.html", {"svg": Markup(pictures.correlations(picture, name))}
+    return "correlations.html", {"svg": Markup(drawing.correlations(picture, name))}
 
 
 def _distribution(part: Distribution, name: str) -> Shown:
@@ -80,7 +80,7 @@ def _counts(part: Counts, name: str) -> Shown | None:
     """Drawn; nothing where bins of many people are too few to draw."""
     from markupsafe import Markup
 
-    from gpuanon.report.count_plots import count_plot
+    from gpuanon.report.drawing import count_plot
 
     drawn = count_plot(part, name)
     if drawn is None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
@@ -18,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gpuanon.assessing.column_pictures import Pictures
-from gpuanon.assessing.figures import By, Measured
+from gpuanon.assessing.figures import By, Measured, figure_text
 from gpuanon.assessing.measure import Measure
 from gpuanon.assessing.measures import MEASURES
 from gpuanon.errors import GpuanonError
@@ -29,6 +27,7 @@ from gpuanon.report.figures import Shown, shown_part, shown_picture
 from gpuanon.report.verdict import verdict_of
 from gpuanon.tables.formats import io
 from gpuanon.version import __version__
+from gpuanon.visible import json_text, visible
 
 _OF_MASKS = ("method", "columns", "groups_formed", "smallest_group", "smallest_class_before")
 
@@ -73,16 +72,17 @@ def report_html(contents: Contents) -> str:
     loader: Any = environment.loader
     script = loader.get_source(environment, "page.js")[0]
     page = environment.get_template("page.html")
-    return page.render(
+    rendered = page.render(
         mark=REPORT_MARK, version=__version__, contents=contents, script=script, digest=_digest(script),
         figures=_embedded(contents.to_json()), **_sections(contents),
     )  # fmt: skip
+    return visible(rendered)
 
 
 def put_report(out: io.Writing, path: Path, contents: Contents) -> None:
     """Write the page and, beside it, its figures."""
     out.text(path, report_html(contents))
-    out.text(figures_path(path), json.dumps(contents.to_json(), ensure_ascii=False, allow_nan=False, indent=1) + "\n")
+    out.text(figures_path(path), json_text(contents.to_json(), indent=1) + "\n")
 
 
 def shown_in_notebook(contents: Contents) -> str | None:
@@ -111,7 +111,7 @@ def _digest(script: str) -> str:
 
 def _embedded(figures: Mapping[str, Any]) -> str:
     """JSON that cannot end the element it stands in, whatever its labels are."""
-    text = json.dumps(figures, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json_text(figures, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
@@ -206,7 +206,7 @@ def _trials(contents: Contents) -> dict[str, Any]:
     trials = contents.trials
     if trials is None:
         return {"trials": None}
-    from gpuanon.report.trials_map import trials_map
+    from gpuanon.report.drawing import trials_map
 
     known = MEASURES
     picture = None
@@ -220,23 +220,9 @@ def _trials(contents: Contents) -> dict[str, Any]:
     }
 
 
-def figure_text(value: Any) -> str:
-    """A figure in a few characters; text as it is."""
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        short = "0" if abs(value) < 1e-12 else f"{value:.4g}"
-        return re.sub("^-", "−", f"{value:,.0f}" if "e+" in short and abs(value) < 1e9 else short)
-    return str(value)
-
-
 def range_text(ends: tuple[float, float]) -> str:
     """The range of a measure: "0 to 1", "from 0 up"."""
-    low, high = (f"{end:.3g}".replace("-", "−") if isfinite(end) else None for end in ends)
+    low, high = (figure_text(float(end)) if isfinite(end) else None for end in ends)
     if low is None:
         return "any number" if high is None else f"up to {high}"
     return f"from {low} up" if high is None else f"{low} to {high}"

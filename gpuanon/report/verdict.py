@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from gpuanon.assessing.figures import By, Part
+from gpuanon.assessing.figures import By, Part, figure_text
 from gpuanon.assessing.measures import MEASURES
 from gpuanon.report.contents import Contents
 
@@ -145,8 +145,9 @@ def _limits(manifest: Mapping[str, Any]) -> list[Check]:
     for name, limit in manifest.get("limits", {}).items():
         way = "at most" if name in known and known[name].better == "lower" else "at least"
         met = name in measured and name in known and not known[name].exceeds(measured[name], limit)
-        value = f"{measured[name]:.4g}" if name in measured else "not measured"
-        found.append(Check("good" if met else "bad", f"limit on {name}", f"{way} {limit:.4g} is allowed; {value}"))
+        value = figure_text(measured[name]) if name in measured else "not measured"
+        allowed = f"{way} {figure_text(limit)} is allowed; {value}"
+        found.append(Check("good" if met else "bad", f"limit on {name}", allowed))
     return found
 
 

@@ -120,7 +120,7 @@ class Schema(BaseModel):
         """`resolve` by names and types alone, without a look at the values (a part or an empty table will do)."""
         specs, faults = _specs(columns)
         faults += _unknown(specs, table.names)
-        for role in ("weight", "person", "household"):
+        for role in ("person", "household"):
             several = [name for name, spec in specs.items() if spec.role == role]
             if len(several) > 1:
                 faults.append(f"columns: one column of role {role} is allowed, got {', '.join(map(repr, several))}")
@@ -196,7 +196,7 @@ class Schema(BaseModel):
 
     @property
     def weight(self) -> str | None:
-        """The column of sample weights."""
+        """The column of sample weights that measures use: of several the first."""
         return next(iter(self.with_role("weight")), None)
 
     def built_hierarchies(self, names: Iterable[str]) -> tuple[str, ...]:

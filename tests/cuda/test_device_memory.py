@@ -18,7 +18,7 @@ from gpuanon.arrays.backend import namespace
 from gpuanon.arrays.hashing import mix_bits
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import BackendError
-from gpuanon.masking.operations.dither import rosenblatt_device
+from gpuanon.masking.operations.dither import rosenblatt
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.support.every import ON_THE_DEVICE, recipe, registry
 from tests.support.groups import refine_briefly
@@ -56,7 +56,7 @@ def quick_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("mdav", "kmember"):
         monkeypatch.setattr(import_module(f"gpuanon.masking.groups.{name}"), f"{name}_cuda", consecutive)
     refine_briefly(monkeypatch, turns=0, steps=0)
-    monkeypatch.setattr(rosenblatt_device, "launch", lambda *arguments, **sizes: spread(arguments[-1]))
+    monkeypatch.setattr(rosenblatt, "launch", lambda *arguments, **sizes: spread(arguments[-1]))
 
 
 @pytest.mark.slow

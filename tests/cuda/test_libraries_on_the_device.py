@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gpuanon.arrays import kernels
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.sorting import argsort_rows, lexicographic_order, sort_rows
-from gpuanon.masking.operations.dither import rosenblatt_device
+from gpuanon.masking.operations.dither import rosenblatt
 from gpuanon.masking.operations.dither.empirical import lexicographic
 from gpuanon.masking.operations.dither.rosenblatt import conditional_cdfs
 from gpuanon.numerics.svd import principal_axes
@@ -57,9 +57,9 @@ def test_short_launches_give_the_bits_of_one_long_launch(monkeypatch: pytest.Mon
     with fake_cupy() as cp:
         expected = conditional_cdfs(*map(cp.asarray, given)).get()
         whole = len(cp.launches)
-        monkeypatch.setattr(rosenblatt_device, "_WORK", work)
-        monkeypatch.setattr(rosenblatt_device, "_FEWEST", 25)
-        monkeypatch.setattr(rosenblatt_device, "_LONGEST_LOOP", loop)
+        monkeypatch.setattr(rosenblatt, "_WORK", work)
+        monkeypatch.setattr(rosenblatt, "_FEWEST", 25)
+        monkeypatch.setattr(rosenblatt, "_LONGEST_LOOP", loop)
         found = conditional_cdfs(*map(cp.asarray, given)).get()
         assert len(cp.launches) > 2 * whole
     np.testing.assert_array_equal(found, expected)
@@ -73,7 +73,7 @@ def test_ten_million_rows_of_ten_columns_are_cut_into_short_launches(monkeypatch
         rows.append(len(x))
         return x
 
-    monkeypatch.setattr(rosenblatt_device, "_launches", launches)
+    monkeypatch.setattr(rosenblatt, "_launches", launches)
     with fake_cupy() as cp:
         x = cp.zeros((200_000, 10), dtype=np.float32)
         W = cp.asarray(np.tile(np.eye(10, dtype=np.float32), (256, 1, 1)))

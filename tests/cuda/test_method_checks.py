@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuanon.cli.doctor import method_checks
-from gpuanon.masking.methods.catalogue import METHODS
+from gpuanon.masking.methods import METHODS
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.support.groups import refine_briefly
 

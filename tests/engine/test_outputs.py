@@ -308,3 +308,33 @@ def test_what_somebody_put_in_the_place_of_a_release_is_not_replaced(folder, nam
 def test_a_target_without_a_name_is_refused(folder, option, how):
     with pytest.raises(OutputError, match="is not the name of a file"):
         run("data/registry.parquet", **({"output": "release.parquet", "in_parts": how} | option))
+
+
+@pytest.mark.parametrize("name", ["release.parquet", "release.csv", "release"])
+def test_force_goes_by_content_and_not_by_time(folder, name):
+    outputs = {"link": Path("link.csv"), "report": Path("report.html")}
+    run("data/registry.parquet", name, **outputs)
+    for at, path in enumerate(sorted(folder.rglob("*"))):
+        os.utime(path, (at * 1000, at * 1000))
+    run("data/registry.parquet", name, **outputs)
+    assert json.loads(Path(f"{name}.manifest.json").read_text())["rows_out"] == 120
+
+
+@pytest.mark.parametrize("name", ["release.parquet", "release.csv", "release"])
+@pytest.mark.parametrize("digest", [None, {}, {"digest": None}, {"digest": ""}, "none"])
+def test_a_manifest_that_does_not_know_its_release_is_not_trusted(folder, name, digest):
+    run("data/registry.parquet", name)
+    path = Path(f"{name}.manifest.json")
+    manifest = json.loads(path.read_text()) | {"release": digest}
+    path.write_text(json.dumps({name: value for name, value in manifest.items() if value is not None}))
+    before = everything(folder)
+    with pytest.raises(OutputError, match="not written by gpuanon, or was changed since"):
+        run("data/registry.parquet", name)
+    assert everything(folder) == before
+
+
+def test_a_column_of_somebody_is_not_taken_for_a_link(folder):
+    Path("link.csv").write_text("row\n3\n4\n")
+    with pytest.raises(OutputError, match="not written by gpuanon"):
+        run("data/registry.parquet", "release.parquet", link=Path("link.csv"))
+    assert Path("link.csv").read_text() == "row\n3\n4\n"

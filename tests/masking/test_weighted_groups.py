@@ -9,7 +9,7 @@ import pytest
 import gpuanon
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
-from gpuanon.masking.weighted_groups import with_weight
+from gpuanon.masking.view import with_weight
 
 KEY = Key(b"a key for the tests of weighted groups")
 DITHERS = ("gaussian", "cell", "merged-cell", "resample", "permute")

@@ -256,3 +256,60 @@ def test_public_files_are_protected_by_their_proposal_as_it_is(folder, name):
     release = gpuanon.protect(table, proposal, rng=1)
     assert release.manifest["rows_out"] == table.n_rows
     assert all(guarantee["verified"] for guarantee in release.manifest["guarantee"])
+
+
+def test_an_edited_proposal_is_the_recipe_that_its_toml_says(tmp_path):
+    table = registry(200)
+    proposal = gpuanon.propose(table)
+    edited = proposal.with_column("income", role="sensitive", kind="numeric").with_column("age", role="dropped")
+    edited = edited.with_mask({"method": "microaggregation", "k": 4}).with_limits(k_anonymity=4)
+    assert (edited.columns["income"].role, edited.columns["age"].role) == ("sensitive", "dropped")
+    assert proposal.columns["age"].role == "quasi"  # the proposal itself stays
+    path = tmp_path / "recipe.toml"
+    path.write_text(edited.to_toml())
+    loaded = Recipe.load(path)
+    assert loaded.model_dump() == edited.model_dump()
+    assert "as edited" in str(edited)
+    assert edited.findings.risk is None  # it was of other quasi-identifiers
+    release = gpuanon.protect(table, edited)
+    assert "age" not in release.table.names
+    assert (
+        gpuanon.assess(table, release.data, edited, link=release.link, measures=["k_anonymity"])["k_anonymity"].value
+        >= 4
+    )
+
+
+def test_the_mask_of_an_edited_proposal_follows_the_roles_unless_it_was_set():
+    proposal = gpuanon.propose(registry(200))
+    kept = proposal.with_column("income", role="other")
+    assert kept.mask != proposal.mask
+    assert "income" not in kept.mask[0].columns
+    assert (
+        proposal.with_mask(*[{"method": "microaggregation", "k": 7}]).with_column("income", role="other").mask[0].k == 7
+    )
+
+
+def test_masks_of_several_parts_are_written_as_toml(tmp_path):
+    mask = {
+        "groups": {"use": "mdav", "k": 3},
+        "operation": {"use": "centroid"},
+        "columns": "quasi",
+    }
+    edited = gpuanon.propose(registry(200)).with_mask(mask, {"method": "microaggregation", "k": 3})
+    (tmp_path / "recipe.toml").write_text(edited.to_toml())
+    assert Recipe.load(tmp_path / "recipe.toml").mask == edited.mask
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (lambda one: one.with_column("agee", role="quasi"), "did you mean .age"),
+        (lambda one: one.with_column("age", role="quasy"), "columns.age.role"),
+        (lambda one: one.with_column("age", roll="quasi"), "columns.age.roll"),
+        (lambda one: one.with_mask(), "at least one mask"),
+        (lambda one: one.with_limits(k_anonimity=3), "did you mean .k_anonymity"),
+    ],
+)
+def test_an_edit_that_is_no_recipe_is_refused(edit, says):
+    with pytest.raises(GpuanonError, match=says):
+        edit(gpuanon.propose(registry(50)))

@@ -267,6 +267,27 @@ def test_a_copy_of_a_release_reports_without_its_original(release, tmp_path):
 LABELS = ("<script>alert(1)</script>", "$\\frac{", "</svg><b>", "名前", 'a"onload="x')
 
 
+def test_the_figures_hold_the_contours_that_the_page_draws(release):
+    """Lines of as many points as are needed, on the scale of the columns; no density between them."""
+    contents = release._contents(release.manifest)
+    drawn = [one for one in contents.pictures.pairs if type(one).__name__ == "Contours"]
+    found = [one for one in contents.to_json()["together"] if one["figure"] == "contours"]
+    assert [one["columns"] for one in found] == [list(one.columns) for one in drawn]
+    assert drawn
+    for one, picture in zip(found, drawn, strict=True):
+        assert set(one) == {"figure", "columns", "dates", "original", "release"}
+        points = np.concatenate([np.array(line) for line in one["original"]])
+        for at, edges in enumerate(picture.edges):
+            assert edges[0] <= points[:, at].min() < points[:, at].max() <= edges[-1]
+
+
+def test_no_figure_is_a_power_of_ten(page):
+    """0.00005, not 4.961e-05: in what is read, tables and drawings included."""
+    shown = re.sub(r"<(script|style)\b.*?</\1>", "", page, flags=re.S)
+    text = Page(re.sub(r"<[^>]*>", " ", shown)).text
+    assert not re.findall(r"\d(?:\.\d+)?e[+-]?\d+", text)
+
+
 def test_labels_are_data(tmp_path):
     rng = np.random.default_rng(0)
     table = pa.table({f"{label} x": rng.normal(size=200) for label in LABELS})

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.backend import Host
+from gpuanon.assessing.evidence import EvidenceSource, MissingEvidence, TableMoments
 from gpuanon.assessing.figures import By, ByPair, Measured, strict
 from gpuanon.assessing.intervals.boxes_without_width import PlainValues
 from gpuanon.assessing.intervals.interval_statistics import IntervalBoxes, Range, regression
 from gpuanon.assessing.measure import FROM_0, Measure, Weights
-from gpuanon.assessing.moments import TableMoments
-from gpuanon.assessing.source import EvidenceSource, MissingEvidence
 from gpuanon.errors import InputError
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.tables.statistics import Statistic, expand

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpuanon.arrays.backend import Array, Host
-from gpuanon.assessing.released import require_finite, require_values, types_of
-from gpuanon.assessing.source import MissingEvidence
+from gpuanon.assessing.compared_tables import require_finite, require_values, types_of
+from gpuanon.assessing.evidence import MissingEvidence
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.sampling import sample_rows
 from gpuanon.tables.codes import level_codes

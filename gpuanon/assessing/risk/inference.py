@@ -22,13 +22,12 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.assessing.columns import Names, column_names
+from gpuanon.assessing.evidence import MissingEvidence
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
-from gpuanon.assessing.measure import CONTROLLED, RISK_OF_RECORDS, SHARE, Measure
-from gpuanon.assessing.options import NAMES, TO_1
+from gpuanon.assessing.measure import CONTROLLED, NAMES, RISK_OF_RECORDS, SHARE, TO_1, Measure
 from gpuanon.assessing.risk.control_tables import attacked_tables, chosen_columns, placed_beside, targets_of, values_of
 from gpuanon.assessing.risk.nearest_classes import counted, nearest_classes
 from gpuanon.assessing.risk.residual import Attack
-from gpuanon.assessing.source import MissingEvidence
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.sampling import sample_rows
 

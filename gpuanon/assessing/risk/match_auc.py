@@ -24,7 +24,7 @@ from gpuanon.assessing.figures import Beside, By, Figure, Measured, join
 from gpuanon.assessing.measure import NULL_IS_MARKED, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, predict, standardised
 from gpuanon.assessing.risk.reidentification import place_in
-from gpuanon.assessing.shares import area_interval, sample_note
+from gpuanon.assessing.sampling_errors import area_interval, sample_note
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.distance.distance import nearest_with_ties, paired
 from gpuanon.numerics.metric import tie_limit

@@ -22,7 +22,7 @@ from gpuanon.assessing.figures import Beside, Figure, Measured, join
 from gpuanon.assessing.measure import NULL_IS_MARKED, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.assessing.risk.match_auc import MEASURES, Matches, auc_of, match, rounded, sampled
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction, standardised
-from gpuanon.assessing.shares import area_interval
+from gpuanon.assessing.sampling_errors import area_interval
 from gpuanon.errors import InputError
 
 if TYPE_CHECKING:

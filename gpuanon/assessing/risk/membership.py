@@ -26,10 +26,9 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.assessing.figures import Beside, By, ConfidenceInterval, Figure, Measured
-from gpuanon.assessing.measure import CONTROLLED, NULL_IS_MARKED, RISK_OF_RECORDS, SHARE, Measure
-from gpuanon.assessing.options import NAMES
+from gpuanon.assessing.measure import CONTROLLED, NAMES, NULL_IS_MARKED, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.assessing.risk.control_tables import attacked_tables, chosen_columns, features_of, targets_of
-from gpuanon.assessing.shares import area_interval
+from gpuanon.assessing.sampling_errors import area_interval
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance.distance import nearest
 from gpuanon.numerics.sampling import sample_rows

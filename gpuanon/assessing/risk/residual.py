@@ -20,7 +20,7 @@ import math
 from dataclasses import dataclass
 
 from gpuanon.assessing.figures import ConfidenceInterval
-from gpuanon.assessing.shares import share_interval
+from gpuanon.assessing.sampling_errors import share_interval
 
 LEVEL = 0.95
 

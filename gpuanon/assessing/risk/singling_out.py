@@ -33,8 +33,7 @@ from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
-from gpuanon.assessing.measure import CONTROLLED, RISK_OF_RECORDS, SHARE, Measure
-from gpuanon.assessing.options import NAMES, WHOLE
+from gpuanon.assessing.measure import CONTROLLED, NAMES, RISK_OF_RECORDS, SHARE, WHOLE, Measure
 from gpuanon.assessing.risk.control_tables import attacked_tables, chosen_columns, values_of
 from gpuanon.assessing.risk.residual import Attack
 from gpuanon.errors import InputError, ParameterError

@@ -18,7 +18,7 @@ from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.figures import Distribution, Figure, Measured
 from gpuanon.assessing.measure import NULL_IS_MARKED, SHARE, Measure, Weights
-from gpuanon.assessing.refits import pieces_of, with_error
+from gpuanon.assessing.sampling_errors import pieces_of, with_error
 from gpuanon.assessing.utility.pairs import require_comparable
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows

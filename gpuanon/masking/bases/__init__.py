@@ -11,13 +11,13 @@ BASES = Named[Basis](
     "use",
     __name__,
     {
-        "identity": "identity.Identity",
+        "identity": "linear.Identity",
         "svd": "linear.Svd",
         "ica": "linear.Ica",
         "tca": "tca.Tca",
         "normal-scores": "normal_scores.NormalScores",
         "kernel": "kernel_basis.KernelBasis",
-        "codes": "identity.Codes",
+        "codes": "linear.Codes",
     },
 )
 AnyBasis: TypeAlias = Annotated[Basis, BASES]

@@ -1,9 +1,9 @@
-"""Bases of straight axes, of each group or of the table: principal components (SVD) and independent ones (ICA)."""
+"""Straight axes: the columns as they are, principal components (SVD) and independent components (ICA)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -12,10 +12,35 @@ from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.sorting import argsort_rows, sort_rows
 from gpuanon.arrays.threads import each
-from gpuanon.masking.contract import Basis
+from gpuanon.errors import ParameterError
+from gpuanon.masking.contract import Basis, Sight
 from gpuanon.numerics.ica import independent_axes, whitening
 from gpuanon.numerics.lockstep import Affine, even_batches, gather, scatter
 from gpuanon.numerics.svd import TOLERANCE, principal_axes
+
+
+class Identity(Basis):
+    """The encoded columns themselves."""
+
+    plain: ClassVar[bool] = True
+    categories: ClassVar[Literal["balanced", "indicator"]] = "balanced"
+
+    use: Literal["identity"] = "identity"
+
+    def forward(self, X: Array, groups: Partition) -> tuple[Array, Callable[[Array], Array]]:
+        return X, lambda T: T
+
+
+class Codes(Basis):
+    """Codes of the columns: rows are compared for equality, not by distance."""
+
+    sees: ClassVar[Sight] = "classes"
+    plain: ClassVar[bool] = True
+
+    use: Literal["codes"] = "codes"
+
+    def forward(self, X: Array, groups: Partition) -> tuple[Array, Callable[[Array], Array]]:
+        raise ParameterError("basis: codes have no coordinates", hint="operations that see points need another basis")
 
 
 def restore_marginals(Y: Array, X: Array, parts: Partition) -> Array:

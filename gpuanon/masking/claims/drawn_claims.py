@@ -11,8 +11,17 @@ import numpy as np
 from gpuanon.arrays.backend import Array, namespace, to_host
 from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
 from gpuanon.arrays.sorting import argsort_words
-from gpuanon.masking.claims import Claim, Counted, Guarantee, require
-from gpuanon.masking.claims.evidence import Evidence, Trace, all_among, distinct_count, occurs_once
+from gpuanon.masking.claims import (
+    Claim,
+    Counted,
+    Evidence,
+    Guarantee,
+    Trace,
+    all_among,
+    distinct_count,
+    occurs_once,
+    require,
+)
 from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.rows import ADDED, Rows
 

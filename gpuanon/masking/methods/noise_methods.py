@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gpuanon.masking.bases.identity import Codes
+from gpuanon.masking.bases.linear import Codes
 from gpuanon.masking.groups.plain_groups import BlocksOfRows, Whole
 from gpuanon.masking.methods.combination import Combination, Method
 from gpuanon.masking.operations.added_noise import LocalNoise, Noise

@@ -1,10 +1,13 @@
-"""Swapping of similar values: by a window of ranks, between random subsets at equal ranks, or of records at risk.
+"""Swapping of values: by a window of ranks, between random subsets at equal ranks, of records at risk, inside groups.
 
 The first two keep the values of each column exactly, and move no value far in rank.  They are known to be weak when
 many columns are swapped by a small window: each value tells where its record lies.
 
 Targeted swapping is what census offices do: households that are rare in their area exchange the area with a household
 that is equal on chosen columns, so that tables of the whole country over those columns do not change [3].
+
+Exchange inside groups permutes each column, or whole records: core-variable swapping if the records of a group are
+equal on core columns, swapping within clusters if they are similar.
 
 Pairs are random, in rounds of proposals: every free row is a sender or a receiver by a coin.  A sender proposes to a
 random free row among those that it may be paired with; a receiver accepts one of its proposals at random.  About two
@@ -27,7 +30,7 @@ import numpy as np
 from pydantic import Field
 
 from gpuanon.arrays.backend import Array, namespace
-from gpuanon.arrays.partition import Partition
+from gpuanon.arrays.partition import Partition, shuffle_within
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.contract import Operation, Sight
 from gpuanon.masking.given import Records
@@ -261,3 +264,35 @@ class TargetedSwap(Operation):
     def apply(self, T: Array, groups: Partition, records: Records) -> Recoded:
         source, facts = targeted_swap(T, groups, records.draws.child("targeted-swap"), self.below, self.rate)
         return Recoded([NewColumn(j, T[source, j]) for j in range(T.shape[1])], facts=facts)
+
+
+def exchange(codes: Array, groups: Partition, draws: Draws, together: bool = False) -> Array:
+    """(n, columns) codes, each column permuted uniformly at random inside each group, or all by one permutation.
+
+    Every table of one column against what defines the groups is kept exactly; with `together`, every table of any
+    columns.
+
+    Cost : one sort of n numbers for each permutation.
+    """
+    out = namespace(codes).empty_like(codes)
+    if together:
+        return codes[shuffle_within(draws.keys(), groups)]
+    for j in range(codes.shape[1]):
+        out[:, j] = codes[shuffle_within(draws.child(str(j)).keys(), groups), j]
+    return out
+
+
+class Exchange(Operation):
+    """Values are permuted inside each group: column by column, or whole records."""
+
+    sees: ClassVar[Sight] = "classes"
+
+    use: Literal["exchange"] = "exchange"
+    together: bool = Field(default=False, description="all columns by one permutation, instead of each by its own")
+
+    def moves_rows(self, kinds: Sequence[Kind | None]) -> bool:
+        return self.together
+
+    def apply(self, T: Array, groups: Partition, records: Records) -> Recoded:
+        codes = exchange(T, groups, records.draws.child("exchange"), self.together)
+        return Recoded([NewColumn(j, codes[:, j]) for j in range(codes.shape[1])])

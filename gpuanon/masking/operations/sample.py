@@ -1,4 +1,4 @@
-"""Sampling from a Gaussian copula: no released row stands for a record."""
+"""New rows from a Gaussian copula, or from the mean and covariance of each group (condensation)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from gpuanon.arrays.backend import Array, like, namespace, to_host
-from gpuanon.arrays.partition import Partition
+from gpuanon.arrays.partition import Partition, segment_means
 from gpuanon.arrays.rng import Draws
 from gpuanon.errors import ParameterError
 from gpuanon.masking.contract import Operation, RowEffect
@@ -75,3 +75,40 @@ def _require_one_group(groups: Partition) -> None:
         raise ParameterError(
             f"sample: one group of all rows is allowed, got {groups.parts}", hint='groups = { use = "whole" }'
         )
+
+
+def condense(T: Array, groups: Partition, draws: Draws) -> Array:
+    """(n, c) new coordinates: independent and uniform, with each group's own mean and variance along each axis [1]_.
+
+    Along principal axes of the group these are its mean and covariance, in expectation.
+
+    References
+    ----------
+    .. [1] C. C. Aggarwal, P. S. Yu (2004), A condensation approach to privacy preserving data mining, EDBT.
+    """
+    xp = namespace(T)
+    labels = groups.labels()
+    means = segment_means(T, groups)
+    squares = T - means[labels]
+    squares *= squares
+    deviations = xp.sqrt(segment_means(squares, groups))
+    del squares
+    out = draws.uniform(T.shape[1])
+    out *= 2.0
+    out -= 1.0
+    out *= 3.0**0.5
+    out *= deviations[labels]
+    out += means[labels]
+    return out
+
+
+class Condense(Operation):
+    """New rows, uniform along the axes of each group; for the basis svd of each group."""
+
+    rows: ClassVar[RowEffect] = "new"
+
+    use: Literal["condense"] = "condense"
+
+    def apply(self, T: Array, groups: Partition, records: Records) -> Changed:
+        values = condense(T, groups, records.draws.child("condense"))
+        return Changed(values, rows=namespace(T).arange(len(T), dtype=np.int64), added=len(T))

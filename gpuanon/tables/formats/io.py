@@ -79,6 +79,15 @@ def read(
     Raises
     ------
     InputError : the file is missing, of another kind, truncated or corrupt
+
+    Examples
+    --------
+    >>> import gpuanon
+    >>> from pathlib import Path
+    >>> _ = Path("registry.csv").write_text("age;cost\\n31;1.5\\n35;2.5\\n")
+    >>> table = gpuanon.read("registry.csv")
+    >>> table.n_rows, table.names
+    (2, ('age', 'cost'))
     """
     path, form = _path_and_format(Path(path))
     with translate_read_errors(path, form.name):

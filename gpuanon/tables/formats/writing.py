@@ -3,6 +3,7 @@
 Every output is written to a hidden file ``.gpuanon-….partial`` in the same folder and flushed to disk.  When all are
 complete, they are renamed, tables last.  An error or an interrupt before that removes the hidden files.  A killed
 process leaves at most hidden files, which `gpuanon clean` removes, never an incomplete output under its own name.
+Killed between two renames, it leaves a journal too, by which `gpuanon clean` or the next run completes them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,17 @@ from typing import IO, TYPE_CHECKING, TypeAlias
 from gpuanon.arrays import interruption
 from gpuanon.errors import OutputError
 from gpuanon.tables.formats import Append, Format, format_of, known_formats, suffix_of
-from gpuanon.tables.formats.places import PLACED, flush, hidden_name, lock, open_locked, remove
+from gpuanon.tables.formats.places import (
+    PLACED,
+    Move,
+    flush,
+    hidden_name,
+    journalled,
+    lock,
+    mend,
+    open_locked,
+    remove,
+)
 from gpuanon.tables.table import Table
 
 if TYPE_CHECKING:
@@ -56,6 +67,7 @@ def check_output(
     path = Path(path)
     if table:
         _format(path)
+    mend(path.absolute().parent)
     _check_replaceable(path, force, guard)
     for source in inputs:
         if path.exists() and Path(source).exists() and path.samefile(source):
@@ -131,6 +143,7 @@ class Writing:
 
     def _stage(self, path: Path, *, table: bool) -> _Staged:
         """Register an output under a hidden name."""
+        mend(path.absolute().parent)
         _check_replaceable(path, self._force, self._guard)
         self._staged.append(_Staged(hidden_name(path), path, table))
         return self._staged[-1]
@@ -199,35 +212,31 @@ class Stream:
 
 
 def _commit(staged: list[_Staged], force: bool, guard: Guard | None) -> None:
-    """Rename all outputs; if one fails, undo the others."""
-    backups: list[tuple[Path, Path]] = []
-    placed: list[tuple[Path, int]] = []
+    """Rename all outputs; if one fails, undo the others; if the process is killed, `mend` does one or the other."""
+    if not staged:
+        return
     for item in staged:  # before the first rename: a guard may look at the other outputs
         _check_replaceable(item.final, force, guard)
-    try:
-        for item in staged:
-            _check_replaceable(item.final, force, None)
-            with translate_os_errors(item.final):
-                if item.final.exists():
-                    backups.append((hidden_name(item.final, ".previous"), item.final))
-                    _back_up(item.final, backups[-1][0])
-                placed.append((item.final, item.hidden.stat().st_ino))
-                _rename(item.hidden, item.final, force)
-        for folder in {item.final.absolute().parent for item in staged}:
-            flush(folder)
-        PLACED.extend(item.final for item in staged)
-    except BaseException:
-        PLACED[:] = [path for path in PLACED if path not in {item.final for item in staged}]
-        for final, number in placed:
-            if final.exists() and final.stat().st_ino == number:
-                remove(final)
-        for backup, final in backups:
-            if backup.exists() and not final.exists():
-                os.replace(backup, final)
-        raise
-    finally:
-        for backup, _ in backups:
-            remove(backup)
+    moves = [Move.planned(item.hidden, item.final) for item in staged]
+    with translate_os_errors(staged[-1].final), journalled(moves):
+        try:
+            for item, move in zip(staged, moves, strict=True):
+                _check_replaceable(item.final, force, None)
+                with translate_os_errors(item.final):
+                    if item.final.exists():
+                        _back_up(item.final, Path(move.backup))
+                    _rename(item.hidden, item.final, force)
+            for folder in {item.final.absolute().parent for item in staged}:
+                flush(folder)
+            PLACED.extend(item.final for item in staged)
+        except BaseException:
+            PLACED[:] = [path for path in PLACED if path not in {item.final for item in staged}]
+            for move in moves:
+                move.undo()
+            raise
+        finally:
+            for move in moves:
+                move.clear()
 
 
 def _back_up(final: Path, backup: Path) -> None:

@@ -16,7 +16,7 @@ from gpuanon.assessing.risk.k_ambiguity import k_ambiguity
 from gpuanon.assessing.risk.match_auc import Matches, match
 from gpuanon.assessing.risk.match_auc_joint import joint_auc_of, match_auc_joint
 from gpuanon.assessing.risk.prediction import Prediction, standardised
-from gpuanon.assessing.shares import share_interval
+from gpuanon.assessing.sampling_errors import share_interval
 from gpuanon.errors import GpuanonError, InputError, ParameterError
 from gpuanon.masking.groups.median_cuts import widest_cuts
 

@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 from sklearn.decomposition import KernelPCA
 
+from bench.studies.pair_plot import pair_plot
 from gpuanon.assessing.utility.kernel_pca import components_of, kernel_pca, projected
 from gpuanon.errors import ParameterError
-from gpuanon.report.pair_plot import pair_plot
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,8 @@ from sklearn.decomposition import KernelPCA
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.masking.bases import AnyBasis
-from gpuanon.masking.bases.identity import Identity
 from gpuanon.masking.bases.kernel_basis import KernelBasis
-from gpuanon.masking.bases.linear import Ica, Svd, svd_coordinates
+from gpuanon.masking.bases.linear import Ica, Identity, Svd, svd_coordinates
 from gpuanon.masking.bases.normal_scores import NormalScores, normal_scores
 from gpuanon.masking.bases.tca import Tca
 from gpuanon.numerics import svd as svd_module

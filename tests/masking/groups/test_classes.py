@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
-from gpuanon.masking.bases.identity import Codes
+from gpuanon.masking.bases.linear import Codes
 from gpuanon.masking.groups.plain_groups import EqualRows, classes
 
 KEY = Key(b"a key for the tests of classes")

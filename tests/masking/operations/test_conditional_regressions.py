@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuanon.masking.operations.column_chain.trees import Coded
-from gpuanon.masking.operations.sequential.conditional_models import draw_from_regression
+from gpuanon.masking.operations.column_chain.conditional import Coded
+from gpuanon.masking.operations.sequential import draw_from_regression
 
 
 def test_without_dependence_every_rank_is_drawn_equally_often():

@@ -11,8 +11,15 @@ import pytest
 import gpuanon
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
-from gpuanon.masking.operations.graphical_table import binned, conditionals, graphical_rows
-from gpuanon.masking.operations.graphical_table.cliques import CELL, Entropies, find_chain, perfect_order
+from gpuanon.masking.operations.graphical_table import (
+    CELL,
+    Entropies,
+    binned,
+    conditionals,
+    find_chain,
+    graphical_rows,
+    perfect_order,
+)
 
 KEY = Key(b"a key for the tests of graphical models")
 

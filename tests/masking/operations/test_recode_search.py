@@ -13,8 +13,13 @@ import gpuanon
 from gpuanon.errors import GpuanonError, GuaranteeError, ParameterError
 from gpuanon.masking.constraints import Constraint
 from gpuanon.masking.operations.recode import lattice_search
-from gpuanon.masking.operations.recode.recode_search import RecodeSearch, among, rounds_of, search_recoding
-from gpuanon.masking.operations.recode.recoding_table import RecodingTable
+from gpuanon.masking.operations.recode.recode_search import (
+    RecodeSearch,
+    RecodingTable,
+    among,
+    rounds_of,
+    search_recoding,
+)
 from gpuanon.numerics.patterns import Patterns
 from tests.support.every import COLUMNS, recipe, registry
 from tests.support.naive_recoding import least_loss, random_table

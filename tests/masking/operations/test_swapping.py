@@ -15,9 +15,8 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
 from gpuanon.masking.given import ClassInfo, Given, Records
-from gpuanon.masking.operations.core_exchange import exchange
 from gpuanon.masking.operations.rank_match import LatinHypercube, RankMatch, RankNoise
-from gpuanon.masking.operations.rank_swap import column_swap, rank_swap, targeted_swap
+from gpuanon.masking.operations.rank_swap import column_swap, exchange, rank_swap, targeted_swap
 
 KEY = Key(b"a key for the tests of swapping")
 

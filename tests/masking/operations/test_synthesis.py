@@ -17,13 +17,10 @@ from gpuanon.arrays.rng import Key
 from gpuanon.assessing.utility.propensity.pmse import pmse_cart
 from gpuanon.errors import ParameterError, RecipeError
 from gpuanon.masking.given import ClassInfo, Records
-from gpuanon.masking.operations.column_chain.trees import Coded, tree_conditional
-from gpuanon.masking.operations.condense import condense
-from gpuanon.masking.operations.maximum_entropy import LargestEntropy
-from gpuanon.masking.operations.maximum_entropy.entropy_solver import GivenMoments, MaximumEntropy, MomentSums
-from gpuanon.masking.operations.sample import Sample
-from gpuanon.masking.operations.sequential import PartlySynthetic
-from gpuanon.masking.operations.sequential.conditional_models import synthesise
+from gpuanon.masking.operations.column_chain.conditional import Coded, tree_conditional
+from gpuanon.masking.operations.maximum_entropy import GivenMoments, LargestEntropy, MaximumEntropy, MomentSums
+from gpuanon.masking.operations.sample import Sample, condense
+from gpuanon.masking.operations.sequential import PartlySynthetic, synthesise
 from gpuanon.numerics.copula import ScoreSums
 
 KEY = Key(b"a key for the tests of synthesis")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import resource
 import signal
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 from gpuanon.errors import OutputError
-from gpuanon.tables.formats import io, writing
+from gpuanon.tables.formats import io, places, writing
 from gpuanon.tables.registry import make_registry
 from gpuanon.tables.table import Table
 from tests.support.files import FORMATS, error_message, left_behind
@@ -274,3 +275,114 @@ def test_the_same_table_gives_the_same_bytes(tmp_path: Path) -> None:
         first = (tmp_path / name).read_bytes()
         io.write(table, tmp_path / name, force=True)
         assert (tmp_path / name).read_bytes() == first
+
+
+KILLED = """
+import json, os, signal, sys
+from pathlib import Path
+from gpuanon.engine.outputs import clean
+from gpuanon.tables.formats import io, writing
+
+folder, name, force = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "force"
+NAMES = ("link.csv", "manifest.json", name)
+STEPS = {"open", "os.rename", "os.link", "os.remove", "os.rmdir", "shutil.rmtree"}
+counting = []
+
+def put(text):
+    with io.Writing(force=force) as out:
+        for other in NAMES[:2]:
+            out.text(folder / other, text)
+        if "." in name:
+            with out._file(folder / name, table=True) as file:
+                file.write(text.encode())
+        else:
+            (out.folder(folder / name) / "0.parquet").write_text(text)
+
+def held():
+    def text(path):
+        path = path / "0.parquet" if path.is_dir() else path
+        return path.read_text() if path.exists() else None
+    return [text(folder / each) for each in NAMES]
+
+def dies(at):
+    def watch(event, arguments):
+        if counting and event in STEPS:
+            counting[0] += 1
+            if counting[0] == at:
+                os.kill(os.getpid(), signal.SIGKILL)
+    sys.addaudithook(watch)
+    commit = writing._commit
+    def committed(*arguments):
+        counting.append(0)
+        commit(*arguments)
+    writing._commit = committed
+    put("new")
+    os._exit(0)
+
+found = []
+for at in range(1, 80):
+    for entry in folder.iterdir():
+        (entry / "0.parquet").unlink(missing_ok=True) if entry.is_dir() else entry.unlink()
+        entry.rmdir() if entry.is_dir() else None
+    if force:
+        put("old")
+    child = os.fork()
+    if child == 0:
+        dies(at)
+    ended = os.waitpid(child, 0)[1] == 0
+    if at % 2:
+        clean(folder / name)
+    else:  # what the next run looks at before any work
+        try:
+            io.check_output(folder / name, force=force, table=False)
+        except Exception:
+            pass
+        clean(folder / name)
+    found.append([held(), sorted(set(os.listdir(folder)) - set(NAMES))])
+    if ended:
+        break
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("force", ["force", "new"])
+@pytest.mark.parametrize("name", ["t.csv", "parts"])
+def test_a_kill_at_any_step_of_the_renames_leaves_all_old_or_all_new(tmp_path: Path, name: str, force: str) -> None:
+    done = run(KILLED, tmp_path, name, force)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert len(found) > 5
+    old = "old" if force == "force" else None
+    for texts, others in found:
+        assert texts in ([old] * 3, ["new"] * 3)
+        assert others == []
+    assert found[0][0] == [old] * 3
+    assert found[-1][0] == ["new"] * 3
+
+
+def test_what_somebody_made_of_an_old_output_after_a_kill_is_left_to_them(tmp_path: Path) -> None:
+    for name in ("manifest.json", "t.csv"):
+        (tmp_path / name).write_text("old")
+    hidden = {name: places.hidden_name(tmp_path / name) for name in ("manifest.json", "t.csv")}
+    moves = []
+    for name, path in hidden.items():
+        path.write_text("new")
+        moves.append(places.Move.planned(path, tmp_path / name))
+    journal = places.hidden_name(tmp_path / "t.csv", places.COMMIT)
+    journal.write_text(places.journal_text(moves))
+    os.link(tmp_path / "manifest.json", moves[0].backup)
+    os.replace(hidden["manifest.json"], tmp_path / "manifest.json")  # killed here
+    (tmp_path / "t.csv").write_text("old, and edited by hand")
+    places.mend(tmp_path)
+    assert (tmp_path / "t.csv").read_text() == "old, and edited by hand"
+    assert (tmp_path / "manifest.json").read_text() == "old"
+    places.remove_stale(tmp_path)
+    assert left_behind(tmp_path) == ["manifest.json", "t.csv"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"gpuanon": "commit", "moves": [{"final": "x"}]}', "thesis"])
+def test_what_is_no_journal_moves_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / ".gpuanon-0123456789abcdef.commit").write_text(text)
+    (tmp_path / "mine").write_text("mine")
+    assert places.mend(tmp_path) == []
+    assert (tmp_path / "mine").read_text() == "mine"

@@ -21,8 +21,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, like, namespace, on_device, to_host
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
-from gpuanon.assessing.measure import CONTROLLED, NULL_IS_MARKED, RISK_OF_RECORDS, SHARE, Measure
-from gpuanon.assessing.options import NAMES
+from gpuanon.assessing.measure import CONTROLLED, NAMES, NULL_IS_MARKED, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.assessing.risk.control_tables import attacked_tables, chosen_columns, features_of, targets_of
 from gpuanon.assessing.risk.linkability.nearest_without import nearest_without
 from gpuanon.assessing.risk.nearest_classes import counted, nearest_classes

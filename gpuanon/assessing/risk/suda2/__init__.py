@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuanon.arrays.backend import Array, Host, namespace, to_host
+from gpuanon.assessing.evidence import sampling_fraction
 from gpuanon.assessing.figures import Beside, By, Distribution, Figure, Measured
-from gpuanon.assessing.measure import QUASI, SHARE, Measure, Weights
-from gpuanon.assessing.options import FRACTION as FRACTIONS
-from gpuanon.assessing.options import SET_SIZE
+from gpuanon.assessing.measure import FRACTION as FRACTIONS
+from gpuanon.assessing.measure import QUASI, SET_SIZE, SHARE, Measure, Weights
 from gpuanon.assessing.risk.suda2.minimal_uniques import minimal_uniques
-from gpuanon.assessing.source import sampling_fraction
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
 

@@ -22,9 +22,8 @@ import numpy as np
 from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.figures import Beside, Figure, Measured, join
-from gpuanon.assessing.measure import OF_SCORES, SHARE, Measure
-from gpuanon.assessing.options import PERMUTATIONS
-from gpuanon.assessing.refits import with_error
+from gpuanon.assessing.measure import OF_SCORES, PERMUTATIONS, SHARE, Measure
+from gpuanon.assessing.sampling_errors import with_error
 from gpuanon.assessing.utility.pairs import sampled_pairs
 from gpuanon.assessing.utility.propensity import scores as propensity_scores
 from gpuanon.assessing.utility.propensity.class_tree import class_shares

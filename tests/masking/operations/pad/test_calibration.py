@@ -8,9 +8,8 @@ from scipy.optimize import minimize
 
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
-from gpuanon.masking.operations.pad.calibration import KeptStatistics, Populations
+from gpuanon.masking.operations.pad.calibration import KeptStatistics, Populations, choose, tilt
 from gpuanon.masking.operations.pad.sequence import Settings, fit_sequence
-from gpuanon.masking.operations.pad.tilting import choose, tilt
 
 KEY = Key(b"a key for the tests of calibration")
 

@@ -46,9 +46,10 @@ def placed(make: Callable[[Any], T]) -> made_once[T]:
             return make(self)
         found: Any = getattr(self.host, name)
         upload = self.backend.upload
-        if found is None:
-            return found  # type: ignore[return-value]
-        return tuple(upload(array) for array in found) if isinstance(found, tuple) else upload(found)  # type: ignore[return-value]
+        if found is not None:
+            found = tuple(map(upload, found)) if isinstance(found, tuple) else upload(found)
+        placed_here: T = found
+        return placed_here
 
     get.__doc__ = make.__doc__
     return made_once(get)

@@ -9,14 +9,17 @@ from typing import Annotated
 
 import typer
 
-from gpuanon.cli.arguments import BackendChoice, Json, Report, require_report
 from gpuanon.cli.printing import (
+    BackendChoice,
+    Json,
+    Report,
     err,
     out,
     print_assessment,
     print_ranges,
     print_result,
     print_trials,
+    require_report,
 )
 from gpuanon.errors import ParameterError
 
@@ -41,7 +44,7 @@ def assess(
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Measure the risk and the utility of a release."""
-    from gpuanon.cli.progress_bar import shown
+    from gpuanon.cli.printing import shown
     from gpuanon.engine.assess import assess as measure
 
     names = None if measures is None else tuple(name.strip() for name in measures.split(",") if name.strip())
@@ -95,7 +98,7 @@ def compare(
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Mask and measure a table by several recipes, and name the best that keeps its limits."""
-    from gpuanon.cli.progress_bar import shown
+    from gpuanon.cli.printing import shown
     from gpuanon.comparing.compare import Choosing, compare_files
     from gpuanon.engine.outputs import check_best
 

@@ -1,16 +1,21 @@
-"""What the command line prints: results as tables for people, as JSON for machines."""
+"""What commands share: options, progress on stderr, results as tables for people and as JSON for machines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.segment import Segment
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from gpuanon.arrays.progress import listening
 from gpuanon.visible import json_text, visible
 
 if TYPE_CHECKING:
@@ -240,3 +245,101 @@ def print_explanation(found: Explanation) -> None:
         if details:
             out.print()
             out.print(table, highlight=False)
+
+
+PATIENCE = 1.0  # seconds of silence that need no explanation
+_BETWEEN = 5.0  # seconds between notes, where each is a line of its own
+
+
+class _Lines:
+    """Prints a line for each stage that took longer than a second."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.began: dict[str, float] = {}
+        self.noted = time.monotonic()
+
+    def note(self, stage: str, text: str) -> None:
+        """Print what a stage says, not more often than every few seconds."""
+        if time.monotonic() - self.noted > _BETWEEN:
+            self.noted = time.monotonic()
+            self.console.print(f"{stage}: {text}", highlight=False)
+
+    def __call__(self, stage: str, done: float) -> None:
+        if done == 0.0 or stage not in self.began:
+            self.began[stage] = time.monotonic()
+        if done >= 1.0 and (took := time.monotonic() - self.began.pop(stage)) > PATIENCE:
+            self.console.print(f"{stage}: {took:.1f} s", highlight=False)
+
+    def stop(self) -> None:
+        """Nothing is to be removed."""
+
+
+class _Bars:
+    """Draws the stages; nothing appears before the run has lasted a second."""
+
+    def __init__(self, console: Console) -> None:
+        # Imported here because only terminals have bars.
+        from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("{task.description:<8}"), BarColumn(), TimeElapsedColumn())
+        self.progress = Progress(*columns, console=console, transient=True, auto_refresh=True)
+        self.began = time.monotonic()
+        self.tasks: dict[str, TaskID] = {}
+        self.started = False
+
+    def __call__(self, stage: str, done: float) -> None:
+        if stage not in self.tasks:
+            self.tasks[stage] = self.progress.add_task(stage, total=1.0)
+        self.progress.update(self.tasks[stage], completed=done)
+        if not self.started and time.monotonic() - self.began > PATIENCE:
+            self.started = True
+            self.progress.start()
+
+    def note(self, stage: str, text: str) -> None:
+        """Show what a stage says beside its bar."""
+        if stage in self.tasks:
+            self.progress.update(self.tasks[stage], description=f"{stage}: {text}")
+
+    def stop(self) -> None:
+        """Remove the bars."""
+        if self.started:
+            self.progress.stop()
+
+
+@contextmanager
+def shown(console: Console, *, quiet: bool) -> Iterator[None]:
+    """Show the progress of what is done inside."""
+    if quiet:
+        yield
+        return
+    listener = _Bars(console) if console.is_terminal else _Lines(console)
+    try:
+        with listening(listener):
+            yield
+    finally:
+        listener.stop()
+
+
+def literal(text: str) -> str:
+    """A text of the help in which brackets are meant: typer would take ``[report]`` for a style and leave it out."""
+    return text.replace("[", r"\[")
+
+
+RecipePath = Annotated[Path, typer.Argument(help="recipe: .toml, .yaml or .json")]
+Json = Annotated[bool, typer.Option("--json", help="print JSON")]
+Force = Annotated[bool, typer.Option("--force", help="overwrite existing files")]
+Report = Annotated[Path | None, typer.Option("--report", help=literal("write an HTML report (needs gpuanon[report])"))]
+BackendChoice = Annotated[Literal["auto", "numpy", "cupy"], typer.Option(help="where the arrays live")]
+
+
+def require_report(report: Path | None, inputs: Sequence[Path | None] = (), force: bool = False) -> None:
+    """Refuse a report that cannot be written, before any work is done; `protect` checks its outputs itself."""
+    if report is None:
+        return
+    from gpuanon.engine.outputs import check_report
+    from gpuanon.report import require
+
+    require()
+    if inputs:
+        check_report(report, [path for path in inputs if path is not None], force=force)

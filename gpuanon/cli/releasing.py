@@ -8,14 +8,20 @@ from typing import Annotated, Literal
 
 import typer
 
-from gpuanon.cli.arguments import BackendChoice, Force, Json, RecipePath, Report, literal, require_report
 from gpuanon.cli.printing import (
+    BackendChoice,
+    Force,
+    Json,
+    RecipePath,
+    Report,
     err,
+    literal,
     out,
     print_json,
     print_line,
     print_release,
     print_result,
+    require_report,
 )
 from gpuanon.tables.formats import known_formats
 
@@ -47,7 +53,7 @@ def init(
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Look at a table and propose a recipe, with a reason beside each choice."""
-    from gpuanon.cli.progress_bar import shown
+    from gpuanon.cli.printing import shown
     from gpuanon.proposing.dialogue import init as propose
 
     ask = not yes and sys.stdin.isatty() and err.is_terminal
@@ -76,7 +82,7 @@ def check(
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Dry run: what the recipe drops, masks, keeps and guarantees, with warnings and the expected time."""
-    from gpuanon.cli.progress_bar import shown
+    from gpuanon.cli.printing import shown
     from gpuanon.engine.checking import checked
 
     with shown(err, quiet=quiet):
@@ -128,7 +134,7 @@ def protect(
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress, no log")] = False,
 ) -> None:
     """Mask a table as a recipe says; write the release only if its guarantee was verified on it."""
-    from gpuanon.cli.progress_bar import shown
+    from gpuanon.cli.printing import shown
     from gpuanon.engine.protect import InParts, protect_file
 
     require_report(report)

@@ -16,8 +16,7 @@ from gpuanon.masking.methods import METHODS, AnyMask
 from gpuanon.proposing.proposal import propose
 from gpuanon.recipe import Recipe, parse, with_paths
 from gpuanon.tables.codes import level_codes
-from gpuanon.tables.roles import UNRELEASED
-from gpuanon.tables.schema import Schema
+from gpuanon.tables.schema import UNRELEASED, Schema
 from gpuanon.tables.table import Table
 
 SUGGESTED_K = (5, 10, 20)

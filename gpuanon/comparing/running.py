@@ -260,7 +260,7 @@ def workers_for(setting: Setting, trials: int, wanted: int | Workers | None, *, 
     """Who runs so many trials: one where the work is on a device, which several would have to share.
 
     wanted : number of processes, 0 or 1: this one; None for as many as there are cores, where that is worth their
-        start; or workers, such as `gpuanon.engine.workers.dask_workers.OnWorkers` of a Dask client
+        start; or workers, such as `gpuanon.engine.workers.clusters.OnWorkers` of a Dask client
     timed  : with None, a process of their own even for few trials: they can be ended
     """
     if wanted is not None and not isinstance(wanted, int):

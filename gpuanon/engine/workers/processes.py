@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from multiprocessing import connection, get_context
 from typing import Any, Self
 
-from gpuanon.arrays import interruption, progress
+from gpuanon.arrays import progress
 from gpuanon.arrays.threads import thread_count
 from gpuanon.errors import BackendError
 
@@ -126,7 +126,7 @@ class _Process:
     def __init__(self, threads: int) -> None:
         self.pipe, theirs = get_context("spawn").Pipe()
         self._process = get_context("spawn").Process(target=_serve, args=(theirs, threads, os.getpid()))
-        with interruption.only_here():
+        with progress.interrupts_here():
             self._process.start()
         theirs.close()
         self.item: int | None = None

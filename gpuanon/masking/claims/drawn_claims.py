@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, to_host
-from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
+from gpuanon.arrays.rng import GOLDEN_GAMMA, mix_bits
 from gpuanon.arrays.sorting import argsort_words
 from gpuanon.masking.claims import (
     Claim,

@@ -19,13 +19,16 @@ from gpuanon.proposing.findings import Findings, examine, with_risk
 from gpuanon.proposing.proposal import HEADINGS, MARK, Proposal, assembled, foot_of, reason_of, rows_of, with_trials
 from gpuanon.proposing.purposes import PURPOSES, Purpose, purpose_of
 from gpuanon.tables.formats import io
-from gpuanon.tables.formats.csv.csv_dialect import read_any
+from gpuanon.tables.formats.csv.csv_dialect import count_columns, read_any
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
 from gpuanon.tables.schema import Role
 from gpuanon.tables.table import Table
 
 ROLES: tuple[Role, ...] = ("identifier", "person", "household", "quasi", "sensitive", "other", "weight", "dropped")
 Ask = Callable[[Choice, str], Role]
+
+MOST_COLUMNS = 2000
+"""Of a table for which a recipe is proposed: every column is looked at, and many in pairs."""
 
 
 def init(
@@ -70,6 +73,13 @@ def init(
 def examine_file(path: Path, purpose: Purpose, given: CsvOptions | None = None) -> tuple[Table, Findings]:
     """The table in a file, and what is found in it; `given` is known of how a CSV is to be read."""
     with progress.stage("read"):
+        width = count_columns(path, given)
+        if width > MOST_COLUMNS:
+            raise InputError(
+                f"{path}: has {width:,} columns, and init looks at {MOST_COLUMNS:,} at most",
+                hint="propose for a file with the columns that are to be released; the others are dropped by others ="
+                " 'drop' in the recipe",
+            )
         table, csv = read_any(path, given)
     if not table.n_rows:
         raise InputError(f"{path}: the table has no rows", hint="a recipe is proposed by what the columns hold")

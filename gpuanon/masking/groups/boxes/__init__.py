@@ -1,7 +1,7 @@
 """Boxes that give the most accurate statistics [1].
 
 A statistic that is computed from boxes has a range of possible values, whose width is ``2 Σ a_i Δ_i`` over all records
-to first order: sensitivities times half-widths.  BoxGroups of k records are chosen to make it small.
+to first order: sensitivities times half-widths.  Boxes of k records are chosen to make it small.
 
 References
 ----------

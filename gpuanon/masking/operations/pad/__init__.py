@@ -117,7 +117,7 @@ _REACHED = 0.01
 
 
 def short_classes(codes: Array, groups: Partition, k: int, persons: Array | None = None) -> tuple[Partition, Array]:
-    """The classes of `codes` (n, columns), and (g,) how many rows each wants, the fewest, so that none has less than k.
+    """The classes of `codes` (n, columns), and (g,) the fewest rows that each needs to have k.
 
     A class is a set of equal rows of one group; a null is a value.  Classes follow each other as `equal_rows` numbers
     them.
@@ -131,9 +131,9 @@ def short_classes(codes: Array, groups: Partition, k: int, persons: Array | None
 
 
 def short_maximal_classes(codes: Array, k: int) -> tuple[Partition, Array]:
-    """The classes when a null matches every value, and (g,) how many rows each wants, so that k have all its values.
+    """The classes when a null matches every value, and (g,) how many rows each needs, so that k have all its values.
 
-    Only maximal classes want rows: those whose values no other class has together with more.  A class that is not
+    Only maximal classes need rows: those whose values no other class has together with more.  A class that is not
     maximal is covered by one that is.  This is the minimum if only combinations that occur may be added [1].
 
     Cost : that of `covering_counts`.

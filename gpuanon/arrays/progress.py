@@ -120,6 +120,13 @@ def report(done: float) -> None:
     reporter()(done)
 
 
+def note(text: str) -> None:
+    """Say in words how far the current stage is, to a listener that shows words."""
+    show = getattr(_listener, "note", None)
+    if show is not None and _stage:
+        show(_stage, text)
+
+
 def reporter() -> Callable[[float], None]:
     """`report` of this thread, which other threads that work for it may call, one at a time."""
     span = getattr(_here, "span", None)

@@ -20,7 +20,7 @@ from gpuanon.visible import json_text, visible
 
 if TYPE_CHECKING:
     from gpuanon.cli.explaining import Explanation
-    from gpuanon.comparing.compare import Trials
+    from gpuanon.comparing.trials import Trials
     from gpuanon.engine.assess import Assessment
     from gpuanon.engine.interval_files import Intervals
 
@@ -152,23 +152,33 @@ def print_trials(result: Trials) -> None:
 
     kept = [trial for trial in result.trials if not trial.refused]
     names = list(dict.fromkeys(name for trial in kept for name in trial.measured))
-    table = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table = RichTable(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("recipe", no_wrap=True)
-    table.add_column("rows", justify="right", no_wrap=True)
+    for heading in ("rows kept", "promise", "verdict"):
+        table.add_column(heading, justify="right", overflow="fold", min_width=5)
     for name in names:
         table.add_column(name.replace("_", " "), justify="right", overflow="fold", min_width=7)
     for trial in kept:
         figures = [figure_text(trial.measured[name]) if name in trial.measured else "–" for name in names]
         mark = " ←" if trial is result.best else ""
-        table.add_row(escape(trial.name + mark), str(trial.rows.get("rows_out", "–")), *figures)
+        rows = "–" if trial.kept is None else "new" if trial.kept == 0 else f"{100 * trial.kept:.3g}%"
+        table.add_row(escape(trial.name + mark), rows, trial.promised, trial.state or "–", *figures)
     if kept:
         out.print(table, highlight=False)
     refused: dict[str, list[str]] = {}
+    failed: dict[str, list[str]] = {}
     for trial in result.trials:
         if trial.refused:
             refused.setdefault(trial.refused.splitlines()[0], []).append(trial.name)
         for name, reason in trial.failed.items():
-            out.print(f"{trial.name}: {name} was not measured: {reason}", highlight=False, markup=False)
+            failed.setdefault(f"{name}: {reason}", []).append(trial.name)
+    for reason, of in failed.items():
+        out.print(f"Not measured: {'; '.join(of)}\n    {reason}", highlight=False, markup=False)
+    left: dict[str, list[str]] = {}
+    for name, reason in result.left_out.items():
+        left.setdefault(reason, []).append(name)
+    for reason, of in left.items():
+        out.print(f"Left out: {'; '.join(of)}\n    {reason}", highlight=False, markup=False)
     for reason, of in refused.items():
         out.print(f"Refused: {'; '.join(of)}\n    {reason}", highlight=False, markup=False)
     if result.best is not None:
@@ -238,6 +248,7 @@ def print_explanation(found: Explanation) -> None:
 
 
 PATIENCE = 1.0  # seconds of silence that need no explanation
+_BETWEEN = 5.0  # seconds between notes, where each is a line of its own
 
 
 class _Lines:
@@ -246,6 +257,13 @@ class _Lines:
     def __init__(self, console: Console) -> None:
         self.console = console
         self.began: dict[str, float] = {}
+        self.noted = time.monotonic()
+
+    def note(self, stage: str, text: str) -> None:
+        """Print what a stage says, not more often than every few seconds."""
+        if time.monotonic() - self.noted > _BETWEEN:
+            self.noted = time.monotonic()
+            self.console.print(f"{stage}: {text}", highlight=False)
 
     def __call__(self, stage: str, done: float) -> None:
         if done == 0.0 or stage not in self.began:
@@ -277,6 +295,11 @@ class _Bars:
         if not self.started and time.monotonic() - self.began > PATIENCE:
             self.started = True
             self.progress.start()
+
+    def note(self, stage: str, text: str) -> None:
+        """Show what a stage says beside its bar."""
+        if stage in self.tasks:
+            self.progress.update(self.tasks[stage], description=f"{stage}: {text}")
 
     def stop(self) -> None:
         """Remove the bars."""

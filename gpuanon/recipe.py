@@ -16,16 +16,14 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from gpuanon.assessing.declared_workloads import Workload
-from gpuanon.assessing.formulas import Analysis
+from gpuanon.assessing.declared_models import Analysis, Workload
 from gpuanon.errors import RecipeError, nearest
 from gpuanon.masking.contract import MaskPart
-from gpuanon.masking.methods.catalogue import AnyMask
-from gpuanon.masking.whole_rows import whole_row_faults
+from gpuanon.masking.methods import AnyMask
+from gpuanon.masking.methods.combination import whole_row_faults
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
 from gpuanon.tables.formats.csv.csv_types import CsvColumns
-from gpuanon.tables.roles import UNRELEASED
-from gpuanon.tables.schema import ColumnSpec, Kind, Nulls, Others, Schema
+from gpuanon.tables.schema import UNRELEASED, ColumnSpec, Kind, Nulls, Others, Schema
 from gpuanon.tables.series import Series
 
 POINTS = ("promise", "smallest_class", "singled_out", "copies", "given_back", "warnings")
@@ -106,8 +104,8 @@ class Recipe(MaskPart):
     @field_validator("measures")
     @classmethod
     def _known_options(cls, measures: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        from gpuanon.assessing.measure import faults_of
         from gpuanon.assessing.measures import MEASURES
-        from gpuanon.assessing.options import faults_of
 
         faults = faults_of({name: MEASURES[name].options for name in measures if name in MEASURES}, measures, MEASURES)
         if faults:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.arrays import ledger
 from gpuanon.arrays.backend import Array, on_device
 from gpuanon.arrays.device_memory import free_bytes, pieces, pieces_of_parts, require
 from gpuanon.errors import BackendError
@@ -181,6 +182,8 @@ def launch(
     kernel = _kernel(cupy, cupy.cuda.Device().id, file, name, options)
     _check_limits(name, kernel, grid, block, shared)
     kernel(grid, block, values, shared_mem=shared)
+    if (written := ledger.current()) is not None:
+        written.launches[name] += 1
 
 
 def _axes(size: int | tuple[int, ...]) -> tuple[int, ...]:

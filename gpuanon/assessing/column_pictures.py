@@ -17,9 +17,9 @@ import numpy as np
 
 from gpuanon.arrays.backend import Host
 from gpuanon.assessing.bins import LEAST, coarse_bins, date_cuts, distinct_per_bin, number_cuts
+from gpuanon.assessing.compared_tables import recoded, types_of
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.densities import Components, Contours, components, contours
-from gpuanon.assessing.released import recoded, types_of
 from gpuanon.assessing.utility.kernel_pca import components_of, projected
 from gpuanon.errors import GpuanonError
 from gpuanon.numerics.sampling import sample_rows

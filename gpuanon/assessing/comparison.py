@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpuanon.arrays.backend import HOST, Array, Host, namespace, to_host
-from gpuanon.assessing.compared_tables import ComparedTables
-from gpuanon.assessing.released import (
+from gpuanon.assessing.compared_tables import (
+    ComparedTables,
     as_text,
     class_columns,
     class_columns_by_name,
@@ -21,11 +21,11 @@ from gpuanon.assessing.released import (
     require_finite,
     require_values,
 )
+from gpuanon.assessing.evidence import EvidenceSource, MissingEvidence, Side
 from gpuanon.assessing.risk.k_anonymity import sizes_of
 from gpuanon.assessing.risk.prediction import CANDIDATES, Prediction, predict, scale_of, scaled
 from gpuanon.assessing.risk.reidentification import Hits, attacked
 from gpuanon.assessing.shared_arrays import lock_of, made_once
-from gpuanon.assessing.source import EvidenceSource, MissingEvidence, Side
 from gpuanon.assessing.utility.cell_counts import Counted, binned, tables
 from gpuanon.assessing.utility.propensity.scores import Fitted, fitted
 from gpuanon.numerics.equal_rows import equal_rows
@@ -46,9 +46,10 @@ def placed(make: Callable[[Any], T]) -> made_once[T]:
             return make(self)
         found: Any = getattr(self.host, name)
         upload = self.backend.upload
-        if found is None:
-            return found  # type: ignore[return-value]
-        return tuple(upload(array) for array in found) if isinstance(found, tuple) else upload(found)  # type: ignore[return-value]
+        if found is not None:
+            found = tuple(map(upload, found)) if isinstance(found, tuple) else upload(found)
+        placed_here: T = found
+        return placed_here
 
     get.__doc__ = make.__doc__
     return made_once(get)

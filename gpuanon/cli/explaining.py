@@ -21,7 +21,7 @@ from gpuanon.errors import ParameterError
 from gpuanon.masking.bases import BASES
 from gpuanon.masking.contract import Basis, Groups, MaskPart, Operation
 from gpuanon.masking.groups import GROUPS
-from gpuanon.masking.methods.catalogue import METHODS
+from gpuanon.masking.methods import METHODS
 from gpuanon.masking.methods.combination import Combination, Method
 from gpuanon.masking.operations import OPERATIONS
 
@@ -191,7 +191,7 @@ def _of_measure(measure: Measure) -> Explanation:
 
 
 def _options(measure: Measure) -> dict[str, dict[str, Any]]:
-    from gpuanon.assessing.options import described
+    from gpuanon.assessing.measure import described
 
     return described(measure.options)
 

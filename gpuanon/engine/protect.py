@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -14,19 +15,18 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from gpuanon.arrays import progress
+from gpuanon.arrays import ledger, progress
 from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.arrays.compiled import describe_compiled
 from gpuanon.arrays.rng import Key, as_key
-from gpuanon.engine.identity import Contents, identity_of
+from gpuanon.engine.identity import InputContents, identity_of
 from gpuanon.engine.inputs import FileInput, TableInput, open_table, read_table
 from gpuanon.engine.masked import mask_input
 from gpuanon.engine.outputs import check_intervals, check_outputs, recipe_inputs, work_path
-from gpuanon.engine.release import Release, write_release
+from gpuanon.engine.release import Release, Texts, write_release
 from gpuanon.engine.store import FolderStore, MemoryStore
 from gpuanon.engine.store.placement import usual_cell_rows
 from gpuanon.engine.store.workspace import Workspace, check_not_running, left_behind
-from gpuanon.engine.texts import Texts
 from gpuanon.engine.workers import Workers, in_turn
 from gpuanon.engine.workers.clusters import ClusterKind
 from gpuanon.errors import GuaranteeError, InputError, OutputError, ParameterError, RecipeError, Remark
@@ -35,6 +35,7 @@ from gpuanon.recipe import Recipe
 from gpuanon.report import figures_path
 from gpuanon.tables.formats import format_of
 from gpuanon.tables.formats.places import PARTIAL, open_locked
+from gpuanon.tables.formats.writing import Writing
 from gpuanon.tables.table import Table
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def _protect_on(
     force: bool,
 ) -> Any:
     """`protect` on the workers of a Dask client."""
-    from gpuanon.engine.workers.dask_workers import OnWorkers
+    from gpuanon.engine.workers.clusters import OnWorkers
 
     if output is None and scratch is None:
         raise ParameterError("output: a file or folder is needed, or a scratch folder for a dask.dataframe")
@@ -214,6 +215,7 @@ class InParts:
     report: Path | None = None
 
 
+@ledger.recording()
 def protect_file(
     source: Path,
     recipe: Path,
@@ -224,6 +226,7 @@ def protect_file(
     reference: Path | None = None,
     link: Path | None = None,
     report: Path | None = None,
+    profile: Path | None = None,
     force: bool = False,
     in_parts: InParts | None = None,
     log: Callable[[str], None] = lambda text: None,
@@ -231,6 +234,7 @@ def protect_file(
     """Mask the table in a file; everything that can be refused is refused before the work begins.
 
     report   : HTML page to write beside the release, or None
+    profile  : file for what the run cost (JSON), or None
     in_parts : how to mask it in parts; None for all at once, in memory
     """
     began = time.perf_counter()
@@ -240,7 +244,7 @@ def protect_file(
         raise ParameterError("resume: the key of the interrupted run is needed", hint="--key-file, or GPUANON_KEY")
     inputs = [path for path in (source, recipe, key_file, reference) if path is not None] + recipe_inputs(loaded)
     pages = () if report is None else (report, figures_path(report))
-    others = [*pages, *([] if in_parts is None or in_parts.report is None else [in_parts.report])]
+    others = [*pages, *(path for path in (profile, in_parts and in_parts.report) if path is not None)]
     check_outputs(output, inputs, link=link, others=others, force=force)
     check_intervals(output, loaded)
     chosen = choose(backend)
@@ -258,7 +262,7 @@ def protect_file(
             texts = Texts.of(source, output, loaded)
             manifest = release.write(output, link=link, report=report, force=force, texts=texts)
     else:
-        from gpuanon.engine.workers.dask_workers import on_cluster
+        from gpuanon.engine.workers.clusters import on_cluster
 
         with on_cluster(in_parts.cluster, in_parts.workers, in_parts.report, log) as workers:
             manifest = protect_in_parts(
@@ -278,6 +282,9 @@ def protect_file(
         "verdict",
         "warnings",
     )
+    if profile is not None and (written := ledger.current()) is not None:
+        with Writing(force=force) as writing:
+            writing.text(profile, json.dumps(written.to_json(), indent=1) + "\n")
     seconds = round(time.perf_counter() - began, 3)
     return {**{name: manifest[name] for name in names}, "seconds": seconds, "output": str(output)}
 
@@ -314,7 +321,7 @@ def protect_in_parts(
     for mask in recipe.mask:
         check_backend(mask.combination(), chosen)
     cell_rows = cell_rows or usual_cell_rows(chosen, len(opened.schema))
-    contents = Contents.of(source, recipe)
+    contents = InputContents.of(source, recipe)
     identity = identity_of(contents, recipe, key, cell_rows, chosen, reference)
     workspace = Workspace.begin(work_path(output), identity, resume=resume, force=force)
     try:

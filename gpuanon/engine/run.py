@@ -17,7 +17,7 @@ from gpuanon.engine.workers import Workers, in_turn
 from gpuanon.errors import GuaranteeError
 from gpuanon.masking.claims import Claim, Counted, Guarantee, no_promise
 from gpuanon.masking.mask import Mask
-from gpuanon.masking.methods.catalogue import AnyMask
+from gpuanon.masking.methods import AnyMask
 from gpuanon.recipe import Recipe
 from gpuanon.tables.schema import Schema
 

@@ -80,10 +80,8 @@ def counted_columns(combination: Combination, schema: Schema) -> tuple[str, ...]
 
 
 def masked_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
-    """The columns that a mask changes."""
+    """The columns that a mask changes; a weight only where it is named."""
     chosen = schema.select(combination.columns)
-    if schema.weight in chosen:
-        raise RecipeError(f"mask: columns: {schema.weight!r} is the weight and is not masked")
     if not chosen:
         raise RecipeError(
             "mask: columns: no column is chosen",

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuanon.proposing.content import content, dates_as_text
 from gpuanon.proposing.profiling import Profile, ordered_texts
-from gpuanon.proposing.words import Subject, subjects
+from gpuanon.proposing.words import Subject, subjects, tokens
 from gpuanon.tables.native import column_type
-from gpuanon.tables.roles import Kind, Role, Transform
+from gpuanon.tables.schema import Kind, Role, Transform
 from gpuanon.tables.table import Table
 
 FEW = 12
 """Different whole numbers that look like codes of categories."""
-MOST_LEVELS = 100
+MOST_LEVELS = 250
 """Levels of a text column that is masked; each becomes a coordinate."""
+_ROWS_PER_LEVEL = 20  # that a column of many levels has to have, to be masked
+_LEVELS = 100  # that are masked whatever the number of rows
 NAMED_LEVELS = 20
 RARE = 10
 """Rows that every level has to have so that its name is written into a recipe."""
@@ -74,12 +77,17 @@ class Choice:
 
 def choices(table: Table, profiles: Sequence[Profile]) -> list[Choice]:
     """A proposal for every column by itself; what nothing is known of is masked."""
-    return [_with_kind(table, _choose(profile)) for profile in profiles]
+    replicates = replicate_weights(profiles)
+    return [_with_kind(table, _choose(profile, profile.name in replicates)) for profile in profiles]
 
 
-def _choose(profile: Profile) -> Choice:
+def _choose(profile: Profile, replicate: bool = False) -> Choice:
     """Role and reason."""
     about = subjects(profile.name)
+    if replicate:
+        return Choice(profile, "weight", "replicate weight, by its number and its mean: masked like the others")
+    if profile.distinct > 1 and (reason := _weight(profile, about)) is not None:
+        return Choice(profile, "weight", reason)
     direct = _direct(profile, about)
     if direct is not None:
         return direct
@@ -93,6 +101,57 @@ def _choose(profile: Profile) -> Choice:
     if profile.holds == "text" and profile.length >= 30 and profile.spaces > 0.5 and profile.distinct > 50:
         return Choice(profile, "dropped", "free text, which may name people", doubtful=True)
     return _indirect(profile, about)
+
+
+_WEIGHT = re.compile(r"(?:p|h|hh|per|fnl|final|samp|smp|s|f)?w(?:g|gh)?ts?(?:p|mec|int|adj|ssall|ss|f|x)?")
+_BODY = frozenset(("weight", "gewicht", "poids", "peso", "wt"))
+_REPLICATES = 8  # columns of one name and consecutive numbers
+
+
+def _weight(profile: Profile, about: Sequence[Subject]) -> str | None:
+    """Why a column is a sample weight; None for another.  What people weigh is told by its mean and spread."""
+    if profile.holds != "number" or profile.nulls or profile.lowest < 0 or profile.distinct <= FEW:
+        return None
+    words = set(tokens(profile.name))
+    named = any(subject.group == "weight" for subject in about) or any(map(_WEIGHT.fullmatch, words))
+    if not named and not words & _BODY:
+        return None
+    body = 30 <= profile.mean <= 250 and profile.spread < 0.4 * profile.mean and profile.highest < 700
+    newborn = 1500 <= profile.mean <= 5000 and profile.spread < 0.4 * profile.mean
+    if words & _BODY:
+        normed = not profile.whole and 0.5 <= profile.mean <= 2 and profile.highest > 2
+        expands = profile.mean > 400 and not newborn and profile.spread > 0.2 * profile.mean
+        if body or newborn or not (normed or expands):
+            return None
+    return "sample weight, by its name" + (" and its size" if words & _BODY else "") + ": masked, totals are kept"
+
+
+def replicate_weights(profiles: Sequence[Profile]) -> frozenset[str]:
+    """Columns of one name and consecutive numbers whose means are nearly equal: a weight for each of many samples."""
+    found: dict[str, list[tuple[int, Profile]]] = {}
+    for profile in profiles:
+        parts = re.fullmatch(r"(.*\D)0*(\d+)", profile.name)
+        usable = profile.holds == "number" and not profile.nulls and profile.distinct > FEW and profile.mean > 0
+        if parts is not None and usable:
+            found.setdefault(parts[1], []).append((int(parts[2]), profile))
+    names: set[str] = set()
+    for numbered in found.values():
+        numbers = sorted(number for number, _ in numbered)
+        means = [profile.mean for _, profile in numbered]
+        consecutive = len(numbers) >= _REPLICATES and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+        if consecutive and max(means) < 1.1 * min(means) and _is_weight_stem(numbered[0][1].name):
+            names |= {profile.name for _, profile in numbered}
+    return frozenset(names)
+
+
+def _is_weight_stem(name: str) -> bool:
+    """Whether the name of numbered columns is one of weights; equal means alone are those of repeated measurements."""
+    words = tokens(name)
+    return (
+        any(map(_WEIGHT.fullmatch, words))
+        or bool({"rep", "repl", "replicate", "brr", "jk", "jkn", "bsw", "bootstrap", "weight", "gewicht"} & set(words))
+        or any(word.startswith(("repw", "brr", "pwgtp", "wgtp", "bsw")) for word in words)
+    )
 
 
 def _direct(profile: Profile, about: Sequence[Subject]) -> Choice | None:
@@ -150,11 +209,6 @@ def _unique_code(profile: Profile, about: Sequence[Subject]) -> Choice | None:
 def _indirect(profile: Profile, about: Sequence[Subject]) -> Choice:
     """Quasi-identifiers, sensitive columns, weights and others, by name."""
     groups = {subject.group: subject for subject in reversed(about)}
-    if "weight" in groups and profile.holds == "number" and not profile.nulls and profile.lowest >= 0:
-        if profile.share_alone > 0.05:
-            reason = "sample weight, by its name, and fine enough to tell people apart: averaged, which keeps totals"
-            return Choice(profile, "quasi", reason, doubtful=True)
-        return Choice(profile, "weight", "sample weight, by its name")
     if "quasi" in groups or profile.holds == "time":
         subject = groups.get("quasi")
         label, hipaa = (subject.label, subject.hipaa) if subject is not None else ("date", 3)
@@ -202,7 +256,8 @@ def _with_levels(table: Table, choice: Choice) -> Choice:
     series = table.series(profile.name)
     if column_type(series)[1] is not None and not series.implementation.is_polars():  # an Enum is a set, not an order
         return choice.because(f"{choice.reason}; categories with an order", kind="ordinal")
-    bands = ordered_texts(table, profile.name, MOST_LEVELS) if profile.holds == "text" else None
+    nominal = any(subject.group == "nominal" for subject in subjects(profile.name))
+    bands = None if nominal or profile.holds != "text" else ordered_texts(table, profile.name, MOST_LEVELS)
     if bands is not None:
         levels, alphabetical = bands
         if alphabetical:
@@ -211,7 +266,7 @@ def _with_levels(table: Table, choice: Choice) -> Choice:
             return choice.because(
                 f"{choice.reason}; bands, in this order", kind="ordinal", levels=levels, doubtful=True
             )
-    if choice.role == "quasi" and profile.distinct > MOST_LEVELS:
+    if choice.role in ("quasi", "sensitive") and profile.distinct > _most_levels(profile):
         reason = (
             f"{choice.reason}; {profile.distinct} levels are too many to mask: a hierarchy and recode would keep it"
         )
@@ -231,10 +286,32 @@ def _numeric(choice: Choice) -> Choice:
             return choice.because(f"{choice.reason}; {values} whole numbers: ordered levels", kind="ordinal")
         if "nominal" in groups:
             return choice.because(f"{choice.reason}; {values} whole numbers: codes of categories", kind="categorical")
+        if profile.gaps > 0:
+            reason = f"{choice.reason}; {values} whole numbers with gaps: codes of categories"
+            return choice.because(reason, kind="categorical")
+        if profile.peaks > 1:
+            reason = f"{choice.reason}; {values} whole numbers, frequent and rare ones in turn: codes of categories"
+            return choice.because(reason, kind="categorical")
         reason = f"{choice.reason}; {values} whole numbers: ordered levels, or codes of categories?"
         return choice.because(reason, kind="ordinal", doubtful=choice.doubtful or choice.role == "quasi")
+    if profile.whole and "nominal" in groups and not groups & {"count", "ordinal"} and values > FEW:
+        return _code_list(choice, values)
     transform: Transform = "none"
     if profile.skewness > _SKEWED and profile.lowest >= 0:
         transform = "log1p" if profile.zeros or profile.lowest < 1 else "log"
     reason = f"{choice.reason}; skewed" if transform != "none" else choice.reason
     return choice.because(reason, kind="numeric", transform=transform)
+
+
+def _most_levels(profile: Profile) -> int:
+    """Levels that a column of so many rows may have to be masked."""
+    return max(_LEVELS, min(MOST_LEVELS, profile.present // _ROWS_PER_LEVEL))
+
+
+def _code_list(choice: Choice, values: int) -> Choice:
+    """Many whole numbers under a name of categories: codes, which have no mean."""
+    profile = choice.profile
+    if values <= _most_levels(profile):
+        return choice.because(f"{choice.reason}; {values} whole numbers: codes of categories", kind="categorical")
+    reason = f"{choice.reason}; {values} codes are too many to mask: a hierarchy and recode would keep them"
+    return choice.because(reason, role="dropped", doubtful=True)

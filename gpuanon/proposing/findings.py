@@ -65,10 +65,11 @@ class Findings:
         return mask, limits
 
     def _on_columns(self, mask: dict[str, Any]) -> dict[str, Any]:
-        """The mask on all columns but those that somebody decided to keep."""
-        kept = [choice.name for choice in self.choices if choice.role == "other" and choice.profile.distinct > 1]
-        if kept and mask.get("columns") == "all":
-            mask["columns"] = [choice.name for choice in self.choices if choice.role in ("quasi", "sensitive")]
+        """The mask on all columns but those that somebody decided to keep; weights are masked where they are named."""
+        kept = any(choice.role == "other" and choice.profile.distinct > 1 for choice in self.choices)
+        weights = any(choice.role == "weight" for choice in self.choices)
+        if (kept or weights) and mask.get("columns") == "all":
+            mask["columns"] = [one.name for one in self.choices if one.role in ("quasi", "sensitive", "weight")]
         return mask
 
 

@@ -22,9 +22,9 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.assessing.columns import Names, column_names
+from gpuanon.assessing.compared_tables import require_values, types_of
 from gpuanon.assessing.figures import Beside, By, ConfidenceInterval, Figure, Measured
 from gpuanon.assessing.measure import QUASI_SENSITIVE, RISK_OF_RECORDS, Measure
-from gpuanon.assessing.released import require_values, types_of
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance.distance import k_nearest
 from gpuanon.numerics.equal_rows import equal_rows

@@ -26,10 +26,9 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.assessing.figures import Beside, Distribution, Figure, Measured
-from gpuanon.assessing.measure import NULL_IS_MARKED, QUASI, RISK_OF_RECORDS, SHARE, Measure
-from gpuanon.assessing.options import ABOVE_1, WHOLE
+from gpuanon.assessing.measure import ABOVE_1, NULL_IS_MARKED, QUASI, RISK_OF_RECORDS, SHARE, WHOLE, Measure
 from gpuanon.assessing.risk.prediction import EXACT_ROWS
-from gpuanon.assessing.shares import sample_note, share_error, share_interval
+from gpuanon.assessing.sampling_errors import sample_note, share_error, share_interval
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance.distance import k_nearest
 from gpuanon.numerics.equal_rows import equal_rows

@@ -13,10 +13,10 @@ import numpy as np
 
 from gpuanon.arrays.backend import Host
 from gpuanon.assessing.columns import Names, column_names
+from gpuanon.assessing.compared_tables import class_columns_by_name
+from gpuanon.assessing.evidence import MissingEvidence
 from gpuanon.assessing.figures import By, Measured
 from gpuanon.assessing.measure import NULL_IS_LEFT_OUT, QUASI, RISK_OF_RECORDS, SHARE, Measure
-from gpuanon.assessing.released import class_columns_by_name
-from gpuanon.assessing.source import MissingEvidence
 from gpuanon.errors import ParameterError
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.interval_columns import with_ends

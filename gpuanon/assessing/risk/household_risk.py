@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpuanon.arrays.backend import Host, like, to_host
+from gpuanon.assessing.evidence import MissingEvidence
 from gpuanon.assessing.figures import Beside, By, Distribution, Measured, join
 from gpuanon.assessing.measure import NULL_IS_MARKED, RISK_OF_RECORDS, SHARE, Applies, Measure
 from gpuanon.assessing.risk.reidentification import hit_probabilities, place_in
-from gpuanon.assessing.shares import sample_note, share_error
-from gpuanon.assessing.source import MissingEvidence
+from gpuanon.assessing.sampling_errors import sample_note, share_error
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.sampling import sample_rows
 from gpuanon.tables.row_bits import row_bits

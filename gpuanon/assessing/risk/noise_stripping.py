@@ -42,16 +42,6 @@ def principal_axes(release: Array) -> tuple[Array, Array]:
     return mean, namespace(release).linalg.eigh(centred.T @ centred)[1]
 
 
-def strip_noise(release: Array, components: int, rows: Array | None = None) -> Array:
-    """Project `rows` (the release itself by default) on the leading principal components of `release` (m, d)."""
-    d = release.shape[1]
-    if not 1 <= components <= d:
-        raise ParameterError(f"components: from 1 to the number of columns ({d}) is allowed, got {components}")
-    mean, vectors = principal_axes(release)
-    leading = vectors[:, d - components :]
-    return mean + ((release if rows is None else rows) - mean) @ leading @ leading.T
-
-
 def noise_stripping(
     original: Array,
     release: Array,

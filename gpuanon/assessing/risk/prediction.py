@@ -25,8 +25,7 @@ import numpy as np
 from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.assessing.columns import Names, column_names, places
 from gpuanon.assessing.figures import By, ConfidenceInterval, Distribution, Figure, Measured
-from gpuanon.assessing.measure import FROM_0, NULL_IS_MARKED, QUASI, RISK_OF_RECORDS, SHARE, Measure
-from gpuanon.assessing.options import FROM_0 as NOT_NEGATIVE
+from gpuanon.assessing.measure import FROM_0, NOT_NEGATIVE, NULL_IS_MARKED, QUASI, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance.distance import k_nearest_with_ties
 from gpuanon.numerics.sampling import sample_rows, share_error

@@ -16,10 +16,8 @@ import numpy as np
 
 from gpuanon.arrays.backend import Host
 from gpuanon.assessing.figures import By, Compared, Figure, Measured
-from gpuanon.assessing.measure import NULL_IS_LEFT_OUT, SHARE, USED, Measure
-from gpuanon.assessing.options import LEVEL
-from gpuanon.assessing.weighted_quantile import inverse_shares
-from gpuanon.assessing.weighting import effective_size
+from gpuanon.assessing.measure import LEVEL, NULL_IS_LEFT_OUT, SHARE, USED, Measure
+from gpuanon.assessing.weighting import effective_size, inverse_shares
 from gpuanon.errors import InputError, ParameterError
 
 if TYPE_CHECKING:

@@ -31,12 +31,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from gpuanon.arrays.backend import Array, Host
-from gpuanon.assessing.columns import Names, column_names
+from gpuanon.assessing.columns import Names, column_names, require_comparable
 from gpuanon.assessing.figures import Beside, By, ByPair, Figure, Measured, Part, join
 from gpuanon.assessing.groupings import OPTIONS, grouped
 from gpuanon.assessing.measure import FROM_0, NULL_IS_A_VALUE, OF_COUNTS, SHARE, USED, Measure
 from gpuanon.assessing.utility.cell_counts import CellWeights, Counted, tables
-from gpuanon.assessing.utility.pairs import require_comparable
 from gpuanon.assessing.weighting import effective_size
 from gpuanon.errors import ParameterError
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.cuda.support.fake_calls import calls, counted
 from tests.cuda.support.fake_memory import memory
 from tests.cuda.support.real_cupy import cupy as real
 from tests.cuda.support.signatures import check_call
@@ -91,7 +92,7 @@ class ndarray:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **keywords: Any) -> Any:
         if not hasattr(real, ufunc.__name__):
             return NotImplemented
-        return call(getattr(ufunc, method), args, keywords)
+        return calls.run(ufunc.__name__, call, (getattr(ufunc, method), args, keywords), {})
 
     def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
         from tests.cuda.support.fake_cupy import module
@@ -111,6 +112,7 @@ class ndarray:
     def _download(self, size: int, how: str) -> None:
         memory.note(self._host)
         transfers.note("down", size, how)
+        calls.functions[how] += 1
         memory.wait(how)
 
     def _scalar(self, how: str) -> Any:
@@ -140,8 +142,11 @@ class ndarray:
         check_call(real.ndarray.item, "ndarray.item", (self, *args), {})
         return self._scalar("item()")
 
+    @counted("get()")
     def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> Host:
-        self._download(self._host.nbytes, "get()")
+        memory.note(self._host)
+        transfers.note("down", self._host.nbytes, "get()")
+        memory.wait("get()")
         if out is None:
             return np.array(self._host, order=order)
         out[...] = self._host
@@ -181,17 +186,24 @@ class ndarray:
         return f"<device array {self.shape} {self.dtype}>"
 
     def __getitem__(self, key: Any) -> ndarray:
+        if _is_gather(key):
+            return calls.run("gather", self._taken, (key,), {})
+        return self._taken(key)
+
+    def _taken(self, key: Any) -> ndarray:
         memory.note(self._host)
         if _is_mask(key):
             memory.wait("a mask as an index")
         return wrap(np.asarray(self._host[_index(key)]))
 
+    @counted("assign")
     def __setitem__(self, key: Any, value: Any) -> None:
         memory.note(self._host, writes=True)
         if _is_mask(key) and np.ndim(unwrap(value)):
             memory.wait("an array assigned to a mask")
         self._host[_index(key)] = unwrap(value)
 
+    @counted("set()")
     def set(self, arr: Host, stream: Any = None) -> None:
         """Copy a host array into this one, without pinned memory."""
         if not isinstance(arr, np.ndarray) or arr.dtype != self.dtype or arr.shape != self.shape:
@@ -202,6 +214,10 @@ class ndarray:
         transfers.note("up", arr.nbytes, "set()")
         self._host[...] = arr
 
+    @counted("astype")
+    def _cast(self, target: Any, order: str) -> ndarray:
+        return wrap(self._host.astype(target, order=order, copy=True))
+
     def astype(
         self, dtype: Any, order: str = "K", casting: Any = None, subok: Any = None, copy: bool = True
     ) -> ndarray:
@@ -209,8 +225,9 @@ class ndarray:
         if not copy and target == self._host.dtype:
             return self
         memory.note(self._host)
-        return wrap(self._host.astype(target, order=order, copy=True))
+        return self._cast(target, order)
 
+    @counted("copy")
     def copy(self, order: str = "C") -> ndarray:
         memory.note(self._host)
         return wrap(self._host.copy(order=order))
@@ -231,12 +248,13 @@ class ndarray:
             memory.note(self._host, writes=name in ("sort", "fill", "partition"))
             return call(method, args, keywords)
 
-        return bound
+        return lambda *args, **keywords: calls.run(name, lambda _, *a, **k: bound(*a, **k), (self, *args), keywords)
 
 
 def _binary(symbol: str, swapped: bool = False, in_place: bool = False) -> Callable[[ndarray, Any], Any]:
     function = getattr(operator, symbol)
 
+    @counted(symbol)
     def apply(self: ndarray, other: Any) -> Any:
         value = unwrap(other)
         memory.note(self._host, writes=in_place)
@@ -273,7 +291,7 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 
 def _unary(symbol: str) -> Callable[[ndarray], ndarray]:
     function = getattr(operator, symbol)
-    return lambda self: wrap(np.asarray(function(unwrap(self))))
+    return counted(symbol)(lambda self: wrap(np.asarray(function(unwrap(self)))))
 
 
 for _name in ("neg", "pos", "abs", "invert"):
@@ -329,6 +347,11 @@ def _index(key: Any) -> Any:
         transfers.note("up", host.nbytes, "a list as an index")
         return host
     return unwrap(key)
+
+
+def _is_gather(key: Any) -> bool:
+    """Whether an index holds an array or a list: elements are copied; anything else is a view."""
+    return any(isinstance(part, ndarray | list) for part in (key if isinstance(key, tuple) else (key,)))
 
 
 def _is_mask(key: Any) -> bool:

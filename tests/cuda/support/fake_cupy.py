@@ -24,6 +24,7 @@ import scipy.special
 
 from tests.cuda.support import fake_device, fake_memory, real_cupy
 from tests.cuda.support.fake_array import transfers
+from tests.cuda.support.fake_calls import calls
 from tests.cuda.support.fake_namespace import CREATION, Namespace
 from tests.cuda.support.machine import Watch
 
@@ -42,6 +43,7 @@ def _modules() -> dict[str, ModuleType]:
         "get_default_pinned_memory_pool": lambda: fake_memory.pinned_pool,
         "memory": fake_memory.memory,
         "transfers": transfers,
+        "calls": calls,
         "launches": fake_device.hardware.launches,
         "hardware": fake_device.hardware,
         "__version__": real_cupy.cupy.__version__,
@@ -89,6 +91,7 @@ def fake_cupy(*, races: bool = False, traffic: bool = False, limit: int = 20_000
             setattr(fake_device.hardware, field.name, getattr(fresh, field.name))
     fake_memory.memory.reset(fresh.free_memory, fresh.pool_limit)
     transfers.clear()
+    calls.clear()
     kernels._limits.cache_clear()
     with real_cupy.in_place(_modules()):
         try:

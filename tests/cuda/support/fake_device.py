@@ -13,6 +13,7 @@ import numpy as np
 
 from tests.cuda.support import fake_memory, nvrtc
 from tests.cuda.support.fake_array import ndarray
+from tests.cuda.support.fake_calls import calls
 from tests.cuda.support.fake_memory import memory
 from tests.cuda.support.fake_streams import Stream, current_stream, devices, settle
 from tests.cuda.support.faults import BadLaunch
@@ -128,7 +129,8 @@ class RawModule:
 
     def get_function(self, name: str) -> RawKernel:
         options = (*self._options, *nvrtc.interpreted_options(int(hardware.compute_capability)))
-        kernels = kernels_of(self._code, options)
+        with calls.timed():
+            kernels = kernels_of(self._code, options)
         if name not in kernels:
             raise RuntimeError(f"CUDA_ERROR_NOT_FOUND: named symbol not found: {name}")
         return RawKernel(name, kernels[name], self._code, self._options)
@@ -176,6 +178,12 @@ class RawKernel:
                 f"{self.shared_size_bytes} static ones without asking for them"
             )
         hardware.shared_memory.append((self.name, shared_mem, self.shared_size_bytes))
+        calls.touched += sum(value.nbytes for value in args if isinstance(value, ndarray))
+        with calls.timed():
+            self._run(grid, block, args, shared_mem)
+
+    def _run(self, grid: Any, block: Any, args: Any, shared_mem: int) -> None:
+        """Execute it in one of the three ways."""
         given = [self._argument(number, value) for number, value in enumerate(args)]
         if not hardware.execute:
             return

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tests.cuda.support.fake_array import Host, call, ndarray, poisoned, rewrap, transfers, unwrap, wrap
+from tests.cuda.support.fake_calls import calls, counted
 from tests.cuda.support.fake_memory import caller, memory
 from tests.cuda.support.real_cupy import cupy as real
 from tests.cuda.support.signatures import check_call
@@ -51,7 +52,7 @@ def _function(full: str, name: str, true: Callable[..., Any], host: Callable[...
         return call(host, args, keywords)
 
     function.__name__ = name
-    return function
+    return counted(full)(function)
 
 
 class Ufunc:
@@ -67,23 +68,28 @@ class Ufunc:
         if not any(isinstance(part, ndarray) for part in (*args, *keywords.values())):
             for part in args:
                 unwrap(part)  # refuses NumPy arrays
-        return call(self._host, args, keywords)
+        return calls.run(self.name, lambda *a, **k: call(self._host, a, k), args, keywords)
 
+    @counted("ufunc.reduce")
     def reduce(self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
         self._only("reduce", "add", "multiply")
         return call(self._host.reduce, (array,), {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims})
 
+    @counted("ufunc.accumulate")
     def accumulate(self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
         self._only("accumulate", "add", "multiply")
         return call(self._host.accumulate, (array,), {"axis": axis, "dtype": dtype, "out": out})
 
+    @counted("ufunc.reduceat")
     def reduceat(self, array: Any, indices: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
         self._only("reduceat", "add")
         return call(self._host.reduceat, (array, indices), {"axis": axis, "dtype": dtype, "out": out})
 
+    @counted("ufunc.outer")
     def outer(self, a: Any, b: Any, **keywords: Any) -> Any:
         return call(self._host.outer, (a, b), keywords)
 
+    @counted("ufunc.at")
     def at(self, array: ndarray, indices: Any, b: Any = None) -> None:
         self._only("at", "add", "maximum", "minimum")
         if array.dtype.kind == "f" and self.name.endswith(".add"):
@@ -130,10 +136,12 @@ def _upload(value: Any, dtype: Any, how: str, order: Any = None) -> ndarray:
     """A copy of host data; lists that hold device arrays are concatenated on the device."""
     if isinstance(value, tuple | list) and _holds_device(value):
         return wrap(np.array(unwrap(value), dtype=dtype))
-    host = np.array(value, dtype=dtype, order=order if order in ("C", "F") else "C")
-    transfers.note("up", host.nbytes, how)
-    memory.stage(host.nbytes)
-    return wrap(host)
+    with calls.timed():
+        calls.functions[f"{how} (upload)"] += 1
+        host = np.array(value, dtype=dtype, order=order if order in ("C", "F") else "C")
+        transfers.note("up", host.nbytes, how)
+        memory.stage(host.nbytes)
+        return wrap(host)
 
 
 def _holds_device(value: Any) -> bool:
@@ -163,8 +171,10 @@ def array(
 
 
 def ascontiguousarray(a: Any, dtype: Any = None) -> ndarray:
+    if isinstance(a, ndarray) and a.flags.c_contiguous and (dtype is None or a.dtype == np.dtype(dtype)):
+        return wrap(np.ascontiguousarray(a._host))
     if isinstance(a, ndarray):
-        return wrap(np.ascontiguousarray(a._host, dtype=dtype))
+        return calls.run("ascontiguousarray", lambda a: wrap(np.ascontiguousarray(a._host, dtype=dtype)), (a,), {})
     return _upload(a, dtype, "ascontiguousarray")
 
 
@@ -177,15 +187,18 @@ def get_array_module(*args: Any) -> ModuleType:
 
 
 def empty(shape: Any, dtype: Any = float, order: str = "C") -> ndarray:
-    return wrap(poisoned(unwrap(shape), dtype, order))
+    with calls.timed():
+        return wrap(poisoned(unwrap(shape), dtype, order))
 
 
 def empty_like(prototype: Any, dtype: Any = None, order: str = "K", subok: Any = None, shape: Any = None) -> ndarray:
     if not isinstance(prototype, ndarray):
         raise TypeError("cupy.empty_like of something that is no device array")
-    return wrap(poisoned(prototype.shape if shape is None else shape, dtype or prototype.dtype))
+    with calls.timed():
+        return wrap(poisoned(prototype.shape if shape is None else shape, dtype or prototype.dtype))
 
 
+@counted("cupy.flatnonzero")
 def flatnonzero(a: ndarray) -> ndarray:
     memory.wait("flatnonzero()")
     return rewrap(np.flatnonzero(unwrap(a)))

@@ -33,8 +33,7 @@ from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.partition import Partition, segment_maxima, segment_minima, segment_sums
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each
-from gpuanon.masking.groups.boxes.box_cost import BITS, BoxCost
-from gpuanon.masking.groups.boxes.box_cuts import box_cuts
+from gpuanon.masking.groups.boxes.box_cuts import BITS, BoxCost, box_cuts
 from gpuanon.masking.groups.refine.annealing import NOISE, random_words
 from gpuanon.masking.groups.refine.neighbours import exact_bits, neighbours
 from gpuanon.numerics.cuts.median_blocks import blocks
@@ -289,7 +288,7 @@ def improve(
 ) -> Partition:
     """Boxes of no larger cost, after `sweeps` sweeps (None: `usual_sweeps`).
 
-    x      : (n, d) int32 coordinates, see `gpuanon.masking.groups.boxes.box_cost`
+    x      : (n, d) int32 coordinates, see `gpuanon.masking.groups.boxes.box_cuts`
     floors : see `box_cuts`
 
     Guarantee : groups keep at least k rows, and the cost never rises.

@@ -17,7 +17,7 @@ from gpuanon.assessing.risk.singled_out import LIMIT
 from gpuanon.assessing.run import Measurements
 from gpuanon.assessing.streams import Streamed
 from gpuanon.numerics.alone import alone_on_few
-from gpuanon.tables.roles import UNRELEASED
+from gpuanon.tables.schema import UNRELEASED
 
 Fate: TypeAlias = Literal["masked", "kept", "dropped", "pseudonym", "released"]
 """What became of a column; *released* where nothing says whether a mask changed it."""

@@ -18,8 +18,8 @@ from gpuanon.report.columns import column_rows, left_unmasked, moved_in, worst_o
 from gpuanon.report.contents import Contents
 from gpuanon.report.page import report_html
 from gpuanon.report.verdict import verdict_of
-from tests.report.test_report import COLUMNS, RECIPE, Page
 from tests.support.every import registry
+from tests.support.report_pages import COLUMNS, RECIPE, Page
 
 KEY = b"a key of sixteen bytes or more"
 SAFE = {name: {"role": "quasi"} for name in ("age", "sex")}

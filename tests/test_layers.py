@@ -120,6 +120,7 @@ TYPE_IGNORES = 12
 
 SAME_NAME = {
     "Check": "of the doctor, and of a verdict in the report",
+    "Moved": "an outcome of a mask, and how far a column moved in the report",
     "Point": "of a verdict, and of a grid of comparisons",
 }
 """Public classes of one name that are still to be renamed."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from gpuanon.report.contents import Contents
+    from gpuanon.tables.formats.csv.csv_styles import CsvDialect
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,16 +148,18 @@ def _stream(
     pieces: Give,
     declared: Mapping[str, Any],
     restored: Callable[[int, pa.Table], pa.Table],
+    dialect: CsvDialect | None,
 ) -> None:
     """Write the pieces, one after the other, with the levels that all of them hold.
 
     restored : a piece, by its number, with the columns that come out as they went in
+    dialect  : of a CSV; None for the plain one
     """
     put = None
     levels = common_levels(pieces(), declared, ordered_only=not format_of(output, OutputError).one_dictionary)
     for number, piece in enumerate(pieces()):
         arrow = restored(number, with_levels(piece.to_arrow(), levels))
-        put = put or out.stream(output, arrow.schema)
+        put = put or out.stream(output, arrow.schema, dialect)
         put(arrow)
 
 
@@ -199,20 +202,21 @@ def write_release(
     """
     done, origins = masked.done, masked.origins
     declared = {column.name: column.levels for column in done.schema.columns}
+    dialect = None if texts is None else texts.dialect(done)
     with io.Writing(force=force, guard=Guard(output, link)) as out:
         if fill is not None:
             folder = out.folder(output)
             fill(folder)
             unify_parts(folder, declared)
         else:
-            _stream(out, output, pieces, declared, _restored(texts, done, origins))
+            _stream(out, output, pieces, declared, _restored(texts, done, origins), dialect)
         counted = tuple(classes for classes in done.smallest if classes.unit == "record")
         written = out.finish(output)
         columns = tuple(dict.fromkeys(name for classes in counted for name in classes.columns))
-        if checked is not None and holds(written, output, checked, columns):
+        if checked is not None and holds(written, output, checked, columns, dialect):
             smallest = {classes: done.smallest[classes] for classes in counted}
         else:
-            smallest = smallest_classes(written, output, counted, done.rows[1])
+            smallest = smallest_classes(written, output, counted, done.rows[1], dialect)
         release = {"digest": digest_of(written), "algorithm": ALGORITHM}
         manifest = {**manifest, **conclude(done, done.on_file(smallest)), "release": release}
         out.text(manifest_path(output), json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n")

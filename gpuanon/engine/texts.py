@@ -7,7 +7,7 @@ their texts are read a second time, and written by the number of each released r
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,8 @@ from gpuanon.errors import InputError
 from gpuanon.recipe import Recipe
 from gpuanon.tables.arrow import arrow_array, empty_table
 from gpuanon.tables.formats import format_of, io
-from gpuanon.tables.formats.csv.csv_files import CsvOptions
+from gpuanon.tables.formats.csv.csv_files import CsvOptions, dialect_of
+from gpuanon.tables.formats.csv.csv_styles import CsvDialect
 from gpuanon.tables.formats.csv.csv_types import CsvColumns
 from gpuanon.tables.values import family
 
@@ -35,6 +36,7 @@ class Texts:
 
     source: Path
     options: CsvOptions
+    read_as: CsvColumns
     folder: Path | None = None
     measured: frozenset[str] = frozenset()
 
@@ -44,7 +46,21 @@ class Texts:
         if not all(format_of(path).is_text for path in (source, output)) or recipe.series is not None:
             return None
         quasi = (name for name, spec in recipe.columns.items() if spec.role == "quasi")
-        return cls(source, recipe.csv, folder, frozenset(quasi if recipe.limits else ()))
+        return cls(source, recipe.csv, recipe.csv_columns, folder, frozenset(quasi if recipe.limits else ()))
+
+    def dialect(self, done: Done) -> CsvDialect | None:
+        """How the release is written: as the file was.  A cell that a mask blanked is empty, whatever word the file has
+        for no value."""
+        found = dialect_of(self.source, self.read_as, self.options, {column.name for column in done.schema.columns})
+        blanked = {
+            name for step in done.steps if step.fitted.combination.operation.blanks for name in step.fitted.columns
+        }
+        if found is None or not blanked & found.styles.keys():
+            return found
+        styles = {
+            name: replace(style, missing="") if name in blanked else style for name, style in found.styles.items()
+        }
+        return replace(found, styles=styles)
 
     def columns(self, names: Collection[str], rows: int) -> pa.Table:
         """These columns, all rows in the order of the file."""

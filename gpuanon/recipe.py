@@ -23,8 +23,7 @@ from gpuanon.masking.methods import AnyMask
 from gpuanon.masking.methods.combination import whole_row_faults
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
 from gpuanon.tables.formats.csv.csv_types import CsvColumns
-from gpuanon.tables.roles import UNRELEASED
-from gpuanon.tables.schema import ColumnSpec, Kind, Nulls, Others, Schema
+from gpuanon.tables.schema import UNRELEASED, ColumnSpec, Kind, Nulls, Others, Schema
 from gpuanon.tables.series import Series
 
 POINTS = ("promise", "smallest_class", "singled_out", "copies", "given_back", "warnings")

@@ -16,6 +16,7 @@ import gpuanon
 PACKAGE = Path(__file__).resolve().parents[1] / "gpuanon"
 ROOMS = (
     "version",
+    "visible",
     "errors",
     "arrays",
     "numerics",

@@ -9,6 +9,7 @@ References
 ----------
 .. [1] J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw (2011), Parallel random numbers: as easy as
    1, 2, 3, SC '11.  Known answers: the Random123 distribution, kat_vectors.
+.. [2] G. L. Steele, D. Lea, C. H. Flood (2014), Fast splittable pseudorandom number generators, OOPSLA.
 """
 
 from __future__ import annotations
@@ -28,6 +29,17 @@ from gpuanon.arrays.kernels import launch
 from gpuanon.arrays.normal_quantile import normal_quantile
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
+
+GOLDEN_GAMMA = 0x9E3779B97F4A7C15
+"""The odd increment of SplitMix64."""
+
+
+def mix_bits(words: Array) -> Array:
+    """The finaliser of SplitMix64 [2], a fixed hash that is not secret: a bijection of uint64 words."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
 
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _WEYL = (0x9E3779B9, 0xBB67AE85)

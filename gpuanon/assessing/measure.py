@@ -232,6 +232,11 @@ class Measure:
             return compute(source)
         return with_sampling_error(compute(source), source, compute, squares=self.settles == "root")
 
+    @property
+    def is_record_wise(self) -> bool:
+        """Whether it compares released records with their own originals: it knows nothing of rows that are gone."""
+        return "new" not in self.applies.rows
+
     def exceeds(self, value: float, limit: float) -> bool:
         """Whether `value` is worse than `limit`."""
         return value > limit if self.better == "lower" else value < limit

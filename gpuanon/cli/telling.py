@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from gpuanon.cli.arguments import Json
 from gpuanon.cli.printing import (
+    Json,
     out,
     print_catalogue,
     print_explanation,

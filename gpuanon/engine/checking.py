@@ -30,9 +30,8 @@ from gpuanon.numerics.sampling import sample_rows
 from gpuanon.recipe import Recipe
 from gpuanon.tables.class_counts import ClassCounts, repeat_warnings
 from gpuanon.tables.codes import code_notes
-from gpuanon.tables.roles import UNRELEASED
 from gpuanon.tables.row_bits import bits_of, column_words, row_bits
-from gpuanon.tables.schema import Column, Schema
+from gpuanon.tables.schema import UNRELEASED, Column, Schema
 from gpuanon.tables.table import Table
 
 TRIAL_ROWS = (1500, 6000)

@@ -17,13 +17,12 @@ import numpy as np
 
 from gpuanon.engine import tasks
 from gpuanon.engine.identity import hierarchy_files, rules_of
-from gpuanon.engine.imitation import check_imitation
 from gpuanon.engine.run import Done, Run, Step
 from gpuanon.engine.store import Part, StoredPart
 from gpuanon.engine.store.placement import Cell, Placing, cells_of, placing_of
 from gpuanon.engine.store.routes import Route
 from gpuanon.engine.tasks import CellResult, Content
-from gpuanon.engine.warnings import identifying_columns, unused_hierarchies
+from gpuanon.engine.warnings import check_imitation, identifying_columns, unused_hierarchies
 from gpuanon.errors import GuaranteeError, InputError, RecipeError
 from gpuanon.masking.claims import Counted
 from gpuanon.masking.given import CellSummary

@@ -24,8 +24,7 @@ import numpy as np
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import HOST, Array, Backend, to_host
 from gpuanon.arrays.device_memory import explain_out_of_memory
-from gpuanon.arrays.hashing import mix_bits
-from gpuanon.arrays.rng import Key
+from gpuanon.arrays.rng import Key, mix_bits
 from gpuanon.arrays.sorting import argsort_words
 from gpuanon.engine.store import Part, Store
 from gpuanon.engine.store.placement import Cell, Placing

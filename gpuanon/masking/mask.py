@@ -231,7 +231,7 @@ class Mask:
 
     @explain_out_of_memory()
     def learn(self, rows: Rows, key: Key, stream: str, backend: Backend, total: int | None = None) -> CellSummary:
-        """What a part of the mask wants to know of a cell beforehand; summaries of all cells are merged.
+        """Summary of a cell that a part of the mask needs before it is applied; summaries of all cells are merged.
 
         total : records of the whole table; None when this is all of it
         """

@@ -11,7 +11,7 @@ from gpuanon.proposing.content import content, dates_as_text
 from gpuanon.proposing.profiling import Profile, ordered_texts
 from gpuanon.proposing.words import Subject, subjects, tokens
 from gpuanon.tables.native import column_type
-from gpuanon.tables.roles import Kind, Role, Transform
+from gpuanon.tables.schema import Kind, Role, Transform
 from gpuanon.tables.table import Table
 
 FEW = 12

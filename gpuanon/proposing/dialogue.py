@@ -22,7 +22,7 @@ from gpuanon.proposing.purposes import PURPOSES, Purpose, purpose_of
 from gpuanon.tables.formats import format_of, io
 from gpuanon.tables.formats.csv.csv_dialect import read_any
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
-from gpuanon.tables.roles import Role
+from gpuanon.tables.schema import Role
 from gpuanon.tables.table import Table
 
 ROLES: tuple[Role, ...] = ("identifier", "person", "household", "quasi", "sensitive", "other", "weight", "dropped")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
@@ -28,6 +27,7 @@ from gpuanon.report.figures import Shown, shown_part, shown_picture
 from gpuanon.report.verdict import verdict_of
 from gpuanon.tables.formats import io
 from gpuanon.version import __version__
+from gpuanon.visible import json_text, visible
 
 _OF_MASKS = ("method", "columns", "groups_formed", "smallest_group", "smallest_class_before")
 
@@ -72,16 +72,17 @@ def report_html(contents: Contents) -> str:
     loader: Any = environment.loader
     script = loader.get_source(environment, "page.js")[0]
     page = environment.get_template("page.html")
-    return page.render(
+    rendered = page.render(
         mark=REPORT_MARK, version=__version__, contents=contents, script=script, digest=_digest(script),
         figures=_embedded(contents.to_json()), **_sections(contents),
     )  # fmt: skip
+    return visible(rendered)
 
 
 def put_report(out: io.Writing, path: Path, contents: Contents) -> None:
     """Write the page and, beside it, its figures."""
     out.text(path, report_html(contents))
-    out.text(figures_path(path), json.dumps(contents.to_json(), ensure_ascii=False, allow_nan=False, indent=1) + "\n")
+    out.text(figures_path(path), json_text(contents.to_json(), indent=1) + "\n")
 
 
 def shown_in_notebook(contents: Contents) -> str | None:
@@ -110,7 +111,7 @@ def _digest(script: str) -> str:
 
 def _embedded(figures: Mapping[str, Any]) -> str:
     """JSON that cannot end the element it stands in, whatever its labels are."""
-    text = json.dumps(figures, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json_text(figures, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -13,9 +13,31 @@ from gpuanon.tables.built_hierarchy import AnyBuild
 from gpuanon.tables.checks import kind_fault, value_faults
 from gpuanon.tables.hierarchy import Hierarchy
 from gpuanon.tables.native import column_type
-from gpuanon.tables.roles import CHECKED, UNRELEASED, Kind, Level, Nulls, Others, Reading, Role, Transform, Unit
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import family
+
+Role: TypeAlias = Literal["identifier", "person", "household", "quasi", "sensitive", "other", "weight", "dropped"]
+Unit: TypeAlias = Literal["record", "person"]
+"""What k counts."""
+UNRELEASED: tuple[Role, ...] = ("identifier", "person", "household", "dropped")
+"""Roles of columns that never reach a release as they are."""
+CHECKED: tuple[Role, ...] = ("quasi", "sensitive", "weight", "person", "household")
+Others: TypeAlias = Literal["refuse", "drop", "keep"]
+"""What becomes of columns that a recipe does not name."""
+Kind: TypeAlias = Literal["numeric", "ordinal", "categorical", "date"]
+Transform: TypeAlias = Literal["none", "log", "log1p", "normal-scores"]
+Nulls: TypeAlias = Literal["refuse", "category", "indicator", "wildcard"]
+Level: TypeAlias = str | bool | int | float
+Reading: TypeAlias = Literal["same", "interval", "interval-column", "level", "set"]
+"""How a released column is to be read:
+
+same     : as before
+interval : two columns, ``NAME_low`` and ``NAME_high``, of the same type: the value lies between them
+interval-column : one column of intervals, see `gpuanon.tables.interval_columns`
+level    : text, a node of the column's hierarchy
+set      : text, the values of which the record has one
+"""
+
 
 __all__ = ["Column", "ColumnSpec", "Kind", "Level", "Nulls", "Others", "Reading", "Role", "Schema", "Transform", "Unit"]
 

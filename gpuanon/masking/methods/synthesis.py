@@ -21,7 +21,7 @@ from gpuanon.masking.operations.sequential import LEAF, PartlySynthetic, Sequent
 
 
 class _Synthesis(Method):
-    """Methods that mask all columns, unless told otherwise."""
+    """Methods that mask all columns by default."""
 
     columns: ColumnChoice = Field(default="all", description='"quasi", "all" or a list of names')
     copies: int = Field(

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
-from gpuanon.arrays import interruption
+from gpuanon.arrays import progress
 from gpuanon.errors import OutputError
 from gpuanon.tables.formats import Append, Format, format_of, known_formats, suffix_of
 from gpuanon.tables.formats.places import (
@@ -170,7 +170,7 @@ class Writing:
                 for staged in self._staged:
                     with translate_os_errors(staged.final):
                         flush(staged.hidden)
-                interruption.check()
+                progress.check_interrupt()
                 _commit(sorted(self._staged, key=lambda staged: staged.table), self._force, self._guard)
         finally:
             for staged in self._staged:

@@ -31,11 +31,18 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.assessing.columns import Names, column_names
+from gpuanon.assessing.comparison import only
 from gpuanon.assessing.figures import Beside, By, Figure, Measured, join
 from gpuanon.assessing.measure import NAMES, NOT_NEGATIVE, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, WHOLE, Measure
-from gpuanon.assessing.named_columns import only
-from gpuanon.assessing.risk.linkage.agreement import EQUAL, TOLERANCES, Agreement
-from gpuanon.assessing.risk.linkage.candidate_pairs import BlockedRecords, Pairs, Side, blocking_weights
+from gpuanon.assessing.risk.linkage.candidate_pairs import (
+    EQUAL,
+    TOLERANCES,
+    Agreement,
+    BlockedRecords,
+    Pairs,
+    Side,
+    blocking_weights,
+)
 from gpuanon.assessing.risk.linkage.models import ByLevels, Chance, Judges, Learned, Model, chances, likeliest
 from gpuanon.assessing.sampling_errors import share_interval
 from gpuanon.errors import ParameterError

@@ -13,10 +13,10 @@ from typing import Literal
 import numpy as np
 
 from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
+from gpuanon.assessing.columns import require_comparable
 from gpuanon.assessing.figures import Counts
 from gpuanon.assessing.ks_distance import ks_distance
 from gpuanon.assessing.sampling_errors import PIECES, pieces_of
-from gpuanon.assessing.utility.pairs import require_comparable
 from gpuanon.assessing.utility.propensity.class_tree import class_shares
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.sampling import sample_rows

@@ -1,7 +1,7 @@
 """Boxes that give the most accurate statistics [1].
 
 A statistic that is computed from boxes has a range of possible values, whose width is ``2 Σ a_i Δ_i`` over all records
-to first order: sensitivities times half-widths.  BoxGroups of k records are chosen to make it small.
+to first order: sensitivities times half-widths.  Boxes of k records are chosen to make it small.
 
 References
 ----------
@@ -31,8 +31,8 @@ from gpuanon.masking.groups.boxes.sensitivities import (
     Gradient,
     Term,
     dismissal_threshold,
-    half_widths,
     local_density,
+    optimal_multiplier,
     sensitivities,
     standard_error,
 )
@@ -220,7 +220,7 @@ class BoxGroups(Constrained):
     def _contributions(self, known: BoxSummary, terms: tuple[Term, ...], rows: Array, density: Array) -> Array:
         """(n,) c(x) of some rows."""
         a = sensitivities(rows, terms, known.mean, known.covariance)
-        return half_widths(a[:, _columns(terms)], density, self.k)[1]
+        return optimal_multiplier(a[:, _columns(terms)], density, self.k)
 
     def _threshold(self, known: BoxSummary, terms: tuple[Term, ...], most: float) -> tuple[float, Host]:
         """The largest contribution that is kept where a share `most` may be dismissed, and those of the sample."""

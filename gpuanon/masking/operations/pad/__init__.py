@@ -116,30 +116,24 @@ _REACHED = 0.01
 """Residual of a calibration, in deviations of the column, up to which it is said to be reached."""
 
 
-def pad(codes: Array, groups: Partition, k: int, persons: Array | None = None) -> Array:
-    """(m,) the row beside which each added row is made, so that no class of `codes` (n, columns) has fewer than k rows.
+def short_classes(codes: Array, groups: Partition, k: int, persons: Array | None = None) -> tuple[Partition, Array]:
+    """The classes of `codes` (n, columns), and (g,) the fewest rows that each needs to have k.
 
-    A class is a set of equal rows of one group; a null is a value.  A class of s < k rows receives k − s rows, the
-    fewest that will do; the j-th is made beside member ``j mod s``.  Classes follow each other as `equal_rows` numbers
+    A class is a set of equal rows of one group; a null is a value.  Classes follow each other as `equal_rows` numbers
     them.
 
     persons : (n,) whose rows they are, numbered from 0: then persons are counted, and an added row is one of its own
 
-    Cost : one sort of n numbers; memory O(n + m).
+    Cost : one sort of n numbers.
     """
-    return _parents(*short_classes(codes, groups, k, persons))
-
-
-def short_classes(codes: Array, groups: Partition, k: int, persons: Array | None = None) -> tuple[Partition, Array]:
-    """The classes that `pad` speaks of, and (g,) how many rows each wants."""
     found = Partition.from_labels(equal_rows(codes, groups.labels()))
     return found, namespace(codes).maximum(k - persons_per_part(found, persons), 0)
 
 
 def short_maximal_classes(codes: Array, k: int) -> tuple[Partition, Array]:
-    """The classes when a null matches every value, and (g,) how many rows each wants, so that k have all its values.
+    """The classes when a null matches every value, and (g,) how many rows each needs, so that k have all its values.
 
-    Only maximal classes want rows: those whose values no other class has together with more.  A class that is not
+    Only maximal classes need rows: those whose values no other class has together with more.  A class that is not
     maximal is covered by one that is.  This is the minimum if only combinations that occur may be added [1].
 
     Cost : that of `covering_counts`.
@@ -182,7 +176,7 @@ def certificate(codes: Array, classes: Partition, missing: Array, k: int, names:
     }
 
 
-def _parents(classes: Partition, missing: Array) -> Array:
+def parents_of(classes: Partition, missing: Array) -> Array:
     """(m,) members of the classes, in turn, as many as are `missing` (g,) from each."""
     xp = namespace(missing)
     ends = xp.cumsum(missing)
@@ -229,7 +223,7 @@ class Pad(Operation):
             found, missing = short_maximal_classes(T, self.k)
         else:
             found, missing = short_classes(T, groups, self.k, records.persons)
-        parents = _parents(found, missing)
+        parents = parents_of(found, missing)
         source = xp.concatenate([xp.arange(len(T), dtype=np.int64), parents])
         names = () if classes is None else classes.names
         facts = certificate(T, found, missing, self.k, names)

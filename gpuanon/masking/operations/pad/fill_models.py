@@ -165,7 +165,7 @@ class Score:
         return np.column_stack([f.reshape(len(X), -1) for f in found]).astype(np.float32)
 
 
-def boosting(X: Host, levels: Sequence[int], Y: Host, seed: int, steps: int = 100) -> Score:
+def boosting(X: Host, levels: Sequence[int], Y: Host, seed: int) -> Score:
     """Gradient boosting of histogram trees, for each output of the response by itself."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
@@ -174,7 +174,7 @@ def boosting(X: Host, levels: Sequence[int], Y: Host, seed: int, steps: int = 10
     M = predictors.matrix(X[some])
     with one_openmp_thread():
         models = [
-            HistGradientBoostingRegressor(max_iter=steps, early_stopping=False, random_state=seed).fit(M, Y[some, at])
+            HistGradientBoostingRegressor(max_iter=100, early_stopping=False, random_state=seed).fit(M, Y[some, at])
             for at in range(Y.shape[1])
         ]
     return Score(predictors, tuple(model.predict for model in models))

@@ -1,8 +1,8 @@
 """Draws from the records of the nearest classes.
 
-The literature [1]_ draws from the records of the class itself.  A class that wants rows has fewer than k: its added
-rows would repeat what these few have, and the class would tell their values, so that nobody stands among k.  So donors
-are records of the nearest other classes, each of them once.
+The literature [1]_ draws from the records of the class itself.  A class that needs rows has fewer than k: its added
+rows would repeat the values of these few records and so disclose them.  Donors are therefore records of the nearest
+other classes, each of them once.
 
 References
 ----------

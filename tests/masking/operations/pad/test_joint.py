@@ -10,7 +10,7 @@ import pytest
 import gpuanon
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import GuaranteeError
-from gpuanon.masking.operations.pad import pad
+from gpuanon.masking.operations.pad import parents_of, short_classes
 from gpuanon.masking.operations.pad.joint import ClassDonors
 
 KEY = b"a key for the tests of donors"
@@ -30,7 +30,7 @@ def test_donors_are_the_nearest_records_of_other_classes_each_once():
     rng = np.random.default_rng(5)
     for k in (2, 3, 7):
         codes = rng.integers(-1, 4, (60, 3))
-        parents = pad(codes, Partition.whole(60), k)
+        parents = parents_of(*short_classes(codes, Partition.whole(60), k))
         donors = ClassDonors.of(codes, parents, k)
         smallest = min(len(naive_donors(codes, row, 30)) for row in parents)
         assert donors.width == min(2 * k, smallest)

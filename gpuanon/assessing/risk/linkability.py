@@ -4,7 +4,7 @@ The attacker has two tables of the same people with different columns, and no ke
 the released record nearest on the first columns is the one nearest on the second; of several nearest records one is
 taken at random on either side.  With T₁ and T₂ the sets of nearest records, the probability of a link is
 |T₁ ∩ T₂| / (|T₁| |T₂|), which is computed.  The attack is made on original records and on control records [1]: see
-`gpuanon.assessing.risk.residual`.
+`gpuanon.assessing.risk.controlled_attacks`.
 
 References
 ----------
@@ -19,14 +19,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, like, namespace, on_device, to_host
+from gpuanon.arrays.backend import Array, Host, like, namespace, on_device, to_host
+from gpuanon.arrays.blas import one_blas_thread
+from gpuanon.arrays.ranges import ranges
+from gpuanon.arrays.threads import each
+from gpuanon.assessing.columns import places
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
 from gpuanon.assessing.measure import CONTROLLED, NAMES, NULL_IS_MARKED, RISK_OF_RECORDS, SHARE, Measure
-from gpuanon.assessing.risk.control_tables import attacked_tables, chosen_columns, features_of, targets_of
-from gpuanon.assessing.risk.linkability.nearest_without import nearest_without
-from gpuanon.assessing.risk.nearest_classes import counted, nearest_classes
+from gpuanon.assessing.risk.controlled_attacks import (
+    Attack,
+    attacked_tables,
+    chosen_columns,
+    counted,
+    nearest_classes,
+    targets_of,
+)
 from gpuanon.assessing.risk.prediction import EXACT_ROWS
-from gpuanon.assessing.risk.residual import Attack
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.distance.distance import nearest_with_ties, paired
 from gpuanon.numerics.equal_rows import equal_rows
@@ -35,6 +43,97 @@ from gpuanon.numerics.sampling import sample_rows
 
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison
+
+_TILE = 256
+_QUERIES = 512  # with a tile they fit a core's cache
+_PIECE = 1 << 14  # rows that are scaled at a time
+_PAIRS = 1 << 18  # distances from differences that are computed at a time
+_LARGEST = 1e15  # squares of larger numbers, in units of the table, may overflow single precision
+
+
+def nearest_without(X: Host, Y: Host, left_out: Sequence[Sequence[int]]) -> list[tuple[Host, Host]]:
+    """For each set of features that is left out, pairs (query, row): the rows of `Y` nearest to each row of `X`.
+
+    Rows that are tied with the nearest one are all there (`tie_limit`); queries ascend, and the rows of a query.
+
+    One pass over the table: ``|x − y|²`` over all features is one product in single precision for a tile of rows and
+    all queries; without the features of a column it is that less the column's own part.  Of each tile the smallest is
+    kept, with a bound of its rounding error; the tiles that may hold the nearest row are then measured from
+    differences.  So the result is exact, at about half a nanosecond per query, row and column.
+
+    Parameters
+    ----------
+    X, Y : (q, d) and (m, d); memory is q · m / 64 bytes for each set
+    left_out : features of each set, fewer than all
+    """
+    if not all(0 < len(set(out)) < Y.shape[1] for out in left_out):
+        raise ParameterError("left_out: some of the features, not all")
+    centre, pieces = Y.mean(axis=0), ranges(len(Y), _PIECE)
+    radius = max(float(((Y[some] - centre) ** 2).sum(axis=1).max(initial=0.0)) for some in pieces) ** 0.5 or 1.0
+    asked = (X - centre) / radius
+    reach = 1 + np.sqrt((asked**2).sum(axis=1))
+    if not bool((reach < _LARGEST).all()):
+        raise ParameterError("X, Y: finite numbers of similar size are needed")
+    asked32, points32 = asked.astype(np.float32), np.empty(Y.shape, dtype=np.float32)
+    for some in pieces:
+        points32[some] = (Y[some] - centre) / radius
+    least = np.empty((len(left_out), -(-len(Y) // _TILE), len(X)), dtype=np.float32)
+
+    def look(tiles: slice) -> None:
+        for at in range(tiles.start, tiles.stop):
+            _smallest(points32[at * _TILE : (at + 1) * _TILE], asked32, left_out, least[:, at])
+
+    with one_blas_thread():
+        each(look, ranges(least.shape[1], 64))
+    # Rounding of both products, of the sums, and of the inputs, as in `distance_tiles`; and what ties may differ by.
+    error = (2 * (3 * Y.shape[1] + 16) * 2.0**-24 * reach**2).astype(np.float32)
+    return each(lambda number: _measured(X, Y, left_out[number], least[number], error), range(len(left_out)))
+
+
+def _smallest(rows: Host, asked: Host, left_out: Sequence[Sequence[int]], out: Host) -> None:
+    """(sets, q) the smallest ``|y|² − 2 x·y`` of a tile of rows, without each set of features."""
+    squares = rows * rows
+    for some in ranges(len(asked), _QUERIES):
+        queries = asked[some]
+        whole = rows @ (-2 * queries).T
+        whole += squares.sum(axis=1)[:, None]
+        part = np.empty_like(whole)
+        for number, features in enumerate(left_out):
+            chosen = list(features)
+            if len(chosen) == 1:
+                np.multiply(2 * rows[:, chosen], queries[:, chosen].T, out=part)
+            else:
+                np.matmul(2 * rows[:, chosen], queries[:, chosen].T, out=part)
+            part += whole
+            part -= squares[:, chosen].sum(axis=1)[:, None]
+            part.min(axis=0, out=out[number, some])
+
+
+def _measured(X: Host, Y: Host, left_out: Sequence[int], least: Host, error: Host) -> tuple[Host, Host]:
+    """The nearest rows in the tiles that may hold them, by distances from differences."""
+    kept = [j for j in range(Y.shape[1]) if j not in set(left_out)]
+    query, tile = np.nonzero((least <= least.min(axis=0) + 2 * error).T)
+    found = []
+    step = max(1, _PAIRS // _TILE)
+    pieces = []
+    for some in ranges(len(query), step):
+        row = tile[some, None] * _TILE + np.arange(_TILE)
+        there = row < len(Y)
+        row = np.minimum(row, len(Y) - 1)
+        distance = np.zeros(row.shape)
+        for j in kept:
+            distance += (X[query[some], j][:, None] - Y[row, j]) ** 2
+        distance[~there] = np.inf
+        pieces.append((row, distance))
+    smallest = np.full(len(X), np.inf)
+    for some, (_, distance) in zip(ranges(len(query), step), pieces, strict=True):
+        np.minimum.at(smallest, query[some], distance.min(axis=1))
+    limit = tie_limit(smallest)
+    for some, (row, distance) in zip(ranges(len(query), step), pieces, strict=True):
+        pair, at = np.nonzero(distance <= limit[query[some]][:, None])
+        found.append((query[some][pair], row[pair, at]))
+    return np.concatenate([one[0] for one in found]), np.concatenate([one[1] for one in found])
+
 
 TARGETS = 2000
 """People of either table who are attacked, at most: shares are right to ±2 per cent."""
@@ -140,8 +239,8 @@ def _by_column(sides: list[Array], Y: Array, splits: Mapping[str, tuple[Places, 
         X = np.concatenate(sides)
         used = sorted({at for split in (splits[name] for name in fine) for side in split for at in side})
         Z = Y if used == list(range(Y.shape[1])) else np.ascontiguousarray(Y[:, used])
-        places = [[used.index(at) for at in splits[name][0]] for name in fine]
-        for name, own, near in zip(fine, places, nearest_without(X[:, used], Z, places), strict=True):
+        positions = [[used.index(at) for at in splits[name][0]] for name in fine]
+        for name, own, near in zip(fine, positions, nearest_without(X[:, used], Z, positions), strict=True):
             found[name] = _of(_linked_with(X[:, used], Z, own, *near), sides, len(Y)).risk
     return {name: found[name] if name in found else _attack(sides, Y, split).risk for name, split in splits.items()}
 
@@ -152,9 +251,9 @@ def _mostly_distinct(rows: Array) -> bool:
 
 def _linked_with(X: Array, Y: Array, own: Places, query: Array, row: Array) -> Array:
     """(q,) probability of a link with the rows of `Y` (query, row) that are nearest without the features `own`."""
-    places = list(own)
-    least, records = nearest_with_ties(X[:, places], Y[:, places])
-    tied = paired(X[query][:, places], Y[row][:, places]) <= tie_limit(least)[query]
+    features = list(own)
+    least, records = nearest_with_ties(X[:, features], Y[:, features])
+    tied = paired(X[query][:, features], Y[row][:, features]) <= tie_limit(least)[query]
     shared, others = np.bincount(query, tied, minlength=len(X)), np.bincount(query, minlength=len(X))
     return shared / (records * others)
 
@@ -162,8 +261,8 @@ def _linked_with(X: Array, Y: Array, own: Places, query: Array, row: Array) -> A
 def linked(X: Array, Y: Array, split: tuple[Places, Places]) -> Array:
     """(q,) probability that the record nearest to each target on the first features is the nearest on the second."""
     xp = namespace(X)
-    places = [like(np.asarray(side, dtype=np.int64), X) for side in split]
-    first, second = (nearest_classes(X[:, at], Y[:, at]) for at in places)
+    sides = [like(np.asarray(side, dtype=np.int64), X) for side in split]
+    first, second = (nearest_classes(X[:, at], Y[:, at]) for at in sides)
     width = len(second.sizes)
     pairs = xp.sort(first.labels * width + second.labels)  # classes that a released record belongs to on both sides
     keys = first.index[:, :, None] * width + second.index[:, None, :]
@@ -185,9 +284,9 @@ def _linkability(c: Comparison, first: list[str] | None = None, second: list[str
     (before, after, control), features = c.points_alike(
         names, *targets_of(attacked_tables(c), TARGETS, "linkability")[0]
     )
-    places = features_of(features)
-    left, right = ([at for name in side for at in places[name]] for side in (first, second))
-    return linkability(before, after, control, (left, right), columns=places, named=(first, second))
+    own = places(features)
+    left, right = ([at for name in side for at in own[name]] for side in (first, second))
+    return linkability(before, after, control, (left, right), columns=own, named=(first, second))
 
 
 LINKABILITY = Measure(

@@ -63,8 +63,8 @@ def value_faults(
     """Problems with the values of a column that is to be masked or used as a weight."""
     faults = _missing_faults(name, missing, column)
     if role in ("person", "household"):
-        missing = int(null_mask(column).sum())
-        return [f"column {name!r}: a {role} must not be null, {missing} rows are"] if missing else []
+        empty = int(null_mask(column).sum())
+        return [f"column {name!r}: a {role} must not be null, {empty} rows are"] if empty else []
     if levels is not None:
         faults += _level_faults(name, levels, column)
     elif family(column.type) in ("number", "flag"):  # a flag may be masked as the numbers 0 and 1

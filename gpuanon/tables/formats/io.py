@@ -25,8 +25,8 @@ from gpuanon.tables.formats import (
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
 from gpuanon.tables.formats.csv.csv_types import CsvColumns
 from gpuanon.tables.formats.writing import Writing, check_output, write
-from gpuanon.tables.roles import Kind
 from gpuanon.tables.row_bits import keyed_rows
+from gpuanon.tables.schema import Kind
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import plain
 

@@ -209,7 +209,7 @@ def count_columns(path: Path, given: CsvOptions | None = None) -> int:
             head = stream.read(1 << 24).split(b"\n", 1)[0]
         separator = (given.separator if given else None) or max(",;\t", key=lambda one: head.count(one.encode()))
         return 1 + head.count(separator.encode())
-    return len(io.open(path).schema) if form.open is not None else 0
+    return len(io.open(path).schema.names) if form.open is not None else 0
 
 
 def is_utf8(path: Path) -> bool:

@@ -206,7 +206,7 @@ def count_columns(path: Path, given: CsvOptions | None = None) -> int:
         return 0
     if form.is_text and path.is_file():
         with byte_stream(path) as stream:
-            head = stream.read(1 << 24).split(b"\n", 1)[0]
+            head: bytes = stream.read(1 << 24).split(b"\n", 1)[0]
         separator = (given.separator if given else None) or max(",;\t", key=lambda one: head.count(one.encode()))
         return 1 + head.count(separator.encode())
     return len(io.open(path).schema.names) if form.open is not None else 0

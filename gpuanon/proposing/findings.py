@@ -11,6 +11,7 @@ import numpy as np
 from gpuanon.arrays import progress
 from gpuanon.engine.combinations import Risk, risk_of
 from gpuanon.proposing.choices import Choice, choices
+from gpuanon.proposing.codebook import Codebook, unknown_columns
 from gpuanon.proposing.profiling import profiles
 from gpuanon.proposing.purposes import Purpose
 from gpuanon.proposing.trials_of_masks import TriedMask
@@ -80,20 +81,23 @@ def examine(
     source: str | None = None,
     csv: CsvOptions | None = None,
     missing: Missing | None = None,
+    codebook: Codebook | None = None,
 ) -> Findings:
     """What is found in a table: a choice for every column, the risk, columns that determine each other.
 
     csv, missing : how it was read, and the words for no value of its columns; None if it was not a CSV
+    codebook : what is known of its columns beforehand
     """
     with progress.stage("columns"):
         seen = profiles(table)
-        found = choices(table, seen)
+        found = choices(table, seen, codebook)
         found = _with_person(table, found)
     found = _with_missing(found, csv is not None, missing or {})
     with progress.stage("combinations"):
         determined = determinations(table, [choice for choice in found if choice.released])
+    notes = (*table.notes, *unknown_columns(codebook or {}, table.names))
     found = [replace(choice, profile=choice.profile.without_cells()) for choice in found]
-    findings = Findings(tuple(found), purpose, table.n_rows, None, determined, source, csv or CsvOptions(), table.notes)
+    findings = Findings(tuple(found), purpose, table.n_rows, None, determined, source, csv or CsvOptions(), notes)
     return with_risk(table, findings)
 
 
@@ -197,7 +201,7 @@ def _with_missing(chosen: list[Choice], csv: bool, words: Missing) -> list[Choic
     for choice in chosen:
         profile = choice.profile
         codes = profile.codes if choice.kind in ("numeric", "ordinal") and choice.role in ("quasi", "sensitive") else ()
-        known: tuple[str | int, ...] = (*choice.missing, *words.get(choice.name, ()))
+        known: tuple[str | int, ...] = tuple(dict.fromkeys((*choice.missing, *words.get(choice.name, ()))))
         if codes:
             read = csv and profile.certain
             listed = ", ".join(f"{code:g}" for code in codes)
@@ -209,5 +213,5 @@ def _with_missing(chosen: list[Choice], csv: bool, words: Missing) -> list[Choic
             )
         if choice.kind != "categorical" and len(known) + bool(profile.nulls and codes) > 1:
             choice = choice.because(f"{choice.reason}; its words for no value come out as one, empty")
-        changed.append(replace(choice, missing=tuple(dict.fromkeys(known))))
+        changed.append(replace(choice, missing=known))
     return changed

@@ -98,7 +98,7 @@ class Comparison(ComparedTables):
     @made_once
     def persons(self) -> Host | None:
         """(n,) whose record each original is, where the table says so; None: each record is a person's of its own."""
-        column = self.schema.person
+        column = self.schema.unit_column
         if column is None or column.name not in self.original.names:
             return None
         return np.unique(row_bits(self.original, [column.name])[:, 0], return_inverse=True)[1].reshape(-1)
@@ -122,7 +122,7 @@ class Comparison(ComparedTables):
     @made_once
     def shown(self) -> tuple[str, ...]:
         """Every column of the release that an intruder can compare: all but pseudonyms."""
-        column = self.schema.person
+        column = self.schema.unit_column
         return tuple(name for name in self.release.names if column is None or name != column.name)
 
     def rows_alike(self, *tables: Table) -> tuple[Host, ...]:

@@ -159,7 +159,7 @@ def checked(recipe: Path, source: Path | None, *, trial: bool = True) -> Checked
 
 def check_table(name: str, recipe: Recipe, source: str, table: Table, uses: list[str], *, trial: bool) -> Checked:
     """`checked` of a table in memory."""
-    schema = Schema.resolve(table, recipe.columns, recipe.others)
+    schema = Schema.resolve(table, recipe.columns, recipe.others, recipe.unit)
     released = recipe.fit(schema)
     check_columns(recipe, schema)
     masked: dict[str, None] = {}
@@ -199,7 +199,7 @@ def _warnings(table: Table, recipe: Recipe, schema: Schema, kept: tuple[str, ...
     found += unused_hierarchies(recipe, schema.without(schema.identifiers))
     if kept and table.n_rows:
         rows = table.take(sample_rows(table.n_rows, SAMPLE_ROWS, "identifying columns"))
-        persons = None if schema.person is None else row_bits(rows, [schema.person.name])[:, 0]
+        persons = None if schema.unit_column is None else row_bits(rows, [schema.unit_column.name])[:, 0]
         found += identifying_columns(rows, kept, persons)
     return found
 

@@ -189,7 +189,7 @@ def _attribute_disclosure(c: Comparison) -> Measured:
     tables = [c.original, c.points, *(() if reference is None else (reference,))]
     codes = _sensitive_bins(c, tables)
     points = [*c.standardised, *(() if reference is None else (c.standardised_reference,))]
-    person = c.schema.person
+    person = c.schema.unit_column
     return attribute_disclosure(
         (points[0], codes[0]),
         (points[1], codes[1]),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, Backend, Host
+from gpuanon.arrays.backend import Backend, Host
 from gpuanon.assessing.evidence import MissingEvidence, Side
 from gpuanon.assessing.shared_arrays import made_once
 from gpuanon.assessing.weighting import as_people, weights_of
@@ -350,7 +350,7 @@ class ComparedTables:
         """(n,) hit probability of each original when the whole table is released as it is, for a sample of it."""
         return None if self.hit_unmasked is None else self.hit_unmasked()
 
-    def _codes(self, columns: tuple[str, ...]) -> tuple[Array, Array]:
+    def codes_of(self, columns: tuple[str, ...]) -> tuple[Host, Host]:
         """Equal codes for equal values; a column whose released labels are of another type is compared as text."""
         labels = recoded(self.points, self._types, columns)
         before, after = level_codes([as_text(self.original, labels), as_text(self.points, labels)], columns)

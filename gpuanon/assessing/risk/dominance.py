@@ -17,10 +17,10 @@ import numpy as np
 
 from gpuanon.arrays.backend import Host, to_host
 from gpuanon.assessing.columns import Names, column_names
+from gpuanon.assessing.comparison import only
 from gpuanon.assessing.evidence import MissingEvidence
 from gpuanon.assessing.figures import By, Figure, Measured
 from gpuanon.assessing.measure import ABOVE_0, NULL_IS_LEFT_OUT, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
-from gpuanon.assessing.named_columns import only
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
 

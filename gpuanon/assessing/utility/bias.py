@@ -23,10 +23,10 @@ from gpuanon.assessing.columns import (
     places,
     require_comparable,
 )
+from gpuanon.assessing.comparison import numbers_of, only
 from gpuanon.assessing.evidence import EvidenceSource, TableMoments, moment_evidence
 from gpuanon.assessing.figures import By, Figure, Measured
 from gpuanon.assessing.measure import FROM_0, NAMES, NULL_IS_MARKED, USED, Measure, Weights
-from gpuanon.assessing.named_columns import numbers_of, only
 from gpuanon.assessing.utility.differences import both_moments, by_pair, varying
 from gpuanon.errors import InputError, ParameterError
 

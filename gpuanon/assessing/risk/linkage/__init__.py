@@ -31,9 +31,9 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.assessing.columns import Names, column_names
+from gpuanon.assessing.comparison import only
 from gpuanon.assessing.figures import Beside, By, Figure, Measured, join
 from gpuanon.assessing.measure import NAMES, NOT_NEGATIVE, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, WHOLE, Measure
-from gpuanon.assessing.named_columns import only
 from gpuanon.assessing.risk.linkage.candidate_pairs import (
     EQUAL,
     TOLERANCES,

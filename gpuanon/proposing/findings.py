@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays import progress
-from gpuanon.engine.combinations import Risk, risk_of
+from gpuanon.engine.combinations import RISK_ROWS, Risk, risk_of
 from gpuanon.proposing.choices import Choice, choices
 from gpuanon.proposing.profiling import profiles
 from gpuanon.proposing.purposes import Purpose
@@ -18,6 +18,7 @@ from gpuanon.tables.arrow import arrow_array
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
 from gpuanon.tables.formats.csv.csv_types import NULL_WORDS
+from gpuanon.tables.schema import Unit
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import NULL, floats, lookup, plain
 
@@ -90,7 +91,9 @@ def examine(table: Table, purpose: Purpose, *, source: str | None = None, csv: C
 def with_risk(table: Table, findings: Findings) -> Findings:
     """The findings with the risk of the quasi-identifiers as they are chosen now."""
     quasi = [choice.name for choice in findings.choices if choice.role == "quasi"]
-    return replace(findings, risk=risk_of(table, quasi))
+    person = next((choice.name for choice in findings.choices if choice.role == "person"), None)
+    unit: Unit = "record" if person is None else "person"
+    return replace(findings, risk=risk_of(table, quasi, person, unit, rows=RISK_ROWS))
 
 
 def determinations(table: Table, chosen: Sequence[Choice]) -> dict[str, tuple[str, ...]]:

@@ -109,7 +109,7 @@ def unmasked_columns(done: Done, schema: pa.Schema, measured: Collection[str] = 
         return []
     names = {column.name for column in done.schema.columns}
     names -= {name for step in done.steps for name in step.fitted.columns} | set(measured)
-    if done.schema.unit == "person":
+    if done.schema.unit != "record":
         names -= set(done.schema.quasi)
     return [field.name for field in schema if field.name in names and family(field.type) != "text"]
 

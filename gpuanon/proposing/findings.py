@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays import progress
-from gpuanon.engine.combinations import Risk, risk_of
+from gpuanon.engine.combinations import RISK_ROWS, Risk, risk_of
 from gpuanon.proposing.choices import Choice, choices
 from gpuanon.proposing.codebook import Codebook, unknown_columns
 from gpuanon.proposing.profiling import profiles
@@ -18,6 +18,7 @@ from gpuanon.proposing.trials_of_masks import TriedMask
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.formats.csv.csv_dialect import Missing
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
+from gpuanon.tables.schema import Unit
 from gpuanon.tables.table import Table
 
 PAIR_ROWS = 20_000
@@ -104,7 +105,9 @@ def examine(
 def with_risk(table: Table, findings: Findings) -> Findings:
     """The findings with the risk of the quasi-identifiers as they are chosen now."""
     quasi = [choice.name for choice in findings.choices if choice.role == "quasi"]
-    return replace(findings, risk=risk_of(table, quasi))
+    person = next((choice.name for choice in findings.choices if choice.role == "person"), None)
+    unit: Unit = "record" if person is None else "person"
+    return replace(findings, risk=risk_of(table, quasi, person, unit, rows=RISK_ROWS))
 
 
 def determinations(table: Table, chosen: Sequence[Choice]) -> dict[str, tuple[str, ...]]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from gpuanon.assessing.figures import By, Part, figure_text
 from gpuanon.assessing.measures import MEASURES
-from gpuanon.report.contents import Contents
+
+if TYPE_CHECKING:  # the terminal prints verdicts without what draws pages
+    from gpuanon.report.contents import Contents
 
 State: TypeAlias = Literal["good", "bad", "open"]
 """Met, not met, or left to the reader."""

@@ -111,6 +111,7 @@ class Masked:
     released  : gives the released rows
     origins   : for each part of the release, the record that each row stands for, −1 for an added row
     reference : the reference sample that was given, with the columns that masks saw
+    guessable : whether the key follows from a number that anybody can try
     """
 
     manifest: dict[str, Any]
@@ -119,6 +120,7 @@ class Masked:
     released: Give
     origins: tuple[Host, ...]
     reference: Table | None
+    guessable: bool = False
 
     @property
     def link(self) -> Host:
@@ -189,6 +191,7 @@ def mask_input(
         lambda: (store.released(at) for at in range(done.parts)),
         tuple(store.origin(at) for at in range(done.parts)),
         sample,
+        key.guessable,
     )
     if run.recipe.limits:
         manifest["measured"] = _measured_limits(run, found)

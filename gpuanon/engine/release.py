@@ -65,14 +65,14 @@ class Texts:
         quasi = (name for name, spec in recipe.columns.items() if spec.role == "quasi")
         return cls(source, recipe.csv, recipe.csv_columns, folder, frozenset(quasi if recipe.limits else ()))
 
-    def dialect(self, done: Done) -> CsvDialect | None:
+    def dialect(self, done: Done) -> CsvDialect:
         """How the release is written: as the file was.  A cell that a mask blanked is empty, whatever word the file has
         for no value."""
         found = dialect_of(self.source, self.read_as, self.options, {column.name for column in done.schema.columns})
         blanked = {
             name for step in done.steps if step.fitted.combination.operation.blanks for name in step.fitted.columns
         }
-        if found is None or not blanked & found.styles.keys():
+        if not blanked & found.styles.keys():
             return found
         styles = {
             name: replace(style, missing="") if name in blanked else style for name, style in found.styles.items()

@@ -266,7 +266,7 @@ def check_limits(
     for name, figure in assessment.measured.items():
         if MEASURES[name].exceeds(figure.value, limits[name]):
             way = "at most" if MEASURES[name].better == "lower" else "at least"
-            allowed = f"{way} {figure_text(limits[name])} is allowed"
+            allowed = f"{way} {limits[name]:g} is allowed"
             faults.append(f"limits.{name}: {allowed}, the release has {figure_text(figure.value)}")
     if unknown or faults:
         hint = "a larger k, or another method, lowers the risk" if faults else "give what the measure needs, or drop it"

@@ -27,6 +27,11 @@ NOISE = -np.log((np.arange(1 << 16) + 0.5) / (1 << 16))
 """Quantiles of the exponential distribution: the increase that Metropolis' rule accepts, in temperatures."""
 
 
+def noise_on(device: Array) -> Array:
+    """The table `NOISE` on the device of an array: logarithms are rounded differently there."""
+    return like(NOISE, device)
+
+
 @dataclass(frozen=True)
 class Schedule:
     """The steps of one turn: step s has the temperature ``heat · max(0, 1 − (first + s) / every)``."""
@@ -72,7 +77,7 @@ def anneal(
     """
     if on_device(rows):
         largest = int(cells.sizes.max()) if largest is None else largest
-        noise = like(NOISE, rows) if noise is None else noise
+        noise = noise_on(rows) if noise is None else noise
         return _anneal_cuda(rows, mismatch, members, sizes, near, cells, k, schedule, largest, noise)
     run = _anneal_compiled if use_compiled(len(rows) * schedule.every) else _anneal_numpy
     return run(rows, mismatch, members, sizes, near, cells, k, schedule)

@@ -19,13 +19,13 @@ import numpy as np
 from pydantic import Field
 
 from gpuanon.arrays import progress
-from gpuanon.arrays.backend import Array, like, namespace
+from gpuanon.arrays.backend import Array, namespace
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.partition import Partition, segment_means
 from gpuanon.arrays.ranges import row_ranges
 from gpuanon.arrays.threads import each
 from gpuanon.masking.groups.mdav import split_large
-from gpuanon.masking.groups.refine.annealing import NOISE, Schedule, anneal
+from gpuanon.masking.groups.refine.annealing import Schedule, anneal, noise_on
 from gpuanon.masking.groups.refine.overlapping_cells import Neighbourhood
 from gpuanon.masking.groups.whole_numbers import places_of, whole_numbers
 from gpuanon.numerics.metric import EUCLIDEAN, Metric, weighted
@@ -141,7 +141,7 @@ def refine(
     usual, steps, count = refinement_of(effort, groups.parts, k, X.shape[1])
     turns = turns or usual
     neighbourhood = Neighbourhood(places, bits, groups.parts, min(count, groups.parts - 1), turns)
-    noise, changed = like(NOISE, rows), []
+    noise, changed = noise_on(rows), []
     with one_blas_thread():
         for turn in range(turns):
             with progress.stage(""):  # progress is reported per turn, not per batch

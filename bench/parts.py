@@ -35,8 +35,7 @@ from gpuanon.engine.outputs import work_path
 from gpuanon.engine.protect import protect_in_parts
 from gpuanon.engine.store.placement import CELL_ROWS
 from gpuanon.engine.workers import in_turn
-from gpuanon.engine.workers.clusters import LOOPBACK, worker_environment, worker_settings
-from gpuanon.engine.workers.dask_workers import OnWorkers
+from gpuanon.engine.workers.clusters import LOOPBACK, OnWorkers, worker_environment, worker_settings
 from gpuanon.recipe import Recipe
 from gpuanon.tables.formats import io
 

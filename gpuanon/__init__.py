@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpuanon.engine.interval_files import intervals
     from gpuanon.engine.protect import protect
     from gpuanon.errors import GpuanonError
-    from gpuanon.masking.methods.catalogue import catalogue as methods
+    from gpuanon.masking.methods import catalogue as methods
     from gpuanon.proposing.proposal import propose
     from gpuanon.recipe import Recipe
     from gpuanon.report.page import report_html
@@ -40,7 +40,7 @@ _PUBLIC = {
     "assess": ("gpuanon.engine.assess", "assess"),
     "compare": ("gpuanon.comparing.compare", "compare"),
     "intervals": ("gpuanon.engine.interval_files", "intervals"),
-    "methods": ("gpuanon.masking.methods.catalogue", "catalogue"),
+    "methods": ("gpuanon.masking.methods", "catalogue"),
     "measures": ("gpuanon.assessing.measures", "catalogue"),
     "report_html": ("gpuanon.report.page", "report_html"),
     "Key": ("gpuanon.arrays.rng", "Key"),

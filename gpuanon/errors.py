@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from gpuanon.visible import visible
+
 
 class GpuanonError(Exception):
     """Anything that this package refuses to do.  `exit_code` is what the command line returns.
@@ -27,7 +29,7 @@ class GpuanonError(Exception):
     exit_code = 2
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message if hint is None else f"{message}\nHint: {hint}")
+        super().__init__(visible(message if hint is None else f"{message}\nHint: {hint}"))
         self.hint = hint
 
 

@@ -18,7 +18,7 @@ from gpuanon.masking.groups.kmember import KMember
 from gpuanon.masking.groups.mdav.mdav_models import Mdav
 from gpuanon.masking.groups.refine.neighbours import neighbours
 from gpuanon.masking.groups.univariate import optimal_univariate
-from gpuanon.masking.methods.catalogue import METHODS
+from gpuanon.masking.methods import METHODS
 from gpuanon.masking.operations.dither.empirical import conditional_inverse
 from gpuanon.numerics.cuts.median_blocks import blocks
 

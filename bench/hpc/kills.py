@@ -30,8 +30,7 @@ from gpuanon.arrays.rng import Key
 from gpuanon.engine.outputs import work_path
 from gpuanon.engine.protect import protect_in_parts
 from gpuanon.engine.workers import in_turn
-from gpuanon.engine.workers.clusters import cluster
-from gpuanon.engine.workers.dask_workers import OnWorkers
+from gpuanon.engine.workers.clusters import OnWorkers, cluster
 from gpuanon.errors import GpuanonError
 from gpuanon.recipe import Recipe
 from gpuanon.tables.registry import make_registry, registry_recipe

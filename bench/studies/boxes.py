@@ -33,7 +33,7 @@ from gpuanon.arrays.partition import Partition, segment_maxima, segment_means, s
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.intervals.interval_statistics import IntervalBoxes
 from gpuanon.masking.groups.boxes import BoxGroups
-from gpuanon.masking.groups.boxes.sensitivities import Term, half_widths, local_density, sensitivities
+from gpuanon.masking.groups.boxes.sensitivities import Term, local_density, optimal_multiplier, sensitivities
 from gpuanon.masking.groups.mdav import mdav
 from gpuanon.masking.groups.median_cuts import cut_in_two, widest_cuts
 from gpuanon.masking.groups.refine.refine import refine
@@ -126,7 +126,7 @@ def asymptotic(X: Host, k: int, statistic: str) -> float:
     columns = itertools.combinations(range(d), 1 if statistic in ("mean", "variance") else 2)
     terms = tuple(Term(statistic, chosen) for chosen in columns)
     a = sensitivities(X, terms, X.mean(axis=0), np.cov(X.T, bias=True).reshape(d, d))
-    return float(2 * d * half_widths(a, local_density(X, k), k)[1].mean())  # to first order; no bound
+    return float(2 * d * optimal_multiplier(a, local_density(X, k), k).mean())  # to first order; no bound
 
 
 class Measured:

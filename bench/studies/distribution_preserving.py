@@ -29,14 +29,13 @@ import numpy as np
 from gpuanon.arrays.blas import one_blas_thread
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.risk.reidentification import (
-    class_means,
     hit_probabilities,
-    permuted_probabilities,
     unmasked_probabilities,
 )
 from gpuanon.assessing.utility.histogram_intersection import independent_sample, intersection
 from gpuanon.assessing.workloads import assess_market
 from gpuanon.masking.operations.centroid import centroid
+from tests.support.attacks import class_means, permuted_probabilities
 
 KEY = Key(b"the study repeats; a release never has a key that is written down")
 SHIFTS = ("none", "logistic", "nonparametric")

@@ -9,6 +9,7 @@ References
 ----------
 .. [1] J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw (2011), Parallel random numbers: as easy as
    1, 2, 3, SC '11.  Known answers: the Random123 distribution, kat_vectors.
+.. [2] G. L. Steele, D. Lea, C. H. Flood (2014), Fast splittable pseudorandom number generators, OOPSLA.
 """
 
 from __future__ import annotations
@@ -28,6 +29,17 @@ from gpuanon.arrays.kernels import launch
 from gpuanon.arrays.normal_quantile import normal_quantile
 from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
+
+GOLDEN_GAMMA = 0x9E3779B97F4A7C15
+"""The odd increment of SplitMix64."""
+
+
+def mix_bits(words: Array) -> Array:
+    """The finaliser of SplitMix64 [2], a fixed hash that is not secret: a bijection of uint64 words."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
 
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -83,14 +95,16 @@ class Key:
     Key(<secret>)
     """
 
-    __slots__ = ("_secret",)
+    __slots__ = ("_secret", "guessable")
 
-    def __init__(self, secret: bytes) -> None:
+    def __init__(self, secret: bytes, *, guessable: bool = False) -> None:
         if len(secret) < 16:
             raise ParameterError(
                 "key: at least 16 bytes are needed", hint="'openssl rand -hex 32 > key.txt' makes a good one"
             )
         self._secret = secret
+        self.guessable = guessable
+        """Whether it follows from a number that anybody can try."""
 
     @classmethod
     def fresh(cls) -> Key:
@@ -216,6 +230,17 @@ def _units(four: list[Host]) -> tuple[Host, Host]:
     return first, second
 
 
+_FEWEST_SEEDS = 1 << 96
+"""Seeds below it can be tried, one after the other: people take small ones."""
+
+
+def _seeded_by_hand(rng: np.random.Generator) -> bool:
+    """Whether a generator was made from a small number; unknown means so: only NumPy's own seeds of 128 bits tell."""
+    entropy = getattr(rng.bit_generator.seed_seq, "entropy", None)
+    words = entropy if isinstance(entropy, (list, tuple, np.ndarray)) else [entropy]
+    return not any(isinstance(word, (int, np.integer)) and int(word) >= _FEWEST_SEEDS for word in words)
+
+
 def as_key(rng: Key | bytes | int | np.random.Generator | None) -> Key:
     """The key that `rng` stands for."""
     if rng is None:
@@ -227,9 +252,9 @@ def as_key(rng: Key | bytes | int | np.random.Generator | None) -> Key:
     if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool):
         if rng < 0:
             raise ParameterError("rng: a whole number from 0 up is allowed, got a negative one")
-        return Key(np.random.default_rng(int(rng)).bytes(32))
+        return Key(np.random.default_rng(int(rng)).bytes(32), guessable=int(rng) < _FEWEST_SEEDS)
     if isinstance(rng, np.random.Generator):
-        return Key(rng.bytes(32))
+        return Key(rng.bytes(32), guessable=_seeded_by_hand(rng))
     raise ParameterError(
         f"rng: None, a Key, bytes, an integer or a numpy Generator is allowed, got {type(rng).__name__}"
     )

@@ -1,4 +1,7 @@
-"""From features to the columns of the table: an encoded category has several features and one name."""
+"""Columns of two encoded tables: checked and paired, and figures of features folded to columns of the table.
+
+An encoded category has several features and one name.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from gpuanon.arrays.backend import Host
+from gpuanon.arrays.backend import Array, Host
 from gpuanon.assessing.figures import join
 from gpuanon.errors import ParameterError
+from gpuanon.numerics.sampling import sample_rows
 
 Names = Sequence[str] | None
 """The table column of each feature; None where a caller has no names."""
@@ -80,3 +84,21 @@ def constant_note(names: Sequence[str], before: Host, after: Host | None = None)
         f"constant in the original and left out: {', '.join(still)}" if still else None,
         f"constant in the release: {', '.join(lost)}" if lost else None,
     )
+
+
+def require_comparable(original: Array, release: Array) -> None:
+    """Both tables need the same columns and at least one row."""
+    if original.ndim != 2 or release.ndim != 2 or original.shape[1] != release.shape[1]:
+        raise ParameterError("columns: original and release need the same ones")
+    if len(original) == 0 or len(release) == 0:
+        raise ParameterError("rows: original and release need at least one each")
+
+
+def sampled_pairs(original: Host, release: Host, link: Host, rows: int) -> tuple[Host, Host, Host]:
+    """At most `rows` originals, each with one released record of its own, and their link."""
+    known = np.flatnonzero(link >= 0)
+    mates, first = np.unique(link[known], return_index=True)
+    if not len(mates):
+        raise ParameterError("link: no released record has an original")
+    chosen = sample_rows(len(mates), rows, "pairs")
+    return original[mates[chosen]], release[known[first[chosen]]], np.arange(len(chosen), dtype=np.int64)

@@ -5,15 +5,15 @@ Tables become arrays here, once, with the encoding of the original; the measures
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from gpuanon.arrays.backend import HOST, Array, Host, namespace, to_host
-from gpuanon.assessing.compared_tables import ComparedTables
-from gpuanon.assessing.released import (
+from gpuanon.assessing.compared_tables import (
+    ComparedTables,
     as_text,
     class_columns,
     class_columns_by_name,
@@ -21,16 +21,17 @@ from gpuanon.assessing.released import (
     require_finite,
     require_values,
 )
+from gpuanon.assessing.evidence import EvidenceSource, MissingEvidence, Side
 from gpuanon.assessing.risk.k_anonymity import sizes_of
 from gpuanon.assessing.risk.prediction import CANDIDATES, Prediction, predict, scale_of, scaled
 from gpuanon.assessing.risk.reidentification import Hits, attacked
 from gpuanon.assessing.shared_arrays import lock_of, made_once
-from gpuanon.assessing.source import EvidenceSource, MissingEvidence, Side
 from gpuanon.assessing.utility.cell_counts import Counted, binned, tables
 from gpuanon.assessing.utility.propensity.scores import Fitted, fitted
+from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
-from gpuanon.tables.codes import level_codes
-from gpuanon.tables.row_bits import bits_of, column_words, row_bits
+from gpuanon.tables.codes import level_codes, value_codes
+from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import family, floats, null_mask, value_type
 
@@ -46,9 +47,10 @@ def placed(make: Callable[[Any], T]) -> made_once[T]:
             return make(self)
         found: Any = getattr(self.host, name)
         upload = self.backend.upload
-        if found is None:
-            return found  # type: ignore[return-value]
-        return tuple(upload(array) for array in found) if isinstance(found, tuple) else upload(found)  # type: ignore[return-value]
+        if found is not None:
+            found = tuple(map(upload, found)) if isinstance(found, tuple) else upload(found)
+        placed_here: T = found
+        return placed_here
 
     get.__doc__ = make.__doc__
     return made_once(get)
@@ -97,7 +99,7 @@ class Comparison(ComparedTables):
     @made_once
     def persons(self) -> Host | None:
         """(n,) whose record each original is, where the table says so; None: each record is a person's of its own."""
-        column = self.schema.person
+        column = self.schema.unit_column
         if column is None or column.name not in self.original.names:
             return None
         return np.unique(row_bits(self.original, [column.name])[:, 0], return_inverse=True)[1].reshape(-1)
@@ -121,7 +123,7 @@ class Comparison(ComparedTables):
     @made_once
     def shown(self) -> tuple[str, ...]:
         """Every column of the release that an intruder can compare: all but pseudonyms."""
-        column = self.schema.person
+        column = self.schema.unit_column
         return tuple(name for name in self.release.names if column is None or name != column.name)
 
     def rows_alike(self, *tables: Table) -> tuple[Host, ...]:
@@ -135,14 +137,7 @@ class Comparison(ComparedTables):
 
     def released_codes(self) -> Host:
         """(m, shown) codes of the released columns, equal for equal values, of whatever type."""
-        words = column_words(self.release, self.shown, stored=True)
-        bits = [bits_of([found], self.release.n_rows)[:, 0] for found in words.values()]
-        return np.stack([np.unique(one, return_inverse=True)[1].reshape(-1) for one in bits], axis=1)
-
-    def codes_of(self, columns: tuple[str, ...]) -> tuple[Host, Host]:
-        """Equal codes for equal values of these columns of original and release, on the host."""
-        before, after = self._codes(columns)
-        return before, after
+        return value_codes(self.release, self.shown)
 
     def is_nested(self, name: str) -> bool:
         """Whether a column holds lists, structures or the like."""
@@ -228,7 +223,7 @@ class Comparison(ComparedTables):
     @placed
     def codes(self) -> tuple[Array, Array]:
         """Equal codes for equal values, all compared columns."""
-        return self._codes(self.columns)
+        return self.codes_of(self.columns)
 
     @placed
     def sensitive_codes(self) -> Array:
@@ -255,7 +250,7 @@ class Comparison(ComparedTables):
         numeric = [name for name in self.columns if self.schema[name].kind in ("numeric", "date")]
         require_values(self.points, self._types, numeric)
         coded = [at for at, name in enumerate(self.columns) if name not in numeric]
-        codes = self._codes(tuple(self.columns[at] for at in coded))
+        codes = self.codes_of(tuple(self.columns[at] for at in coded))
         before, after = (np.empty((table.n_rows, len(self.columns))) for table in (self.original, self.points))
         before[:, coded], after[:, coded] = codes
         for at, name in enumerate(self.columns):
@@ -363,3 +358,33 @@ class Comparison(ComparedTables):
         """The reidentification attack, by the search of `prediction` where both measure the same distances."""
         shared = self.prediction_or_none if self._scale is None else None
         return attacked(*self.quasi, self.link, persons=self.persons, prediction=shared)
+
+
+def only(source: Any, names: Sequence[str]) -> Comparison:
+    """The comparison of these columns alone: a column that compares by equality only is then no obstacle."""
+    if not isinstance(source, Comparison):
+        raise InputError("named columns need all rows at once: not measured on a table larger than memory")
+    unknown = [name for name in names if name not in source.original.names or name not in source.points.names]
+    if unknown:
+        raise ParameterError(f"there is no column {', '.join(map(repr, unknown))} in both tables")
+    columns = tuple(source.schema[name].model_copy(update={"role": "sensitive", "transform": "none"}) for name in names)
+    schema = source.schema.model_copy(update={"columns": columns})
+    before, after = (Table.of(table.select(names).to_native()) for table in (source.original, source.points))
+    return replace(source.host, original=before, release=after, schema=schema, summary=None)
+
+
+def numbers_of(source: Any, names: Sequence[str]) -> tuple[Host, Host]:
+    """The named columns as numbers, in their own units; categories of two levels as 0 and 1."""
+    chosen = only(source, names)
+    for name in names:
+        at = chosen.columns.index(name)
+        if chosen.categorical[at] and max(codes[:, at].max(initial=0) for codes in chosen.codes) > 1:
+            raise InputError(f"column {name!r}: a category of more than two levels has no mean")
+    order = [chosen.columns.index(name) for name in names]
+    found = []
+    for side in chosen.values:
+        values = np.array(to_host(side), dtype=np.float64)[:, order]
+        flags = np.array(chosen.categorical)[order]
+        values[:, flags] = np.where(values[:, flags] < 0, np.nan, values[:, flags])
+        found.append(values)
+    return found[0], found[1]

@@ -1,25 +1,43 @@
 """The contract of a measure: all that engine, limits, report, `measures` and `explain` have to know of it.
 
 A measure is a function of arrays, a function that takes these arrays from a comparison (`compute`), and this
-declaration, in one file; its name and place stand in `gpuanon.assessing.measures`.
+declaration, in one file; its name and place stand in `gpuanon.assessing.measures`.  What a recipe may say of it under
+``[measures]`` are its options.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Annotated, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
+from pydantic import Field, TypeAdapter, ValidationError
 
+from gpuanon.assessing.evidence import EvidenceSource
 from gpuanon.assessing.figures import Measured
-from gpuanon.assessing.sampled_figures import with_sampling_error
+from gpuanon.assessing.sampling_errors import with_sampling_error
 from gpuanon.assessing.shared_arrays import Kind
-from gpuanon.assessing.source import EvidenceSource
+from gpuanon.errors import nearest
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
+
+Options: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""Keyword arguments by measure."""
+
+WHOLE = Annotated[int, Field(strict=True, ge=1, le=100_000)]
+PERMUTATIONS = {"permutations": Annotated[int, Field(strict=True, ge=0, le=10_000)]}
+FRACTION = {"fraction": Annotated[float, Field(gt=0, le=1, description="of the population that the records are")]}
+SET_SIZE = Annotated[int, Field(strict=True, ge=1, le=10, description="columns of the largest set that is looked at")]
+NAMES = list[str]
+ABOVE_1 = Annotated[float, Field(gt=1, allow_inf_nan=False)]
+ABOVE_0 = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NOT_NEGATIVE = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+TO_1 = Annotated[float, Field(ge=0, le=1)]
+LEVEL = {"level": Annotated[float, Field(gt=0, lt=1)]}
+"""Types of options, for declarations."""
 
 Family: TypeAlias = Literal["risk", "utility"]
 Better: TypeAlias = Literal["lower", "higher"]
@@ -162,6 +180,8 @@ class Measure:
     range     : the smallest and the largest value that it can take, both included
     usual     : what a good or a bad figure is, where there is a convention
     unit      : of what it speaks
+    records   : why it counts records where persons or households are the unit; None: it counts the unit, or does not
+                depend on how often a person occurs
     applies   : to which releases
     function  : the function of arrays, whose docstring has the formula
     compute   : from a `Comparison`, and options by keyword, to the figure; one that merges, from any `EvidenceSource`
@@ -190,6 +210,7 @@ class Measure:
     range: tuple[float, float]
     usual: str = ""
     unit: Unit
+    records: str | None = None
     applies: Applies = field(default=Applies())
     function: Callable[..., Measured]
     compute: Callable[..., Measured]
@@ -214,9 +235,20 @@ class Measure:
             return compute(source)
         return with_sampling_error(compute(source), source, compute, squares=self.settles == "root")
 
+    @property
+    def is_record_wise(self) -> bool:
+        """Whether it compares released records with their own originals: it knows nothing of rows that are gone."""
+        return "new" not in self.applies.rows
+
     def exceeds(self, value: float, limit: float) -> bool:
         """Whether `value` is worse than `limit`."""
         return value > limit if self.better == "lower" else value < limit
+
+    def record_note(self, schema: Schema) -> str | None:
+        """What is said beside a figure of records where the unit is another."""
+        if self.records is None or schema.unit == "record":
+            return None
+        return f"counts records, not {schema.unit}s: {self.records}"
 
     def unweighted_note(self, source: EvidenceSource) -> str | None:
         """What is said beside a figure of utility of a table with weights that were not used."""
@@ -227,3 +259,33 @@ class Measure:
         if source.weight_pieces("original") is None:
             return "sample weights are not used: only one of the tables has them"
         return None
+
+
+def described(declared: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The options of a measure as ``measures --json`` lists them."""
+    return {name: TypeAdapter(kind).json_schema() for name, kind in declared.items()}
+
+
+def faults_of(declared: Mapping[str, Mapping[str, Any]], given: Options, known: Collection[str]) -> list[str]:
+    """What is wrong with the options of a recipe: no such measure, no such option, a value that is not allowed.
+
+    declared : type of each option, by measure that is given
+    known    : names of all measures
+    """
+    faults = []
+    for measure, options in given.items():
+        if measure not in declared:
+            listed = "; 'gpuanon measures' lists them"
+            faults.append(f"unknown measure {measure}{nearest(measure, known) or listed}")
+            continue
+        for name, value in options.items():
+            if name not in declared[measure]:
+                allowed = ", ".join(declared[measure]) or "none"
+                faults.append(f"{measure} has no option {name}; it has {allowed}")
+                continue
+            try:
+                TypeAdapter(declared[measure][name]).validate_python(value)
+            except ValidationError as error:
+                message = error.errors(include_url=False, include_input=False)[0]["msg"]
+                faults.append(f"{measure}.{name}: {message[:1].lower()}{message[1:]}")
+    return faults

@@ -8,8 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from gpuanon.assessing.figures import strict
-from gpuanon.assessing.measure import Measure
-from gpuanon.assessing.options import described
+from gpuanon.assessing.measure import Measure, described
 
 _PLACES: Mapping[str, str] = {
     "k_anonymity": "risk.k_anonymity.K_ANONYMITY",
@@ -29,11 +28,11 @@ _PLACES: Mapping[str, str] = {
     "singled_out": "risk.singled_out.SINGLED_OUT",
     "copies": "risk.copies.COPIES",
     "given_back": "risk.given_back.GIVEN_BACK",
-    "exact_copies": "risk.exact_copies.EXACT_COPIES",
+    "exact_copies": "risk.copies.EXACT_COPIES",
     "suppression_reconstruction": "risk.suppression_reconstruction.SUPPRESSION_RECONSTRUCTION",
     "household_risk": "risk.household_risk.HOUSEHOLD_RISK",
     "match_auc": "risk.match_auc.MATCH_AUC",
-    "match_auc_joint": "risk.match_auc_joint.MATCH_AUC_JOINT",
+    "match_auc_joint": "risk.match_auc.MATCH_AUC_JOINT",
     "linkage_probabilistic": "risk.linkage.LINKAGE_PROBABILISTIC",
     "k_ambiguity": "risk.k_ambiguity.K_AMBIGUITY",
     "ct_isolation": "risk.ct_isolation.CT_ISOLATION",

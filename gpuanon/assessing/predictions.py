@@ -11,13 +11,13 @@ from pydantic import TypeAdapter
 
 from gpuanon.arrays.backend import Host
 from gpuanon.assessing.comparison import Comparison
-from gpuanon.assessing.declared_workloads import Conditions, Range, Workload
+from gpuanon.assessing.declared_models import Conditions, ValueRange, Workload
+from gpuanon.assessing.evidence import MissingEvidence
 from gpuanon.assessing.figures import By, Compared, Figure, Measured, join
 from gpuanon.assessing.measure import FROM_0, USED, Measure
-from gpuanon.assessing.source import MissingEvidence
 from gpuanon.assessing.utility import analysis
 from gpuanon.assessing.utility.analysis import FEWEST, frames_of
-from gpuanon.assessing.weighted_quantile import quantiles
+from gpuanon.assessing.weighting import quantiles
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.tables.arrow import arrow_array, numpy_array
 from gpuanon.tables.table import Table
@@ -104,10 +104,9 @@ def _figures(
     similarity : histogram intersection of the weighted existing records and the new market
     gap        : largest less smallest bias of a subgroup, in points
     """
-    from gpuanon.assessing.workloads.aggregate import aggregate_error
     from gpuanon.assessing.workloads.market import market_weights, similarity
-    from gpuanon.assessing.workloads.regression import Coding, r_squared
-    from gpuanon.assessing.workloads.skewed import fit_cost
+    from gpuanon.assessing.workloads.prediction_errors import aggregate_error
+    from gpuanon.assessing.workloads.regression import Coding, fit_cost, r_squared
 
     for name, rows in inside.items():
         if not people.weights[rows] @ people.response[rows] > 0:
@@ -202,7 +201,7 @@ def _meeting(c: Comparison, side: int, conditions: Conditions) -> Host:
     for name, wanted in conditions.items():
         if c.schema[name].kind == "numeric":
             met &= _number_meets(c.values[side][:, c.columns.index(name)], wanted, name)
-        elif isinstance(wanted, Range):
+        elif isinstance(wanted, ValueRange):
             raise InputError(f"workload: {name}: a range is a condition on numbers")
         else:
             met &= _text_meets(table, name, wanted if isinstance(wanted, list) else [wanted])
@@ -210,7 +209,7 @@ def _meeting(c: Comparison, side: int, conditions: Conditions) -> Host:
 
 
 def _number_meets(values: Host, wanted: Any, name: str) -> Host:
-    if isinstance(wanted, Range):
+    if isinstance(wanted, ValueRange):
         low, high = (-np.inf if wanted.low is None else wanted.low), (np.inf if wanted.high is None else wanted.high)
         return np.asarray((values >= low) & (values < high))
     numbers = wanted if isinstance(wanted, list) else [wanted]

@@ -1,30 +1,31 @@
 """Measure a release: every measure that applies, each failing alone, in memory or piece by piece.
 
 A measure declares what it can be computed on (`gpuanon.assessing.measure.Scaling`).  Tables that fit are loaded, and
-every measure sees all rows.  Of larger ones evidence that merges is collected over all rows, what a sample can answer
-is computed on one and says so, and what needs everything in one place is reported as not measured.
+every measure sees all rows; threads take the next measure from one queue.  Of larger ones evidence that merges is
+collected over all rows, what a sample can answer is computed on one and says so, and what needs everything in one place
+is reported as not measured.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import Any
+from threading import Lock
+from typing import Any, TypeVar
 
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend, Host
 from gpuanon.arrays.blas import one_blas_thread, one_openmp_thread
-from gpuanon.arrays.threads import each
+from gpuanon.arrays.threads import each, each_task
 from gpuanon.assessing.comparison import Comparison
+from gpuanon.assessing.evidence import MissingEvidence
 from gpuanon.assessing.figures import Measured, join
-from gpuanon.assessing.measure import Measure, Scaling
+from gpuanon.assessing.measure import Measure, Options, Scaling
 from gpuanon.assessing.measures import MEASURES
-from gpuanon.assessing.options import Options
-from gpuanon.assessing.shared_arrays import by_kind, give_up, take_up
-from gpuanon.assessing.side_by_side import side_by_side
-from gpuanon.assessing.source import MissingEvidence
+from gpuanon.assessing.shared_arrays import by_kind, give_up, given_up_together, take_up
 from gpuanon.assessing.streams import Pieces, Streamed
 from gpuanon.errors import GpuanonError, InputError, ParameterError, nearest
 from gpuanon.tables.schema import Schema
@@ -257,7 +258,7 @@ def _one(
         return f"is not defined for these tables ({type(error).__name__})"
     if isfinite(figure.value):
         unweighted = None if source.schema.weight is None else measure.unweighted_note(source.host)
-        return replace(figure, note=join(source.note, figure.note, unweighted))
+        return replace(figure, note=join(source.note, figure.note, unweighted, measure.record_note(source.schema)))
     return figure.note or "is not defined for this release"
 
 
@@ -271,3 +272,32 @@ def check_names(names: Sequence[str]) -> None:
             "\n".join(f"measures: there is no {name!r}{nearest(name, MEASURES)}" for name in unknown),
             hint="'gpuanon measures' lists them",
         )
+
+
+Result = TypeVar("Result")
+
+
+def side_by_side(measures: Sequence[Measure], one: Callable[[Measure], Result], whole: Comparison) -> dict[str, Result]:
+    """The result of `one` for every measure, by name.
+
+    Measures of the same arrays follow each other, long ones first.  Their arrays are given up when the last of them is
+    done: by then measures of the next arrays may be at work.  What must run beside no other one runs before all.
+    """
+    left = Counter(measure.arrays for measure in measures)
+    lock = Lock()
+
+    def run(measure: Measure) -> Result:
+        result = one(measure)
+        with lock:
+            left[measure.arrays] -= 1
+            done = measure.arrays is not None and not any(left[kind] for kind in given_up_together(measure.arrays))
+        if done:
+            give_up(whole, measure.arrays)
+        return result
+
+    queue = [measure for _, those in by_kind(measures) for measure in sorted(those, key=lambda one: -one.long)]
+    alone = [measure for measure in queue if measure.alone]
+    found = {measure.name: run(measure) for measure in alone}
+    together = [measure for measure in queue if not measure.alone]
+    with progress.share(0.99 * len(alone) / max(1, len(queue)), 0.99):
+        return found | dict(zip((measure.name for measure in together), each_task(run, together), strict=True))

@@ -17,7 +17,7 @@ from typing import Annotated
 
 import typer
 
-from gpuanon.arrays import interruption
+from gpuanon.arrays import progress
 from gpuanon.cli import measuring, releasing, telling
 from gpuanon.cli.printing import err, print_result
 from gpuanon.errors import GpuanonError, Remark
@@ -99,8 +99,8 @@ def main() -> None:
     # Pydantic asks every installed package for a plugin, which would be shown every recipe.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     PLACED.clear()
-    signal.signal(signal.SIGTERM, lambda number, frame: interruption.interrupt(Terminated()))
-    signal.signal(signal.SIGINT, lambda number, frame: interruption.interrupt(Interrupted()))
+    signal.signal(signal.SIGTERM, lambda number, frame: progress.interrupt(Terminated()))
+    signal.signal(signal.SIGINT, lambda number, frame: progress.interrupt(Interrupted()))
     try:
         _run(_only(sys.argv[1:2]))
     except GpuanonError as error:
@@ -139,7 +139,7 @@ def _run(command: typer.Typer) -> None:
     except Exception as error:
         if hasattr(error, "format_message"):  # typer's own, on bad usage
             _fail(error.format_message(), 2, error)
-        request = interruption.requested()
+        request = progress.interrupt_requested()
         if request is None:
             raise
         for note in getattr(error, "__notes__", ()):

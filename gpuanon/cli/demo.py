@@ -12,10 +12,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from gpuanon.cli.progress_bar import shown
+from gpuanon.cli.printing import shown
 from gpuanon.engine.assess import assess
-from gpuanon.engine.digest import digest_of
-from gpuanon.engine.link_files import read_link
+from gpuanon.engine.identity import digest_of, read_link
 from gpuanon.engine.outputs import check_report, manifest_path, read_manifest
 from gpuanon.engine.protect import protect_file
 from gpuanon.errors import OutputError

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gpuanon.cli.arguments import BackendChoice, Json, Report, require_report
 from gpuanon.cli.printing import (
+    BackendChoice,
+    Json,
+    Report,
     err,
     out,
     print_assessment,
     print_ranges,
     print_result,
     print_trials,
+    require_report,
 )
 from gpuanon.errors import ParameterError
 
@@ -40,7 +44,7 @@ def assess(
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Measure the risk and the utility of a release."""
-    from gpuanon.cli.progress_bar import shown
+    from gpuanon.cli.printing import shown
     from gpuanon.engine.assess import assess as measure
 
     names = None if measures is None else tuple(name.strip() for name in measures.split(",") if name.strip())
@@ -68,7 +72,11 @@ def compare(
     ] = False,
     measures: Annotated[str | None, typer.Option(help="names, with commas between")] = None,
     choose: Annotated[
-        str | None, typer.Option(help="measure of utility that decides, or mean-rank; default: the first")
+        str | None, typer.Option(help="measure of utility that decides, or mean-rank; default: marginals")
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(help="30s, 2m, 1h: trials that are not done by then are left out and named; --suggest: 55s"),
     ] = None,
     limit: Annotated[list[str] | None, typer.Option(help="NAME=VALUE: a further limit, for every recipe")] = None,
     best: Annotated[Path | None, typer.Option(help="write the recipe of the best release: .toml or .json")] = None,
@@ -78,9 +86,10 @@ def compare(
         int | None,
         typer.Option(min=0, help="N workers share the trials (0: this process); default: one per core"),
     ] = None,
-    journal: Annotated[Path, typer.Option(help="finished trials, for --resume; removed at the end")] = Path(
-        "gpuanon-compare.journal"
-    ),
+    journal: Annotated[
+        Path | None,
+        typer.Option(help="finished trials, for --resume; removed at the end; default: beside report or best"),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="continue an interrupted comparison")] = False,
     key_file: Annotated[Path | None, typer.Option(help="file with the secret key of a reproducible run")] = None,
     report: Report = None,
@@ -89,16 +98,17 @@ def compare(
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Mask and measure a table by several recipes, and name the best that keeps its limits."""
-    from gpuanon.cli.progress_bar import shown
-    from gpuanon.comparing.files import Choosing, compare_files
+    from gpuanon.cli.printing import shown
+    from gpuanon.comparing.compare import Choosing, compare_files
     from gpuanon.engine.outputs import check_best
 
     names = None if measures is None else tuple(name.strip() for name in measures.split(",") if name.strip())
     inputs = (input, *(recipes or ()), reference, key_file)
     require_report(report, inputs, force)
+    journal = journal or _beside(report or best)
     for path in (journal, *([] if best is None else [best])):
         check_best(path, [one for one in inputs if one is not None], force=force or path == journal)
-    how = Choosing(choose, _limits(limit or []), suggest, workers, journal, resume, force)
+    how = Choosing(choose, _limits(limit or []), suggest, workers, journal, resume, force, _seconds(time))
     with shown(err, quiet=quiet):
         result = compare_files(
             input, recipes or [], names=names, reference=reference, backend=backend, key_file=key_file, how=how
@@ -114,6 +124,21 @@ def compare(
         print_trials(result)
         if best is not None and result.best is not None:
             out.print(f"Next: gpuanon protect {input} {best} -o release.parquet", highlight=False, markup=False)
+
+
+def _beside(output: Path | None) -> Path:
+    """The journal of a comparison: beside what it writes, or here where it only prints."""
+    return Path("gpuanon-compare.journal") if output is None else output.with_name(f"{output.name}.journal")
+
+
+def _seconds(text: str | None) -> float | None:
+    """A time as the command line has it."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|h|)", text.strip())
+    if found is None or float(found[1]) == 0:
+        raise ParameterError(f"--time: seconds, or a number with s, m or h, are allowed, got {text!r}")
+    return float(found[1]) * {"h": 3600.0, "m": 60.0}.get(found[2], 1.0)
 
 
 def _limits(texts: Sequence[str]) -> dict[str, float]:

@@ -1,27 +1,55 @@
-"""What the command line prints: results as tables for people, as JSON for machines."""
+"""What commands share: options, progress on stderr, results as tables for people and as JSON for machines."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table as RichTable
+from rich.text import Text
+
+from gpuanon.arrays.progress import listening
+from gpuanon.visible import json_text, visible
 
 if TYPE_CHECKING:
     from gpuanon.cli.explaining import Explanation
-    from gpuanon.comparing.compare import Trials
+    from gpuanon.comparing.trials import Trials
     from gpuanon.engine.assess import Assessment
     from gpuanon.engine.interval_files import Intervals
 
-out, err = Console(emoji=False), Console(stderr=True, emoji=False)  # a name like ":x:" stays as it is
+
+class SafeConsole(Console):
+    """A console on which names of columns, files and levels are shown and never obeyed, whoever prints them."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """The text with hidden characters as escapes: here, so that tables are as wide as what they show."""
+        return super().render_str(visible(text), **options)
+
+    def render(self, *arguments: Any, **options: Any) -> Iterable[Segment]:
+        """What is printed, from texts that others made too."""
+        for segment in super().render(*arguments, **options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+
+out, err = SafeConsole(emoji=False), SafeConsole(stderr=True, emoji=False)  # a name like ":x:" stays as it is
+
+
+def print_line(console: Console, text: str, style: str | None = None) -> None:
+    """One line, whatever names are in it."""
+    line = visible(text, lines=False)
+    console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_json(data: Any) -> None:
     """One strict JSON document."""
-    print(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=str))
+    print(json_text(data, indent=2, default=str))
 
 
 def print_result(data: Mapping[str, Any]) -> None:
@@ -115,7 +143,7 @@ def print_assessment(result: Assessment) -> None:
     for note, names in notes.items():
         out.print(f"{', '.join(names)}: {note}", highlight=False, markup=False)
     for note in result.notes:
-        out.print(f"Note: {note}", highlight=False, markup=False)
+        print_line(out, f"Note: {note}")
 
 
 def print_trials(result: Trials) -> None:
@@ -124,29 +152,39 @@ def print_trials(result: Trials) -> None:
 
     kept = [trial for trial in result.trials if not trial.refused]
     names = list(dict.fromkeys(name for trial in kept for name in trial.measured))
-    table = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table = RichTable(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("recipe", no_wrap=True)
-    table.add_column("rows", justify="right", no_wrap=True)
+    for heading in ("rows kept", "promise", "verdict"):
+        table.add_column(heading, justify="right", overflow="fold", min_width=5)
     for name in names:
         table.add_column(name.replace("_", " "), justify="right", overflow="fold", min_width=7)
     for trial in kept:
         figures = [figure_text(trial.measured[name]) if name in trial.measured else "–" for name in names]
         mark = " ←" if trial is result.best else ""
-        table.add_row(escape(trial.name + mark), str(trial.rows.get("rows_out", "–")), *figures)
+        rows = "–" if trial.kept is None else "new" if trial.kept == 0 else f"{100 * trial.kept:.3g}%"
+        table.add_row(escape(trial.name + mark), rows, trial.promised, trial.state or "–", *figures)
     if kept:
         out.print(table, highlight=False)
     refused: dict[str, list[str]] = {}
+    failed: dict[str, list[str]] = {}
     for trial in result.trials:
         if trial.refused:
             refused.setdefault(trial.refused.splitlines()[0], []).append(trial.name)
         for name, reason in trial.failed.items():
-            out.print(f"{trial.name}: {name} was not measured: {reason}", highlight=False, markup=False)
+            failed.setdefault(f"{name}: {reason}", []).append(trial.name)
+    for reason, of in failed.items():
+        out.print(f"Not measured: {'; '.join(of)}\n    {reason}", highlight=False, markup=False)
+    left: dict[str, list[str]] = {}
+    for name, reason in result.left_out.items():
+        left.setdefault(reason, []).append(name)
+    for reason, of in left.items():
+        out.print(f"Left out: {'; '.join(of)}\n    {reason}", highlight=False, markup=False)
     for reason, of in refused.items():
         out.print(f"Refused: {'; '.join(of)}\n    {reason}", highlight=False, markup=False)
     if result.best is not None:
         out.print(f"Best: {result.best.name}, by {result.rule}", highlight=False, markup=False)
     for note in result.notes:
-        out.print(f"Note: {note}", highlight=False, markup=False)
+        print_line(out, f"Note: {note}")
 
 
 def print_catalogue(entries: list[dict[str, Any]], json_: bool) -> None:
@@ -207,3 +245,101 @@ def print_explanation(found: Explanation) -> None:
         if details:
             out.print()
             out.print(table, highlight=False)
+
+
+PATIENCE = 1.0  # seconds of silence that need no explanation
+_BETWEEN = 5.0  # seconds between notes, where each is a line of its own
+
+
+class _Lines:
+    """Prints a line for each stage that took longer than a second."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.began: dict[str, float] = {}
+        self.noted = time.monotonic()
+
+    def note(self, stage: str, text: str) -> None:
+        """Print what a stage says, not more often than every few seconds."""
+        if time.monotonic() - self.noted > _BETWEEN:
+            self.noted = time.monotonic()
+            self.console.print(f"{stage}: {text}", highlight=False)
+
+    def __call__(self, stage: str, done: float) -> None:
+        if done == 0.0 or stage not in self.began:
+            self.began[stage] = time.monotonic()
+        if done >= 1.0 and (took := time.monotonic() - self.began.pop(stage)) > PATIENCE:
+            self.console.print(f"{stage}: {took:.1f} s", highlight=False)
+
+    def stop(self) -> None:
+        """Nothing is to be removed."""
+
+
+class _Bars:
+    """Draws the stages; nothing appears before the run has lasted a second."""
+
+    def __init__(self, console: Console) -> None:
+        # Imported here because only terminals have bars.
+        from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("{task.description:<8}"), BarColumn(), TimeElapsedColumn())
+        self.progress = Progress(*columns, console=console, transient=True, auto_refresh=True)
+        self.began = time.monotonic()
+        self.tasks: dict[str, TaskID] = {}
+        self.started = False
+
+    def __call__(self, stage: str, done: float) -> None:
+        if stage not in self.tasks:
+            self.tasks[stage] = self.progress.add_task(stage, total=1.0)
+        self.progress.update(self.tasks[stage], completed=done)
+        if not self.started and time.monotonic() - self.began > PATIENCE:
+            self.started = True
+            self.progress.start()
+
+    def note(self, stage: str, text: str) -> None:
+        """Show what a stage says beside its bar."""
+        if stage in self.tasks:
+            self.progress.update(self.tasks[stage], description=f"{stage}: {text}")
+
+    def stop(self) -> None:
+        """Remove the bars."""
+        if self.started:
+            self.progress.stop()
+
+
+@contextmanager
+def shown(console: Console, *, quiet: bool) -> Iterator[None]:
+    """Show the progress of what is done inside."""
+    if quiet:
+        yield
+        return
+    listener = _Bars(console) if console.is_terminal else _Lines(console)
+    try:
+        with listening(listener):
+            yield
+    finally:
+        listener.stop()
+
+
+def literal(text: str) -> str:
+    """A text of the help in which brackets are meant: typer would take ``[report]`` for a style and leave it out."""
+    return text.replace("[", r"\[")
+
+
+RecipePath = Annotated[Path, typer.Argument(help="recipe: .toml, .yaml or .json")]
+Json = Annotated[bool, typer.Option("--json", help="print JSON")]
+Force = Annotated[bool, typer.Option("--force", help="overwrite existing files")]
+Report = Annotated[Path | None, typer.Option("--report", help=literal("write an HTML report (needs gpuanon[report])"))]
+BackendChoice = Annotated[Literal["auto", "numpy", "cupy"], typer.Option(help="where the arrays live")]
+
+
+def require_report(report: Path | None, inputs: Sequence[Path | None] = (), force: bool = False) -> None:
+    """Refuse a report that cannot be written, before any work is done; `protect` checks its outputs itself."""
+    if report is None:
+        return
+    from gpuanon.engine.outputs import check_report
+    from gpuanon.report import require
+
+    require()
+    if inputs:
+        check_report(report, [path for path in inputs if path is not None], force=force)

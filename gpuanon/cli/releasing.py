@@ -8,13 +8,20 @@ from typing import Annotated, Literal
 
 import typer
 
-from gpuanon.cli.arguments import BackendChoice, Force, Json, RecipePath, Report, literal, require_report
 from gpuanon.cli.printing import (
+    BackendChoice,
+    Force,
+    Json,
+    RecipePath,
+    Report,
     err,
+    literal,
     out,
     print_json,
+    print_line,
     print_release,
     print_result,
+    require_report,
 )
 from gpuanon.tables.formats import known_formats
 
@@ -41,17 +48,23 @@ def init(
             help=literal("NAME=VALUE: how a CSV is read, as under [csv] of a recipe, where it is not found out")
         ),
     ] = None,
+    codebook: Annotated[
+        Path | None,
+        typer.Option(
+            help="what is known of the columns, .csv or .json: name, label, type, levels, missing, role; it wins"
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="take every proposal, ask nothing")] = False,
     force: Annotated[bool, typer.Option("--force", help="overwrite an earlier proposal")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Look at a table and propose a recipe, with a reason beside each choice."""
-    from gpuanon.cli.progress_bar import shown
+    from gpuanon.cli.printing import shown
     from gpuanon.proposing.dialogue import init as propose
 
     ask = not yes and sys.stdin.isatty() and err.is_terminal
     with shown(err, quiet=quiet or ask):
-        propose(table, output, purpose, ask=ask, force=force, out=out, err=err, csv=csv or [])
+        propose(table, output, purpose, ask=ask, force=force, out=out, err=err, csv=csv or [], codebook=codebook)
 
 
 def recipes(json_: Json = False) -> None:
@@ -75,7 +88,7 @@ def check(
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Dry run: what the recipe drops, masks, keeps and guarantees, with warnings and the expected time."""
-    from gpuanon.cli.progress_bar import shown
+    from gpuanon.cli.printing import shown
     from gpuanon.engine.checking import checked
 
     with shown(err, quiet=quiet):
@@ -84,8 +97,7 @@ def check(
         print_result(found.to_json())
         return
     for line in found.lines():
-        style = "yellow" if line.startswith("warning: ") else None
-        out.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+        print_line(out, line, "yellow" if line.startswith("warning: ") else None)
 
 
 def _recipe_and_table(first: Path, second: Path | None) -> tuple[Path, Path | None]:
@@ -128,7 +140,7 @@ def protect(
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress, no log")] = False,
 ) -> None:
     """Mask a table as a recipe says; write the release only if its guarantee was verified on it."""
-    from gpuanon.cli.progress_bar import shown
+    from gpuanon.cli.printing import shown
     from gpuanon.engine.protect import InParts, protect_file
 
     require_report(report)
@@ -140,7 +152,7 @@ def protect(
             log=(lambda text: None) if quiet else (lambda text: err.print(text, style="dim", markup=False)),
         )  # fmt: skip
     for warning in () if quiet else result["warnings"]:
-        err.print(f"warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+        print_line(err, f"warning: {warning}", "yellow")
     if json_:
         print_result(result)
     else:
@@ -154,12 +166,12 @@ def clean(output: Annotated[Path, typer.Argument(help="release that an interrupt
 
     completed = mend(output.absolute().parent)
     for path in completed:
-        out.print(f"completed {path}", markup=False, highlight=False, soft_wrap=True)
+        print_line(out, f"completed {path}")
     removed = clean_up(output)
     for path in removed:
-        out.print(f"removed {path}", markup=False, highlight=False, soft_wrap=True)
+        print_line(out, f"removed {path}")
     if not removed and not completed:
-        out.print(f"nothing of an interrupted run lies beside {output}", markup=False, highlight=False, soft_wrap=True)
+        print_line(out, f"nothing of an interrupted run lies beside {output}")
 
 
 def demo(

@@ -96,8 +96,20 @@ class TrialResult(_Fixed):
     refused: str | None
     failed: dict[str, str]
     rows: dict[str, int]
+    kept: float | None
+    promise: str | None
+    verdict: VerdictResult | None
+    singled_out: float | None
+    copies: float | None
     details: dict[str, Any]
     seconds: float
+
+
+class LeftOutResult(_Fixed):
+    """A trial or method that was left out."""
+
+    name: str
+    reason: str
 
 
 class CompareResult(_Result):
@@ -107,6 +119,7 @@ class CompareResult(_Result):
     best: str | None
     recipe: dict[str, Any] | None
     rule: str
+    left_out: list[LeftOutResult]
     front: list[str]
     quasi: list[str]
     notes: list[str]
@@ -130,6 +143,8 @@ class CheckResult(_Result):
     masks: list[str]
     table: str | None
     rows: int
+    unit: Literal["record", "person", "household"]
+    singled_out: float | None
     warnings: list[str]
     notes: list[str]
     columns: list[ColumnResult]

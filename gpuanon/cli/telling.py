@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from gpuanon.cli.arguments import Json
 from gpuanon.cli.printing import (
+    Json,
     out,
     print_catalogue,
     print_explanation,
@@ -24,7 +24,7 @@ def _explained() -> list[tuple[str, str]]:
 
 def methods(json_: Json = False) -> None:
     """List the masking methods, with their parameters and sources."""
-    from gpuanon.masking.methods.catalogue import catalogue
+    from gpuanon.masking.methods import catalogue
 
     print_catalogue(catalogue(), json_)
 

@@ -12,12 +12,11 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from gpuanon.errors import RecipeError
-from gpuanon.masking.methods.catalogue import METHODS, AnyMask
+from gpuanon.masking.methods import METHODS, AnyMask
 from gpuanon.proposing.proposal import propose
 from gpuanon.recipe import Recipe, parse, with_paths
 from gpuanon.tables.codes import level_codes
-from gpuanon.tables.roles import UNRELEASED
-from gpuanon.tables.schema import Schema
+from gpuanon.tables.schema import UNRELEASED, Schema
 from gpuanon.tables.table import Table
 
 SUGGESTED_K = (5, 10, 20)
@@ -102,14 +101,26 @@ def common_schema(schemas: Sequence[Schema]) -> Schema:
         role = next((role for role in (*UNRELEASED, "quasi", "sensitive") if role in roles), column.role)
         says = next(schema[column.name] for schema in schemas if schema[column.name].role == role)
         columns.append(says)
+    if len({schema.unit for schema in schemas}) > 1:
+        raise RecipeError("unit: recipes that are compared must have the same")
     return schemas[0].model_copy(update={"columns": tuple(columns)})
 
 
-def suggested(table: Table, start: Mapping[str, Any]) -> list[Point]:
+def start_of(recipes: Sequence[Any]) -> dict[str, Any]:
+    """The recipe from which a suggested grid starts: the first, or none."""
+    return next(iter(grid(recipes[0]))).mapping if recipes else {}
+
+
+def with_any_mask(start: Mapping[str, Any]) -> Recipe:
+    """A recipe whose masks are not looked at."""
+    return Recipe.load({**start, "mask": [_ANY]})
+
+
+def suggested(table: Table, start: Mapping[str, Any]) -> tuple[list[Point], dict[str, str]]:
     """A grid to start from: every method of the catalogue that needs no more than a k, with a few values of k.
 
     Methods that see classes of equal values are left out where most records are alone in theirs: such methods would
-    drop, add or blank most of the table.
+    drop, add or blank most of the table.  They are the second result, with the reason.
 
     start : a recipe, whose masks are not looked at; without columns, they are proposed as ``gpuanon init`` does
     """
@@ -117,9 +128,10 @@ def suggested(table: Table, start: Mapping[str, Any]) -> list[Point]:
     if "columns" not in data:
         proposed = propose(table).model_dump(mode="json", exclude_defaults=True, exclude_none=True)
         data = {name: value for name, value in proposed.items() if name not in ("mask", "limits")} | data
-    schema = Schema.resolve(table, Recipe.load({**data, "mask": [_ANY]}).columns, data.get("others", "refuse"))
+    recipe = with_any_mask(data)
+    schema = Schema.resolve(table, recipe.columns, recipe.others, recipe.unit)
     alone = _share_alone(table, schema.quasi)
-    points = []
+    points, left_out = [], {}
     for name, method in METHODS.items():
         for values in [{"k": k} for k in SUGGESTED_K] if "k" in method.model_fields else [{}]:
             mask = {"method": name, **values}
@@ -128,10 +140,11 @@ def suggested(table: Table, start: Mapping[str, Any]) -> list[Point]:
             except ValidationError:
                 continue  # it needs more than a k
             if sees == "classes" and alone > 0.5:
+                left_out[name] = f"it works on classes of equal records, and {alone:.0%} of the records are alone"
                 continue
             label = ", ".join(f"{key} = {value}" for key, value in values.items())
             points.append(Point(f"{name}: {label}" if label else name, mask, {**data, "mask": [mask]}))
-    return points
+    return points, left_out
 
 
 _ANY = {"method": next(iter(METHODS)), "k": SUGGESTED_K[0]}

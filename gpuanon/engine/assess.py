@@ -10,19 +10,21 @@ from typing import Any
 import narwhals as nw
 
 from gpuanon.arrays import progress
-from gpuanon.arrays.backend import BackendName, choose
+from gpuanon.arrays.backend import Backend, BackendName, Host, choose
 from gpuanon.assessing.bins import LEAST
+from gpuanon.assessing.compared_tables import as_link
+from gpuanon.assessing.measure import Options
 from gpuanon.assessing.measures import MEASURES
-from gpuanon.assessing.released import as_link
 from gpuanon.assessing.run import IN_MEMORY_ROWS, Measurements, check_names, measure
 from gpuanon.assessing.streams import Pieces
+from gpuanon.engine.identity import check_release_of, digest_of, read_link
 from gpuanon.engine.inputs import open_table, read_table
-from gpuanon.engine.link_files import check_release_of, read_link, release_notes
 from gpuanon.engine.outputs import manifest_path, read_manifest, write_report
 from gpuanon.engine.series_runs import Prepared, prepared
+from gpuanon.errors import GuaranteeError
 from gpuanon.recipe import Recipe
 from gpuanon.tables.formats import io
-from gpuanon.tables.formats.csv.csv_files import CsvOptions
+from gpuanon.tables.formats.csv.csv_dialect import release_options
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import family
@@ -164,13 +166,13 @@ def assess(
         rows = as_link(rows, before.rows, after.rows, *([Path(link).name] if _is_path(link) else []))
         if _is_path(link) and _is_path(release):
             check_release_of(Path(link), Path(release))
-    notes = release_notes(Path(release), after.rows) if _is_path(release) else ()
+    notes = _release_notes(Path(release), after.rows) if _is_path(release) else ()
     first, loaded = before.first, seen.recipe
     infer = Schema.resolve if first.n_rows == before.rows else Schema.infer  # values are checked where all are at hand
     found = measure(
         before,
         after,
-        infer(first, loaded.columns, loaded.others),
+        infer(first, loaded.columns, loaded.others, loaded.unit),
         tuple(MEASURES) if measures is None else tuple(measures),
         link=rows,
         reference=sample,
@@ -212,10 +214,51 @@ def _released(data: Any, recipe: Recipe, original: Pieces) -> Pieces:
         return Pieces.of(Table.of(data))
     first = original.first
     text = [name for name in first.names if family(first.arrow(name).type) == "text"]
-    csv = CsvOptions(newlines=True, nulls=recipe.csv.nulls)
-    return _pieces(io.open(Path(data), text, csv=csv, columns=recipe.csv_columns))
+    return _pieces(io.open(Path(data), text, csv=release_options(Path(data), recipe.csv), columns=recipe.csv_columns))
 
 
 def _pieces(source: io.Source) -> Pieces:
     """The table in a file, piece by piece."""
     return Pieces.counted(source.batches) if source.rows is None else Pieces(source.batches, source.rows)
+
+
+def _release_notes(release: Path, rows: int) -> tuple[str, ...]:
+    """What the manifest beside a release says against the file as it is now."""
+    manifest = read_manifest(manifest_path(release))
+    if manifest is None:
+        return ()
+    written = manifest.get("release")
+    digest = written.get("digest") if isinstance(written, dict) else None
+    if rows != manifest["rows_out"] or (digest is not None and digest != digest_of(release)):
+        return (
+            f"{release.name} was changed since it was written: its manifest does not speak of these rows, "
+            "and a link need not fit them",
+        )
+    return ()
+
+
+def check_limits(
+    original: Pieces,
+    release: Pieces,
+    schema: Schema,
+    limits: Mapping[str, float],
+    *,
+    link: Host,
+    reference: Table | None,
+    backend: Backend,
+    options: Options | None = None,
+) -> dict[str, float]:
+    """Measure what the recipe limits; a value that is worse, or that cannot be measured, refuses the release."""
+    assessment = measure(
+        original, release, schema, tuple(limits), link=link, reference=reference, backend=backend, options=options
+    )
+    unknown = [f"limits.{name}: could not be measured: {reason}" for name, reason in assessment.failed.items()]
+    faults = []
+    for name, figure in assessment.measured.items():
+        if MEASURES[name].exceeds(figure.value, limits[name]):
+            way = "at most" if MEASURES[name].better == "lower" else "at least"
+            faults.append(f"limits.{name}: {way} {limits[name]:g} is allowed, the release has {figure.value:.4g}")
+    if unknown or faults:
+        hint = "a larger k, or another method, lowers the risk" if faults else "give what the measure needs, or drop it"
+        raise GuaranteeError("\n".join([*unknown, *faults, "Nothing was written"]), hint=hint)
+    return {name: figure.value for name, figure in assessment.measured.items()}

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuanon.arrays.backend import Backend, Host
 from gpuanon.arrays.rng import Key
-from gpuanon.assessing.released import aligned, require_columns, types_of
+from gpuanon.assessing.compared_tables import aligned, require_columns, types_of
 from gpuanon.assessing.risk.auto_target import auto_target
 from gpuanon.errors import RecipeError
 from gpuanon.masking.mask import Mask

@@ -6,29 +6,95 @@ the input, the store, the workers and the rows of a cell.
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from datetime import UTC, datetime
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend, Host
+from gpuanon.arrays.compiled import installed_version
 from gpuanon.arrays.rng import Key
 from gpuanon.engine.inputs import Input
-from gpuanon.engine.manifest import describe
 from gpuanon.engine.pipeline import protect_parts
-from gpuanon.engine.run import Done, Run
+from gpuanon.engine.run import Done, Run, Step
 from gpuanon.engine.store import Store
 from gpuanon.engine.workers import Workers, in_turn
+from gpuanon.masking.claims import Counted
 from gpuanon.recipe import Recipe
 from gpuanon.tables.row_bits import keyed_rows, with_keyed_rows
 from gpuanon.tables.table import Table
+from gpuanon.version import __version__
 
 if TYPE_CHECKING:
     from gpuanon.assessing.streams import Pieces
     from gpuanon.report.contents import Contents
+
+
+def describe(recipe: Recipe, backend: str, done: Done) -> dict[str, Any]:
+    """The manifest of a run."""
+    masks = [
+        {
+            **step.mask.model_dump(mode="json", exclude_none=True),
+            "columns": list(step.fitted.columns),
+            "groups_formed": step.result.groups,
+            **_smallest(step),
+            **step.result.facts,
+            **step.report,
+        }
+        for step in done.steps
+    ]
+    rows_in, rows_out = done.rows
+    libraries = _libraries()
+    released = done.steps[-1].fitted.released_schema
+    return {
+        "gpuanon": __version__,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "rows_in": rows_in,
+        "rows_out": rows_out,
+        "rows_added": done.added,
+        "rows_dropped": rows_in - (rows_out - done.added),
+        "columns": {column.name: {"role": column.role, "kind": column.kind} for column in done.schema.columns},
+        "readings": {column.name: column.reading for column in released.columns if column.reading != "same"},
+        "nulls": recipe.nulls,
+        "limits": recipe.limits,
+        **({"accept": recipe.accept} if recipe.accept else {}),
+        **({"measures": recipe.options} if recipe.options else {}),
+        "mask": masks,
+        **conclude(done, done.smallest),
+        "warnings": list(done.warnings),
+        "backend": backend,
+        "versions": {"python": platform.python_version(), **libraries},
+    }
+
+
+@lru_cache(maxsize=1)
+def _libraries() -> dict[str, str]:
+    """The versions of libraries that a release may depend on: reading them takes milliseconds."""
+    return {name: installed_version(name) for name in ("numpy", "scipy", "pyarrow")}
+
+
+def _smallest(step: Step) -> dict[str, int]:
+    """The size of the smallest group; classes are those of the original, which the mask has yet to make common."""
+    return {"smallest_class_before" if step.fitted.finds_classes else "smallest_group": step.result.smallest}
+
+
+def conclude(done: Done, smallest: Mapping[Counted, int]) -> dict[str, Any]:
+    """The guarantees and the headline, with the smallest classes of a table or file."""
+    return {
+        "guarantee": [guarantee.to_json() for guarantee in done.conclude(smallest)],
+        "quasi": {
+            "columns": list(done.schema.quasi),
+            "kept": [name for name in done.schema.quasi if done.schema[name].keep],
+            "smallest_class": smallest[done.quasi] if done.quasi else None,
+            "unit": done.schema.unit,
+        },
+    }
+
 
 Give: TypeAlias = Callable[[], Iterable[Table]]
 """Gives the pieces of a table, as often as it is asked."""
@@ -43,6 +109,7 @@ class Masked:
     released  : gives the released rows
     origins   : for each part of the release, the record that each row stands for, −1 for an added row
     reference : the reference sample that was given, with the columns that masks saw
+    guessable : whether the key follows from a number that anybody can try
     """
 
     manifest: dict[str, Any]
@@ -51,6 +118,7 @@ class Masked:
     released: Give
     origins: tuple[Host, ...]
     reference: Table | None
+    guessable: bool = False
 
     @property
     def link(self) -> Host:
@@ -120,6 +188,7 @@ def mask_input(
         lambda: (store.released(at) for at in range(done.parts)),
         tuple(store.origin(at) for at in range(done.parts)),
         sample,
+        key.guessable,
     )
     if run.recipe.limits:
         manifest["measured"] = _measured_limits(run, found)
@@ -139,7 +208,7 @@ def _verdict(run: Run, masked: Masked) -> dict[str, Any]:
 
 def _measured_limits(run: Run, masked: Masked) -> dict[str, float]:
     """What the recipe's limits were measured to be; a release that exceeds one is refused."""
-    from gpuanon.engine.limits import check_limits  # loads measures
+    from gpuanon.engine.assess import check_limits  # loads measures
 
     with progress.stage("limits"):
         return check_limits(

@@ -14,8 +14,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuanon.engine.digest import digest_of, mark_path, marked_release, release_in
-from gpuanon.engine.identity import hierarchy_files
+from gpuanon.engine.identity import digest_of, hierarchy_files, mark_path, marked_release, release_in
 from gpuanon.engine.store.workspace import remove
 from gpuanon.errors import InputError, OutputError
 from gpuanon.recipe import Recipe

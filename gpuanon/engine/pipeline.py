@@ -17,13 +17,12 @@ import numpy as np
 
 from gpuanon.engine import tasks
 from gpuanon.engine.identity import hierarchy_files, rules_of
-from gpuanon.engine.imitation import check_imitation
 from gpuanon.engine.run import Done, Run, Step
 from gpuanon.engine.store import Part, StoredPart
 from gpuanon.engine.store.placement import Cell, Placing, cells_of, placing_of
 from gpuanon.engine.store.routes import Route
 from gpuanon.engine.tasks import CellResult, Content
-from gpuanon.engine.warnings import identifying_columns, unused_hierarchies
+from gpuanon.engine.warnings import check_imitation, identifying_columns, unused_hierarchies
 from gpuanon.errors import GuaranteeError, InputError, RecipeError
 from gpuanon.masking.claims import Counted
 from gpuanon.masking.given import CellSummary
@@ -34,7 +33,7 @@ from gpuanon.masking.mask_columns import (
     needed_columns,
     released_schema,
 )
-from gpuanon.masking.methods.catalogue import AnyMask
+from gpuanon.masking.methods import AnyMask
 from gpuanon.masking.methods.combination import Combination
 from gpuanon.recipe import Recipe
 from gpuanon.tables.class_counts import HELD, ClassCounts, repeat_warnings, smallest_of
@@ -65,7 +64,7 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
     reference : a second, non-overlapping sample of the population, for automatic parameters
     """
     rows = sum(part.rows for part in parts)
-    schema = Schema.infer(head, run.recipe.columns, run.recipe.others)
+    schema = Schema.infer(head, run.recipe.columns, run.recipe.others, run.recipe.unit)
     if rows == 0:
         raise InputError("the table has no rows", hint="there is nothing to mask")
     for mask in run.recipe.mask:
@@ -82,7 +81,8 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
             raise GuaranteeError(
                 "no row is left to be released; nothing was written", hint="a smaller k keeps more rows"
             )
-    pseudonym = schema.person.name if schema.person is not None and schema.person.release == "pseudonym" else None
+    unit = schema.unit_column
+    pseudonym = unit.name if unit is not None and unit.release == "pseudonym" else None
     labels = tuple(step.fitted.class_label for step in steps if step.fitted.class_label is not None)
     route = state.route
     assemble = partial(
@@ -203,7 +203,7 @@ def _step(run: Run, number: int, state: _State, schema: Schema, reference: Table
         stream=f"cells.{number}",
         drop=schema.identifiers if number == 0 else (),
         route=route,
-        person=schema.person.name if number == 0 and schema.person is not None else None,
+        person=schema.unit_column.name if number == 0 and schema.unit_column is not None else None,
         backend=run.backend,
     )
     placed = run.stage(f"place-{number}", place, list(zip(state.parts, names, strict=True)), names)
@@ -310,7 +310,7 @@ REPEATS_HELD = 1_000_000
 def _repeated_identifiers(run: Run, parts: Sequence[Part], schema: Schema, rows: int) -> tuple[str, ...]:
     """A warning for each identifier whose values repeat, unless a column says whose the records are."""
     names = schema.with_role("identifier")
-    if not names or schema.unit == "person":
+    if not names or schema.unit != "record":
         return ()
     share = (0, -(-rows // REPEATS_HELD))
     found = run.stage("identifiers", partial(tasks.repeats, names=names, share=share), parts)

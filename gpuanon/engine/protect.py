@@ -19,15 +19,14 @@ from gpuanon.arrays import ledger, progress
 from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.arrays.compiled import describe_compiled
 from gpuanon.arrays.rng import Key, as_key
-from gpuanon.engine.identity import Contents, identity_of
+from gpuanon.engine.identity import InputContents, identity_of
 from gpuanon.engine.inputs import FileInput, TableInput, open_table, read_table
 from gpuanon.engine.masked import mask_input
 from gpuanon.engine.outputs import check_intervals, check_outputs, recipe_inputs, work_path
-from gpuanon.engine.release import Release, write_release
+from gpuanon.engine.release import Release, Texts, write_release
 from gpuanon.engine.store import FolderStore, MemoryStore
 from gpuanon.engine.store.placement import usual_cell_rows
 from gpuanon.engine.store.workspace import Workspace, check_not_running, left_behind
-from gpuanon.engine.texts import Texts
 from gpuanon.engine.workers import Workers, in_turn
 from gpuanon.engine.workers.clusters import ClusterKind
 from gpuanon.errors import GuaranteeError, InputError, OutputError, ParameterError, RecipeError, Remark
@@ -93,7 +92,8 @@ def protect(
         folder of Parquet parts
     recipe : a `Recipe`, the same structure as a mapping, or the path of a recipe file
     rng : the secret of the draws; None takes a fresh one from the operating system.  The same secret, table and
-        recipe give the same release, whatever the backend, the batch size or the number of threads.
+        recipe give the same release, whatever the backend, the batch size or the number of threads.  A small whole
+        number is for trials: anybody can guess it, and a release that is written under it says so.
     backend : ``"auto"``, ``"numpy"`` or ``"cupy"``; an explicit one runs there or fails
     reference : a second, non-overlapping sample of the same population, for limits on measures that need one
     client : a Dask client: mask out-of-core on its workers.  The parameters below are for such runs
@@ -163,7 +163,7 @@ def _protect_on(
     force: bool,
 ) -> Any:
     """`protect` on the workers of a Dask client."""
-    from gpuanon.engine.workers.dask_workers import OnWorkers
+    from gpuanon.engine.workers.clusters import OnWorkers
 
     if output is None and scratch is None:
         raise ParameterError("output: a file or folder is needed, or a scratch folder for a dask.dataframe")
@@ -263,7 +263,7 @@ def protect_file(
             texts = Texts.of(source, output, loaded)
             manifest = release.write(output, link=link, report=report, force=force, texts=texts)
     else:
-        from gpuanon.engine.workers.dask_workers import on_cluster
+        from gpuanon.engine.workers.clusters import on_cluster
 
         with on_cluster(in_parts.cluster, in_parts.workers, in_parts.report, log) as workers:
             manifest = protect_in_parts(
@@ -322,7 +322,7 @@ def protect_in_parts(
     for mask in recipe.mask:
         check_backend(mask.combination(), chosen)
     cell_rows = cell_rows or usual_cell_rows(chosen, len(opened.schema))
-    contents = Contents.of(source, recipe)
+    contents = InputContents.of(source, recipe)
     identity = identity_of(contents, recipe, key, cell_rows, chosen, reference)
     workspace = Workspace.begin(work_path(output), identity, resume=resume, force=force)
     try:

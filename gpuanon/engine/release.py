@@ -1,35 +1,135 @@
-"""A release: the masked rows, what was done to them, and the private link."""
+"""A release: the masked rows, what was done to them, and the private link.
+
+From CSV to CSV, a column that no mask changes comes out text for text: ``12.50``, ``007``, ``NA``, ``10:00``.  Columns
+that are measured, weigh or are kept are read as numbers or dates, from which the text cannot be made again.  So their
+texts are read a second time, and written by the number of each released row's original.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 
 from gpuanon.arrays.backend import Host
-from gpuanon.engine.digest import ALGORITHM, digest_of, link_mark, mark_path
-from gpuanon.engine.manifest import conclude
-from gpuanon.engine.masked import Give, Masked
+from gpuanon.engine.identity import ALGORITHM, digest_of, link_mark, mark_path
+from gpuanon.engine.masked import Give, Masked, conclude
 from gpuanon.engine.outputs import Guard, manifest_path, write_report
 from gpuanon.engine.run import Done
-from gpuanon.engine.texts import Texts, put_back, unmasked_columns
-from gpuanon.errors import OutputError, ParameterError
+from gpuanon.errors import InputError, OutputError, ParameterError
+from gpuanon.recipe import Recipe
+from gpuanon.tables.arrow import arrow_array, empty_table
 from gpuanon.tables.dictionaries import common_levels, with_levels
 from gpuanon.tables.formats import format_of, io
+from gpuanon.tables.formats.csv.csv_files import CsvOptions, dialect_of
+from gpuanon.tables.formats.csv.csv_types import CsvColumns
 from gpuanon.tables.formats.io import holds, smallest_classes
 from gpuanon.tables.formats.parquet import unify_parts
 from gpuanon.tables.interval_columns import as_structures
 from gpuanon.tables.layouts import restore_layouts
 from gpuanon.tables.table import Table
+from gpuanon.tables.values import family
+from gpuanon.visible import json_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from gpuanon.report.contents import Contents
+    from gpuanon.tables.formats.csv.csv_styles import CsvDialect
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The texts of a CSV that was masked.
+
+    folder   : private folder for a table that memory need not hold; None: memory
+    measured : quasi-identifiers that limits were measured on: equal values must not come out as different texts
+    """
+
+    source: Path
+    options: CsvOptions
+    read_as: CsvColumns
+    folder: Path | None = None
+    measured: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, source: Path, output: Path, recipe: Recipe, folder: Path | None = None) -> Texts | None:
+        """The texts, where both files are CSV and their rows the same records; else None: those of a series are not."""
+        if not all(format_of(path).is_text for path in (source, output)) or recipe.series is not None:
+            return None
+        quasi = (name for name, spec in recipe.columns.items() if spec.role == "quasi")
+        return cls(source, recipe.csv, recipe.csv_columns, folder, frozenset(quasi if recipe.limits else ()))
+
+    def dialect(self, done: Done) -> CsvDialect:
+        """How the release is written: as the file was.  A cell that a mask blanked is empty, whatever word the file has
+        for no value."""
+        found = dialect_of(self.source, self.read_as, self.options, {column.name for column in done.schema.columns})
+        blanked = {
+            name for step in done.steps if step.fitted.combination.operation.blanks for name in step.fitted.columns
+        }
+        if not blanked & found.styles.keys():
+            return found
+        styles = {
+            name: replace(style, missing="") if name in blanked else style for name, style in found.styles.items()
+        }
+        return replace(found, styles=styles)
+
+    def columns(self, names: Collection[str], rows: int) -> pa.Table:
+        """These columns, all rows in the order of the file."""
+        import pyarrow as pa
+
+        opened = io.open(self.source, csv=self.options, columns=CsvColumns({}, rest=False))
+        schema = pa.schema([(name, pa.large_string()) for name in names])
+        pieces = (batch.to_arrow().select(list(names)).cast(schema) for batch in opened.batches())
+        if self.folder is None:
+            found = pa.concat_tables([empty_table(schema), *pieces])
+        else:
+            place = self.folder / "texts.arrow"
+            with pa.OSFile(str(place), "wb") as file, pa.ipc.new_file(file, schema) as put:
+                for piece in pieces:
+                    put.write_table(piece)
+            found = pa.ipc.open_file(pa.memory_map(str(place))).read_all()
+        if found.num_rows != rows:
+            raise InputError(f"{self.source}: was changed while it was read; nothing was written")
+        return found
+
+
+def unmasked_columns(done: Done, schema: pa.Schema, measured: Collection[str] = ()) -> list[str]:
+    """The released columns that no mask changed and that are no text.
+
+    Where classes are counted in persons, or limits are `measured`, a quasi-identifier that is kept stays as it was.
+    Where rows were added there are none: an added row has its value's own text, and would be told by it from records
+    with those of the file.
+    """
+    if done.added:
+        return []
+    names = {column.name for column in done.schema.columns}
+    names -= {name for step in done.steps for name in step.fitted.columns} | set(measured)
+    if done.schema.unit != "record":
+        names -= set(done.schema.quasi)
+    return [field.name for field in schema if field.name in names and family(field.type) != "text"]
+
+
+def put_back(piece: pa.Table, texts: pa.Table, names: Sequence[str], origin: Host) -> pa.Table:
+    """The piece with these columns as they stood in the file.
+
+    origin : (m,) row of the original of each row
+    """
+    rows = arrow_array(origin)
+    for name in names:
+        piece = piece.set_column(piece.column_names.index(name), name, texts[name].take(rows))
+    return piece
+
+
+GUESSABLE = (
+    "the random numbers follow from a small seed, which anybody can try until a masked value agrees with one that they"
+    " know, and then take noise, order and pseudonyms off: release rows only under rng=None or a secret Key"
+)
+"""Of a release that is written under such a key."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,16 +247,18 @@ def _stream(
     pieces: Give,
     declared: Mapping[str, Any],
     restored: Callable[[int, pa.Table], pa.Table],
+    dialect: CsvDialect | None,
 ) -> None:
     """Write the pieces, one after the other, with the levels that all of them hold.
 
     restored : a piece, by its number, with the columns that come out as they went in
+    dialect  : of a CSV; None for the plain one
     """
     put = None
     levels = common_levels(pieces(), declared, ordered_only=not format_of(output, OutputError).one_dictionary)
     for number, piece in enumerate(pieces()):
         arrow = restored(number, with_levels(piece.to_arrow(), levels))
-        put = put or out.stream(output, arrow.schema)
+        put = put or out.stream(output, arrow.schema, dialect)
         put(arrow)
 
 
@@ -198,24 +300,28 @@ def write_release(
         its values to the bit has the same classes, and any other is counted.  None: the file is counted
     """
     done, origins = masked.done, masked.origins
+    if masked.guessable:
+        warnings.warn(f"{output}: {GUESSABLE}", stacklevel=3)
+        manifest = {**manifest, "warnings": [*manifest["warnings"], GUESSABLE]}
     declared = {column.name: column.levels for column in done.schema.columns}
+    dialect = None if texts is None else texts.dialect(done)
     with io.Writing(force=force, guard=Guard(output, link)) as out:
         if fill is not None:
             folder = out.folder(output)
             fill(folder)
             unify_parts(folder, declared)
         else:
-            _stream(out, output, pieces, declared, _restored(texts, done, origins))
+            _stream(out, output, pieces, declared, _restored(texts, done, origins), dialect)
         counted = tuple(classes for classes in done.smallest if classes.unit == "record")
         written = out.finish(output)
         columns = tuple(dict.fromkeys(name for classes in counted for name in classes.columns))
-        if checked is not None and holds(written, output, checked, columns):
+        if checked is not None and holds(written, output, checked, columns, dialect):
             smallest = {classes: done.smallest[classes] for classes in counted}
         else:
-            smallest = smallest_classes(written, output, counted, done.rows[1])
+            smallest = smallest_classes(written, output, counted, done.rows[1], dialect)
         release = {"digest": digest_of(written), "algorithm": ALGORITHM}
         manifest = {**manifest, **conclude(done, done.on_file(smallest)), "release": release}
-        out.text(manifest_path(output), json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        out.text(manifest_path(output), json_text(manifest, indent=2) + "\n")
         if report is not None:
             _put_report(out, report, masked.contents(manifest))
         if link is not None:

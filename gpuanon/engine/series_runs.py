@@ -22,9 +22,9 @@ from gpuanon.engine.store.shuffle import whole_file
 from gpuanon.engine.workers import Workers
 from gpuanon.errors import RecipeError
 from gpuanon.recipe import Recipe
-from gpuanon.tables.roles import UNRELEASED
 from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.rows import Rows
+from gpuanon.tables.schema import UNRELEASED
 from gpuanon.tables.series import Aligned, Points, chosen_points, labels, wide_name
 from gpuanon.tables.table import Table
 

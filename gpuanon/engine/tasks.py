@@ -24,14 +24,12 @@ import numpy as np
 from gpuanon.arrays import progress
 from gpuanon.arrays.backend import HOST, Array, Backend, to_host
 from gpuanon.arrays.device_memory import explain_out_of_memory
-from gpuanon.arrays.hashing import mix_bits
-from gpuanon.arrays.rng import Key
+from gpuanon.arrays.rng import Key, mix_bits
 from gpuanon.arrays.sorting import argsort_words
 from gpuanon.engine.store import Part, Store
 from gpuanon.engine.store.placement import Cell, Placing
 from gpuanon.engine.store.routes import Route
-from gpuanon.masking.claims import Counted
-from gpuanon.masking.claims.evidence import Evidence
+from gpuanon.masking.claims import Counted, Evidence
 from gpuanon.masking.given import CellSummary, Facts, added_facts
 from gpuanon.masking.mask import Mask
 from gpuanon.tables import native
@@ -257,6 +255,6 @@ def count(
     if not store.one_part:  # counts of several parts are merged
         found = [counts.on_host() if isinstance(counts, ClassCounts) else counts for counts in found]
     for at, classes in enumerate(counted):
-        if classes.unit == "person" and persons is not None:
+        if classes.unit != "record" and persons is not None:
             found[at] = PersonCounts.of(row_bits(table, classes.columns, stored=True), persons, share)
     return tuple(found)

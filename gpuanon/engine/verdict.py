@@ -80,7 +80,8 @@ def judged(
         _given_back(found, limits.get("given_back", GIVEN_BACK)),
         *(Point("warnings", "open", warning) for warning in manifest["warnings"]),
     ]
-    return concluded([_accepted(point, accept) for point in points if point is not None])
+    verdict = concluded([_accepted(point, accept) for point in points if point is not None])
+    return {**verdict, "measured": {name: figure.value for name, figure in found.measured.items()}}
 
 
 def concluded(points: list[Point]) -> dict[str, Any]:

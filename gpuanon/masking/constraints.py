@@ -111,8 +111,8 @@ def unite_while(groups: Partition, X: Array, fails: Callable[[Partition], Array]
     fails  : (g,) whether each group fails; all rows together must not
     wanted : what was asked for, in words
 
-    In every round a group receives at most one other, the nearest of those that want to join it; a group that wants to
-    leave receives none, but of two that want each other the lower one stays.
+    In every round each failing group proposes to its nearest group.  A group accepts the nearest proposal only; a group
+    that proposes accepts none, except that of two groups that propose to each other the one of lower number accepts.
 
     Guarantee : every group holds; groups are united whole, so none becomes smaller.  When all rows together fail, that
         is an error.

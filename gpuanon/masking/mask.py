@@ -20,9 +20,8 @@ from gpuanon.arrays.device_memory import explain_out_of_memory
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Draws, Key
 from gpuanon.errors import BackendError
-from gpuanon.masking.claims import Claim, RowsAccounted
+from gpuanon.masking.claims import Claim, RowsAccounted, Trace
 from gpuanon.masking.claims.class_claims import SpreadBoxes, constraint_claims
-from gpuanon.masking.claims.evidence import Trace
 from gpuanon.masking.constraints import Sensitive
 from gpuanon.masking.contract import Groups, Placement
 from gpuanon.masking.filling import Fill, FillSample
@@ -55,7 +54,7 @@ from gpuanon.tables.values import floats, lookup
 
 
 @dataclass(frozen=True, repr=False)
-class Masked:
+class MaskedCell:
     """What a mask did to the rows of a cell.
 
     rows  : what is released
@@ -67,10 +66,10 @@ class Masked:
     trace: Trace
     facts: Facts = field(default_factory=dict)
 
-    def of_more(self, whole: Rows, chosen: Host) -> Masked:
+    def of_more(self, whole: Rows, chosen: Host) -> MaskedCell:
         """The same, as what became of the rows `whole`, of which the groups left out all but `chosen`."""
         facts = {**self.facts, "rows_dismissed": len(whole) - len(chosen)}
-        return Masked(self.rows, self.trace.of_more(len(whole), chosen, whole.persons), facts)
+        return MaskedCell(self.rows, self.trace.of_more(len(whole), chosen, whole.persons), facts)
 
 
 @dataclass(frozen=True, repr=False)
@@ -158,7 +157,7 @@ class Mask:
         groups, operation = self.combination.groups, self.combination.operation
         if operation.whole_table and operation.constraint is not None:
             return "together"  # the classes that are released hold the constraint, not those that come in
-        if self.schema.unit == "person" and groups.placement in ("near", "random"):
+        if self.schema.unit != "record" and groups.placement in ("near", "random"):
             return "person"
         constraint = self.combination.constraint
         if constraint is not None and constraint.closeness is not None and groups.placement == "near":
@@ -232,7 +231,7 @@ class Mask:
 
     @explain_out_of_memory()
     def learn(self, rows: Rows, key: Key, stream: str, backend: Backend, total: int | None = None) -> CellSummary:
-        """What a part of the mask wants to know of a cell beforehand; summaries of all cells are merged.
+        """Summary of a cell that a part of the mask needs before it is applied; summaries of all cells are merged.
 
         total : records of the whole table; None when this is all of it
         """
@@ -277,7 +276,7 @@ class Mask:
         return learned.report if isinstance(learned, Fill) else self.combination.operation.findings(learned)
 
     @explain_out_of_memory()
-    def apply(self, rows: Rows, key: Key, stream: str, backend: Backend, learned: Any = None) -> Masked:
+    def apply(self, rows: Rows, key: Key, stream: str, backend: Backend, learned: Any = None) -> MaskedCell:
         """Mask the rows of a cell; every draw is a function of `key`, `stream` and the record number.
 
         learned : what `fitted` gave, or None
@@ -288,9 +287,9 @@ class Mask:
             return self._masked(rows, key, stream, backend, learned)
         made = [self._masked(rows, key, f"{stream}/copy.{at}", backend, learned) for at in range(copies)]
         facts = reduce(added_facts, [one.facts for one in made])
-        return Masked(stacked([one.rows for one in made], key, stream), made[0].trace, facts)
+        return MaskedCell(stacked([one.rows for one in made], key, stream), made[0].trace, facts)
 
-    def _masked(self, rows: Rows, key: Key, stream: str, backend: Backend, learned: Any) -> Masked:
+    def _masked(self, rows: Rows, key: Key, stream: str, backend: Backend, learned: Any) -> MaskedCell:
         """One copy of the masked rows."""
         draws = key.draws(backend.upload(rows.records), stream)
         with progress.stage("encode"):
@@ -371,7 +370,7 @@ class Mask:
         stream: str,
         fill: Fill | None = None,
         backend: Backend = HOST,
-    ) -> Masked:
+    ) -> MaskedCell:
         """Download what changed, once, and put it into the table."""
         labels = groups[0].labels() if any(claim.needs_labels for claim in self.claims) else None
         got = download(outcome, labels, view.scratch)
@@ -422,7 +421,7 @@ class Mask:
             persons=rows.persons,
             backend=backend,
         )
-        return Masked(Rows(table, records, persons), trace, outcome.facts)
+        return MaskedCell(Rows(table, records, persons), trace, outcome.facts)
 
 
 def _counted(columns: tuple[str, ...], schema: Schema, summary: TableSummary) -> dict[str, tuple[Any, Host]]:

@@ -63,8 +63,8 @@ def heeded_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
     known = tuple(n for n in schema.sensitive if n not in masked and schema[n].released_names == (n,))
     if operation.asks_sensitive and not known:
         raise RecipeError("mask: order, strata: need a column of role sensitive that the mask does not change")
-    if operation.response_strata is not None and schema.unit == "person":
-        raise RecipeError("mask: strata: are of records, and a column has the role person")
+    if operation.response_strata is not None and schema.unit != "record":
+        raise RecipeError(f"mask: strata: are of records, and k counts {schema.unit}s")
     if operation.response_strata is not None and all(schema[name].kind == "categorical" for name in known):
         raise RecipeError("mask: strata: need a sensitive column whose values have an order")
     return known
@@ -80,10 +80,8 @@ def counted_columns(combination: Combination, schema: Schema) -> tuple[str, ...]
 
 
 def masked_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
-    """The columns that a mask changes."""
+    """The columns that a mask changes; a weight only where it is named."""
     chosen = schema.select(combination.columns)
-    if schema.weight in chosen:
-        raise RecipeError(f"mask: columns: {schema.weight!r} is the weight and is not masked")
     if not chosen:
         raise RecipeError(
             "mask: columns: no column is chosen",

@@ -23,8 +23,8 @@ Model = TypeVar("Model", bound=MaskPart)
 class Named(Mapping[str, type[Model]]):
     """The models of a package by their names.
 
-    As an annotation, ``Annotated[Groups, GROUPS]``, it stands for the union of all its models, told apart by the name
-    in their field `tag`: faults and JSON schema are those of such a union.
+    As an annotation, ``Annotated[Groups, GROUPS]``, it stands for the union of all its models, distinguished by the
+    name in their field `tag`: faults and JSON schema are those of such a union.
 
     tag     : the field that holds the name
     package : where the models are

@@ -34,10 +34,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Samples:
-    """How many rows of the whole table an operation has to know, with all their columns, before it fills added rows.
+    """Sizes of the random samples of whole rows that an operation needs before it fills added rows.
 
-    records : about so many records, at random
-    added   : about so many of the rows that are going to be added, at random; 0 for none
+    records : number of records, about
+    added   : number of rows that will be added, about; 0 for none
     """
 
     records: int

@@ -13,6 +13,7 @@ from gpuanon.proposing.profiling import Profile
 MOST = 0.9
 """Share of the values that have to be of a kind: entries have errors, and chance must not reach it."""
 _FEW = 30  # values that rule a kind out before all are looked at
+_OWN = 0.05  # different values per row from which on numbers may be of one person each
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,8 @@ def content(profile: Profile) -> Content | None:
     if dates_as_text(values):
         return None
     for kind, pattern in _PATTERNS:
+        if kind.hipaa == 4 and profile.share_distinct < _OWN:
+            continue  # people share the codes of regions, and have telephones of their own
         if _mostly(re.compile(pattern).fullmatch, values):
             return kind
     if _mostly(_VIN.fullmatch, values) or (profile.share_distinct > 0.5 and _mostly(_PLATE.fullmatch, values)):

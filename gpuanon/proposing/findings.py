@@ -9,20 +9,22 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays import progress
-from gpuanon.engine.combinations import Risk, risk_of
+from gpuanon.engine.combinations import RISK_ROWS, Risk, risk_of
 from gpuanon.proposing.choices import Choice, choices
+from gpuanon.proposing.codebook import Codebook, unknown_columns
 from gpuanon.proposing.profiling import profiles
 from gpuanon.proposing.purposes import Purpose
 from gpuanon.proposing.trials_of_masks import TriedMask
-from gpuanon.tables.arrow import arrow_array
 from gpuanon.tables.codes import level_codes
+from gpuanon.tables.formats.csv.csv_dialect import Missing
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
-from gpuanon.tables.formats.csv.csv_types import NULL_WORDS
+from gpuanon.tables.schema import Unit
 from gpuanon.tables.table import Table
-from gpuanon.tables.values import NULL, floats, lookup, plain
 
 PAIR_ROWS = 20_000
 PERSON_ROWS = 50_000
+_KEYS, _PAIRED = 20, 200
+"""Columns that may say whose records they are, and columns that are looked at in pairs, at most: the first."""
 _CONSTANT = 0.995  # of the repeated values of a person column, another column is constant in so many
 _CHANCE = 0.9
 _NUMBERS = (7, 8, 9, 18)  # kinds of HIPAA's list that are given to one person each: national, record, plan, other codes
@@ -65,31 +67,47 @@ class Findings:
         return mask, limits
 
     def _on_columns(self, mask: dict[str, Any]) -> dict[str, Any]:
-        """The mask on all columns but those that somebody decided to keep."""
-        kept = [choice.name for choice in self.choices if choice.role == "other" and choice.profile.distinct > 1]
-        if kept and mask.get("columns") == "all":
-            mask["columns"] = [choice.name for choice in self.choices if choice.role in ("quasi", "sensitive")]
+        """The mask on all columns but those that somebody decided to keep; weights are masked where they are named."""
+        kept = any(choice.role == "other" and choice.profile.distinct > 1 for choice in self.choices)
+        weights = any(choice.role == "weight" for choice in self.choices)
+        if (kept or weights) and mask.get("columns") == "all":
+            mask["columns"] = [one.name for one in self.choices if one.role in ("quasi", "sensitive", "weight")]
         return mask
 
 
-def examine(table: Table, purpose: Purpose, *, source: str | None = None, csv: CsvOptions | None = None) -> Findings:
-    """What is found in a table: a choice for every column, the risk, columns that determine each other."""
+def examine(
+    table: Table,
+    purpose: Purpose,
+    *,
+    source: str | None = None,
+    csv: CsvOptions | None = None,
+    missing: Missing | None = None,
+    codebook: Codebook | None = None,
+) -> Findings:
+    """What is found in a table: a choice for every column, the risk, columns that determine each other.
+
+    csv, missing : how it was read, and the words for no value of its columns; None if it was not a CSV
+    codebook : what is known of its columns beforehand
+    """
     with progress.stage("columns"):
         seen = profiles(table)
-        found = choices(table, seen)
+        found = choices(table, seen, codebook)
         found = _with_person(table, found)
-    options, found = _without_codes(table, found, csv)
+    found = _with_missing(found, csv is not None, missing or {})
     with progress.stage("combinations"):
         determined = determinations(table, [choice for choice in found if choice.released])
+    notes = (*table.notes, *unknown_columns(codebook or {}, table.names))
     found = [replace(choice, profile=choice.profile.without_cells()) for choice in found]
-    findings = Findings(tuple(found), purpose, table.n_rows, None, determined, source, options, table.notes)
+    findings = Findings(tuple(found), purpose, table.n_rows, None, determined, source, csv or CsvOptions(), notes)
     return with_risk(table, findings)
 
 
 def with_risk(table: Table, findings: Findings) -> Findings:
     """The findings with the risk of the quasi-identifiers as they are chosen now."""
     quasi = [choice.name for choice in findings.choices if choice.role == "quasi"]
-    return replace(findings, risk=risk_of(table, quasi))
+    person = next((choice.name for choice in findings.choices if choice.role == "person"), None)
+    unit: Unit = "record" if person is None else "person"
+    return replace(findings, risk=risk_of(table, quasi, person, unit, rows=RISK_ROWS))
 
 
 def determinations(table: Table, chosen: Sequence[Choice]) -> dict[str, tuple[str, ...]]:
@@ -98,7 +116,7 @@ def determinations(table: Table, chosen: Sequence[Choice]) -> dict[str, tuple[st
     Only columns of few values count: in one with many, a value occurs too seldom to say so.
     """
     rows = min(table.n_rows, PAIR_ROWS)
-    names = [c.name for c in chosen if 2 <= c.profile.distinct <= 1000 and c.profile.holds != "other"]
+    names = [c.name for c in chosen if 2 <= c.profile.distinct <= 1000 and c.profile.holds != "other"][:_PAIRED]
     if rows < 40 or len(names) < 2:
         return {}
     picked = np.sort(np.random.default_rng(1).choice(table.n_rows, rows, replace=False))
@@ -126,7 +144,8 @@ def _with_person(table: Table, chosen: list[Choice]) -> list[Choice]:
     columns are constant inside of its values, though by chance they would not be.
     """
     best: tuple[int, Choice] | None = None
-    for choice in chosen:
+    likely = sorted(chosen, key=lambda choice: (choice.role != "identifier", -choice.profile.distinct))
+    for choice in [one for one in likely if one.profile.distinct >= 30][:_KEYS]:
         profile = choice.profile
         repeats = profile.present - profile.distinct
         code = profile.holds == "text" or (profile.holds == "number" and profile.whole)
@@ -157,6 +176,7 @@ def constant_columns(table: Table, key: str, chosen: Sequence[Choice]) -> tuple[
     step = max(1, table.n_rows // PERSON_ROWS)
     rows = np.flatnonzero(labels % step == 0)  # all rows of some persons
     others = [c.name for c in chosen if c.name != key and 2 <= c.profile.distinct <= 100 and c.profile.holds != "other"]
+    others = others[:_PAIRED]
     if len(rows) == 0 or not others:
         return ()
     rows = rows[np.argsort(labels[rows], kind="stable")]
@@ -175,48 +195,26 @@ def constant_columns(table: Table, key: str, chosen: Sequence[Choice]) -> tuple[
     )
 
 
-def _without_codes(table: Table, chosen: list[Choice], csv: CsvOptions | None) -> tuple[CsvOptions, list[Choice]]:
-    """Missing-value codes: read as nulls from a CSV where they are nothing else anywhere; else pointed out.
+def _with_missing(chosen: list[Choice], csv: bool, words: Missing) -> list[Choice]:
+    """The choices with words and numbers for no value; those of a CSV are read as nulls and come back.
 
-    csv : how the table was read; None if it was not a CSV
+    csv : whether the table was read from a CSV; of another table they are pointed out
     """
-    holding = [choice for choice in chosen if choice.profile.codes and choice.role in ("quasi", "sensitive")]
-    if not holding:
-        return csv or CsvOptions(), chosen
-    certain = {code for choice in holding if choice.profile.certain for code in choice.profile.codes}
-    usable = set() if csv is None else {code for code in certain if not _elsewhere(table, code, chosen)}
     changed = []
     for choice in chosen:
         profile = choice.profile
-        if choice not in holding:
-            changed.append(choice)
-            continue
-        listed = ", ".join(f"{code:g}" for code in profile.codes)
-        read = set(profile.codes) <= usable
-        note = f"{listed} read as missing" if read else f"{listed} may stand for a missing value"
-        transform = choice.transform if read or min(profile.codes) > 0 else "none"
-        changed.append(
-            choice.because(f"{choice.reason}; {note}", transform=transform, doubtful=choice.doubtful or not read)
-        )
-    options = csv or CsvOptions()
-    if usable:
-        words = [word for word in options.nulls or NULL_WORDS if word]
-        options = options.model_copy(update={"nulls": (*words, *(f"{code:g}" for code in sorted(usable)))})
-    return options, changed
-
-
-def _elsewhere(table: Table, code: float, chosen: Sequence[Choice]) -> bool:
-    """Whether a released column that is masked or measured holds this number as a value."""
-    import pyarrow as pa
-
-    for choice in chosen:
-        profile = choice.profile
-        if choice.role not in ("quasi", "sensitive", "weight") or code in profile.codes:
-            continue
-        if profile.holds == "number" and bool((floats(table.arrow(choice.name)) == code).any()):
-            return True
-        if profile.holds == "text":
-            column = plain(table.arrow(choice.name)).cast(pa.string())
-            if bool((lookup(column, arrow_array([f"{code:g}"])) != NULL).any()):
-                return True
-    return False
+        codes = profile.codes if choice.kind in ("numeric", "ordinal") and choice.role in ("quasi", "sensitive") else ()
+        known: tuple[str | int, ...] = tuple(dict.fromkeys((*choice.missing, *words.get(choice.name, ()))))
+        if codes:
+            read = csv and profile.certain
+            listed = ", ".join(f"{code:g}" for code in codes)
+            note = f"{listed} read as missing" if read else f"{listed} may stand for a missing value"
+            known = (*known, *(int(code) for code in codes)) if read else known
+            transform = choice.transform if read or min(codes) > 0 else "none"
+            choice = choice.because(
+                f"{choice.reason}; {note}", transform=transform, doubtful=choice.doubtful or not read
+            )
+        if choice.kind != "categorical" and len(known) + bool(profile.nulls and codes) > 1:
+            choice = choice.because(f"{choice.reason}; its words for no value come out as one, empty")
+        changed.append(replace(choice, missing=known))
+    return changed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from gpuanon.arrays.backend import Host
 from gpuanon.arrays.threads import each
 from gpuanon.tables.arrow import arrow_array, numpy_array
+from gpuanon.tables.formats.csv.csv_dialect import WORDS
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import Family, distinct, family, floats, null_mask, plain
 
@@ -35,12 +37,15 @@ class Profile:
     alone    : values that occur once
     whole    : numbers: all are whole
     zeros    : rows that hold a zero
-    skewness : of numbers, missing-value codes left out
+    mean, spread, skewness : of numbers, missing-value codes left out
+    gaps     : whole numbers: share of those between the lowest and the highest that do not occur
+    peaks    : whole numbers: values that are clearly more frequent than both neighbours
     codes    : missing-value codes that it seems to hold: conventional numbers far from all others
     certain  : whether a code is far enough from all other values to be sure
     length   : text: mean characters of a value
     spaces   : text: share of values with a space inside
     rare     : rows of the rarest value
+    label    : what a codebook, or the file, calls it
     values   : some different values as text, spread over all
     """
 
@@ -48,13 +53,18 @@ class Profile:
     holds: Family
     rows: int
     nulls: int = 0
+    label: str = ""
     distinct: int = 0
     alone: int = 0
     whole: bool = False
     zeros: int = 0
     lowest: float = float("nan")
     highest: float = float("nan")
+    mean: float = 0.0
+    spread: float = 0.0
     skewness: float = 0.0
+    gaps: float = 0.0
+    peaks: int = 0
     codes: tuple[float, ...] = ()
     certain: bool = True
     length: float = 0.0
@@ -143,11 +153,23 @@ def _of_numbers(values: Host, counts: Host) -> dict[str, Any]:
         "zeros": int(counts[values == 0].sum()),
         "lowest": float(x.min()) if len(x) else float(values[0]),
         "highest": float(x.max()) if len(x) else float(values[-1]),
+        "mean": float(mean),
+        "spread": float(spread),
         "skewness": skewness,
+        "gaps": 1 - len(x) / (x[-1] - x[0] + 1) if whole and len(x) else 0.0,
+        "peaks": _peaks(w) if whole else 0,
         "codes": codes,
         "certain": certain,
         "consecutive": whole and values[-1] - values[0] + 1 == len(values),
     }
+
+
+def _peaks(counts: Host) -> int:
+    """Values that are more frequent than both neighbours, beyond what a sample of so many rows shows by chance."""
+    room = np.pad(counts, 1)
+    error = 3 * np.sqrt(room)
+    above = room[1:-1] - error[1:-1]
+    return int(((above > room[:-2] + error[:-2]) & (above > room[2:] + error[2:])).sum())
 
 
 def missing_codes(values: Host, counts: Host) -> tuple[tuple[float, ...], bool]:
@@ -174,19 +196,65 @@ def missing_codes(values: Host, counts: Host) -> tuple[tuple[float, ...], bool]:
     return tuple(values[top:].tolist()), gap > float(rest[-1] - rest[0])
 
 
-def ordered_texts(table: Table, name: str, most: int) -> tuple[tuple[str, ...], bool] | None:
-    """The values of a text column that begin with numbers (bands: ``0-9``, ``10-19``), in the order of these numbers,
-    and whether that is their alphabetical order; None for other columns."""
-    import re
+_BAND = re.compile(
+    r"\s*(?P<before>[^\d\s-][^\d-]*?)?\s*[\[(]?\s*(?P<low>-?\d+(?:[.,]\d+)*)"
+    r"(?P<between>\s*(?:[-–—:;,/]|\.\.\.?|to|bis|à|a|and|und|et|y|<)+\s*)?[^\d-]{0,6}(?P<high>-?\d+(?:[.,]\d+)*)?(?P<after>[^\d]*)"
+)
+_OPENING = re.compile(r"(?i)[\[(\]$€£]*|from|von|de|desde|age[ds]?|alter|edad|usd|eur|gbp")
+_BELOW = re.compile(r"(?i)<|≤|under|below|less|up to|unter|bis|weniger|moins|jusqu|menos|hasta|inferior")
+_ABOVE = re.compile(r"(?i)>|≥|over|above|more|über|ueber|mehr|ab\b|plus|más|mas\b|superior|\+|older|and up")
 
-    values = [str(value) for value in distinct([plain(table.arrow(name))]).to_pylist()]
+
+@dataclass(frozen=True)
+class Bands:
+    """Ordered levels that a column of text holds.
+
+    levels  : lowest first
+    sorted  : whether that is their alphabetical order
+    numbers : whether they are whole numbers, and no bands
+    words   : for no value, beside them
+    """
+
+    levels: tuple[str, ...]
+    sorted: bool
+    numbers: bool
+    words: tuple[str, ...] = ()
+
+
+def ordered_texts(table: Table, name: str, most: int) -> Bands | None:
+    """The values of a text column that are bands (``0-9``, ``[10-20)``, ``<30``, ``65+``) or numbers, beside words for
+    no value, in the order of their numbers; None for other columns."""
+    held = [str(value) for value in distinct([plain(table.arrow(name))]).to_pylist()]
+    values = [value for value in held if value.strip().lower() not in WORDS]
     if not 3 <= len(values) <= most:
         return None
-    numbers = [re.match(r"\s*(?:[<>≤≥]=?\s*)?(\d+(?:[.,]\d+)?)", value) for value in values]
-    if not all(numbers):
+    places = [_place_of_band(value) for value in values]
+    known = [place for place in places if place is not None]
+    if len(known) < len(values) or len(set(known)) < len(known):
         return None
-    first = [float(found[1].replace(",", ".")) for found in numbers if found]
-    if len(set(first)) < len(first):
+    order = tuple(value for _, value in sorted(zip(known, values, strict=True)))
+    words = tuple(value for value in held if value not in order)
+    return Bands(order, list(order) == values, all(re.fullmatch(r"\d+", value) for value in order), words)
+
+
+def _place_of_band(value: str) -> tuple[float, float, float] | None:
+    """Where a band stands among others: its lower end, open ones before or after closed ones, its upper end."""
+    found = _BAND.fullmatch(value)
+    if found is None:
         return None
-    order = tuple(value for _, value in sorted(zip(first, values, strict=True)))
-    return order, list(order) == values
+    low, high = (None if found[end] is None else _number(found[end]) for end in ("low", "high"))
+    before = found["before"] or ""
+    if low is None or not (_OPENING.fullmatch(before) or _BELOW.search(before) or _ABOVE.search(before)):
+        return None  # a letter before a number makes a code
+    said = f"{before} {found['after'] if high is None else ''}"
+    side = -1.0 if high is None and _BELOW.search(said) else 1.0 if high is None and _ABOVE.search(said) else 0.0
+    return low, side, low if high is None else high
+
+
+def _number(text: str) -> float | None:
+    """A number in a label, with separators of thousands or a decimal sign."""
+    plain_text = re.sub(r"[.,](?=\d{3}(?:\D|$))", "", text).replace(",", ".")
+    try:
+        return float(plain_text)
+    except ValueError:
+        return None

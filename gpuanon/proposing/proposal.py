@@ -20,6 +20,7 @@ from gpuanon.proposing.trials_of_masks import tried
 from gpuanon.recipe import Recipe
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
 from gpuanon.tables.table import Table
+from gpuanon.visible import visible
 
 _WIDTH = 100
 _FEWEST = 50  # rows of a table on which masks are tried
@@ -139,7 +140,8 @@ def propose(data: Any, purpose: str | None = None) -> Proposal:
 
 def with_trials(table: Table, findings: Findings) -> Findings:
     """The findings with the mask that keeps the table best, of those that keep people safe."""
-    masks = [findings.mask_and_limits[0], *findings.purpose.instead]
+    first = findings.mask_and_limits[0]
+    masks = [first, *({**mask, "columns": first["columns"]} for mask in findings.purpose.instead)]
     persons = any(choice.role == "person" for choice in findings.choices)
     if len(masks) == 1 or persons or table.n_rows < _FEWEST or not any(c.released for c in findings.choices):
         return findings
@@ -197,11 +199,11 @@ def _toml(proposal: Proposal) -> str:
         lines += [f"{name} = {value:g}" for name, value in proposal.limits.items()]
     csv = proposal.csv.model_dump(exclude_defaults=True, mode="json")
     if csv:
-        lines += ["", "[csv]                        # how the input is read"]
+        lines += ["", "[csv]                        # how the input is read; the release is written so too"]
         if "nulls" in csv:
-            lines.append("# words for a missing value in columns that are masked or measured; they come out empty")
+            lines.append("# words for a missing value in columns that are masked or measured")
         lines += [f"{name} = {_value(value)}" for name, value in csv.items()]
-    return "\n".join(lines) + "\n"
+    return "".join(f"{visible(line, lines=False)}\n" for line in lines)
 
 
 def _why_masked(proposal: Proposal, mark: str) -> list[str]:
@@ -274,17 +276,18 @@ def _text(proposal: Proposal) -> str:
         "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row[:3], widths, strict=True)), row[3]]).rstrip()
         for row in rows
     ]
-    return "\n".join([lines[0], "-" * min(_WIDTH, max(map(len, lines))), *lines[1:], "", *foot_of(proposal)])
+    lines = [lines[0], "-" * min(_WIDTH, max(map(len, lines))), *lines[1:], "", *foot_of(proposal)]
+    return "\n".join(visible(line, lines=False) for line in lines)
 
 
 def _html(proposal: Proposal) -> str:
     """The proposal as an HTML table, names escaped, without scripts."""
     head = "".join(f"<th style='text-align:left'>{heading}</th>" for heading in HEADINGS)
     body = "".join(
-        "<tr>" + "".join(f"<td style='text-align:left'>{escape(cell)}</td>" for cell in row) + "</tr>"
+        "<tr>" + "".join(f"<td style='text-align:left'>{escape(visible(cell))}</td>" for cell in row) + "</tr>"
         for row in rows_of(proposal)
     )
-    foot = "".join(f"<p>{escape(line)}</p>" for line in foot_of(proposal))
+    foot = "".join(f"<p>{escape(visible(line))}</p>" for line in foot_of(proposal))
     return f"<div><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{foot}</div>"
 
 
@@ -300,4 +303,4 @@ def _value(value: Any) -> str:
         )
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_value, value)) + "]"
-    return json.dumps(value, ensure_ascii=False, default=str).replace("\x7f", "\\u007f")
+    return json.dumps(value, ensure_ascii=False, default=str)

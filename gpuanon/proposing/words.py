@@ -94,11 +94,11 @@ SUBJECTS: tuple[Subject, ...] = (
              "identificador identificacion idnr personid pseudonym pseudonyme seudonimo subjectid participant", 18),
     _subject("household", "household", "household householdid hh hhid haushalt haushaltsnummer menage hogar familyid "
              "family+id foyer"),
-    _subject("sample weight", "weight", "wgt wt fnlwgt pweight sampleweight surveyweight samplingweight finalweight "
-             "personweight designweight sample+weight survey+weight final+weight hochrechnungsfaktor "
-             "gewichtungsfaktor hrf ponderation poids+sondage coefponderation factorexpansion factor+expansion "
-             "ponderacion peso+muestral"),
-    _subject("age", "quasi", "age ages xage ageyears age+group agegr ageband alter altersgruppe edad"),
+    _subject("sample weight", "weight", "wgt wt fnlwgt pwgtp wgtp perwt hhwt wtmec wtint wtssall pweight sampleweight "
+             "surveyweight samplingweight finalweight personweight designweight sample+weight survey+weight "
+             "final+weight hochrechnungsfaktor gewichtungsfaktor hrf ponderation poids+sondage coefponderation "
+             "factorexpansion factor+expansion ponderacion peso+muestral"),
+    _subject("age", "quasi", "age ages xage agep ageyears age+group agegr ageband alter altersgruppe edad"),
     _subject("sex", "quasi", "sex gender geschlecht sexe genre sexo genero female male weiblich maennlich femme mujer"),
     _subject("date", "quasi", "date datum fecha dob birth birthdate birthday birthyear geburt geburtsdatum geburtstag "
              "geburtsjahr naissance datenaissance nacimiento fechanacimiento admission admitted discharge discharged "
@@ -107,17 +107,20 @@ SUBJECTS: tuple[Subject, ...] = (
     _subject("place", "quasi", "zip zipcode zip+code postcode postalcode postal plz postleitzahl codepostal cp "
              "codigopostal city town ort wohnort stadt gemeinde ville commune ciudad municipio poblacion localidad "
              "county kreis landkreis departement provincia comarca region regions state bundesland precinct district "
-             "bezirk quartier distrito placesize ortsteil residence wohngebiet tract census+tract imd deprivation", 2),
-    _subject("origin", "quasi", "race ethnicity ethnic ethnie raza etnia nationality nationalitaet nationalite "
-             "nacionalidad citizenship staatsangehoerigkeit country nativecountry land herkunft pays pais "
-             "herkunftsland birthplace geburtsort lieunaissance lugarnacimiento migration"),
+             "bezirk quartier distrito placesize ortsteil residence wohngebiet tract census+tract imd deprivation "
+             "puma fips msa metro density smsa urban rural housing+type own+rent tenure", 2),
+    _subject("origin", "quasi", "race rac1p rac2p rac3p hisp hispanic nativity ethnicity ethnic ethnie raza etnia "
+             "nationality nationalitaet nationalite nacionalidad citizenship staatsangehoerigkeit country "
+             "nativecountry land herkunft pays pais herkunftsland birthplace geburtsort lieunaissance lugarnacimiento "
+             "migration"),
     _subject("family", "quasi", "marital maritalstatus familienstand situation+familiale etatcivil matrimonial "
              "estadocivil children kinder enfants hijos siblings relationship household+size haushaltsgroesse "
-             "maritaux divorced"),
-    _subject("education", "quasi", "education educ edu educdec schooling degree bildung schulabschluss abschluss "
+             "maritaux divorced msp mar married single widowed kids noc npf famsize hhsize"),
+    _subject("education", "quasi", "education educ edu educdec schooling schl degree bildung schulabschluss abschluss "
              "diplome etudes educacion estudios eduspec qualification"),
     _subject("work", "quasi", "occupation job profession workclass employer employment beruf berufsgruppe metier "
-             "profesion ocupacion empleo socprof socioeconomic hours+per+week working+hours arbeitszeit"),
+             "profesion ocupacion empleo socprof socioeconomic hours+per+week working+hours arbeitszeit "
+             "industry indp occp naics isco nace cow esr branche wirtschaftszweig"),
     _subject("language or religion", "quasi", "language languages sprache langue idioma religion konfession confession "
              "mothertongue muttersprache englang"),
     _subject("body measure that can be seen", "quasi", "height groesse koerpergroesse taille estatura altura weight "
@@ -126,20 +129,23 @@ SUBJECTS: tuple[Subject, ...] = (
              "maladie enfermedad hiv cancer krebs symptom therapy therapie treatment tratamiento traitement drug drugs "
              "medication medikament medicament medicamento disability behinderung handicap discapacidad pregnant "
              "pregnancy schwanger enceinte embarazo depress depression mental smoke smoker raucher fumeur fumador "
-             "alcohol alcabuse alcsol blood blut sang sangre lab hba1c status vital mortality allergy insulin"),
-    _subject("income", "income", "income salary wage wages earnings einkommen gehalt lohn revenu salaire ingresos "
-             "salario sueldo renta"),
+             "alcohol alcabuse alcsol blood blut sang sangre lab hba1c status vital mortality allergy insulin "
+             "disabled difficulty impairment dvet drem dphy deye dear dout ddrs"),
+    _subject("income", "income", "income salary wage wages earnings pincp wagp hincp einkommen gehalt lohn revenu "
+             "salaire ingresos salario sueldo renta"),
     _subject("money", "sensitive", "cost costs expense expenditure spending meddol charge charges claim payment debt "
-             "asset tax capital kosten ausgaben cout depense coste gasto poverty"),
+             "asset tax capital kosten ausgaben cout depense coste gasto poverty povpip"),
     _subject("result or opinion", "sensitive", "grade grades score result finalresult result+final exam note noten "
              "zensur resultat notes nota calificacion resultado rating opinion trust party vote political crime "
              "conviction offence offense sexual orientation"),
     _subject("count", "count", "num number count nb anzahl anz nombre+de nofriend nociga cantidad numero hours visits "
              "attempts credits times days weeks months duration dur"),
     _subject("category", "nominal", "type kind category code class typ art kategorie categorie categoria tipo race "
-             "ethnicity region marital occupation country wave status"),
+             "ethnicity region marital occupation country wave status rac1p hisp hispanic msp mar indp occp industry "
+             "naics isco nace cow esr puma fips msa zip zipcode plz postleitzahl housing+type own+rent tenure "
+             "religion party branche"),
     _subject("ordered level", "ordinal", "level stage grade education educ edu rank band stufe niveau nivel annual "
-             "satisfaction agree health+status class+year quality scale"),
+             "decile quintile quartile percentile dvet schl satisfaction agree health+status class+year quality scale"),
 )  # fmt: skip
 """In the order in which they are tried inside a group."""
 _CODE = next(subject for subject in SUBJECTS if subject.hipaa == 18)
@@ -185,6 +191,19 @@ def subjects(name: str) -> list[Subject]:
     words = tokens(name)
     found = [subject for subject in SUBJECTS if any(_matches(word, words, subject.group) for word in subject.words)]
     return found if any(subject.hipaa == 18 for subject in found) or not _numbers_people(words) else [_CODE, *found]
+
+
+def subjects_of_label(label: str) -> list[Subject]:
+    """What a sentence says a column is about, by whole words or their beginnings; brackets are left out."""
+    words = tokens(re.sub(r"\([^)]*\)?", " ", label))
+    return [subject for subject in SUBJECTS if any(_begins(word, words) for word in subject.words)]
+
+
+def _begins(word: str, words: tuple[str, ...]) -> bool:
+    """Whether a word of a subject is one of these, or begins one; words with a + stand together."""
+    if "+" in word:
+        return _matches(word, words, "quasi")
+    return word in words or (len(word) > 5 and any(one.startswith(word) for one in words))
 
 
 def _numbers_people(words: tuple[str, ...]) -> bool:

@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuanon.arrays.backend import HOST, Array, Backend, Host, on_device
-from gpuanon.arrays.hashing import mix_bits
 from gpuanon.arrays.ranges import ranges
-from gpuanon.arrays.rng import Key
+from gpuanon.arrays.rng import Key, mix_bits
 from gpuanon.arrays.threads import each
 from gpuanon.tables.arrow import arrow_scalar, numpy_array
 from gpuanon.tables.native import without_nan

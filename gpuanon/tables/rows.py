@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpuanon.arrays.backend import Host
-from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
-from gpuanon.arrays.rng import Key
+from gpuanon.arrays.rng import GOLDEN_GAMMA, Key, mix_bits
 from gpuanon.tables.arrow import arrow_array
 from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.table import Table

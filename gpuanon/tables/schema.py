@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -13,9 +13,31 @@ from gpuanon.tables.built_hierarchy import AnyBuild
 from gpuanon.tables.checks import kind_fault, value_faults
 from gpuanon.tables.hierarchy import Hierarchy
 from gpuanon.tables.native import column_type
-from gpuanon.tables.roles import CHECKED, UNRELEASED, Kind, Level, Nulls, Others, Reading, Role, Transform, Unit
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import family
+
+Role: TypeAlias = Literal["identifier", "person", "household", "quasi", "sensitive", "other", "weight", "dropped"]
+Unit: TypeAlias = Literal["record", "person", "household"]
+"""What k, limits and measures count."""
+UNRELEASED: tuple[Role, ...] = ("identifier", "person", "household", "dropped")
+"""Roles of columns that never reach a release as they are."""
+CHECKED: tuple[Role, ...] = ("quasi", "sensitive", "weight", "person", "household")
+Others: TypeAlias = Literal["refuse", "drop", "keep"]
+"""What becomes of columns that a recipe does not name."""
+Kind: TypeAlias = Literal["numeric", "ordinal", "categorical", "date"]
+Transform: TypeAlias = Literal["none", "log", "log1p", "normal-scores"]
+Nulls: TypeAlias = Literal["refuse", "category", "indicator", "wildcard"]
+Level: TypeAlias = str | bool | int | float
+Reading: TypeAlias = Literal["same", "interval", "interval-column", "level", "set"]
+"""How a released column is to be read:
+
+same     : as before
+interval : two columns, ``NAME_low`` and ``NAME_high``, of the same type: the value lies between them
+interval-column : one column of intervals, see `gpuanon.tables.interval_columns`
+level    : text, a node of the column's hierarchy
+set      : text, the values of which the record has one
+"""
+
 
 __all__ = ["Column", "ColumnSpec", "Kind", "Level", "Nulls", "Others", "Reading", "Role", "Schema", "Transform", "Unit"]
 
@@ -30,8 +52,10 @@ class ColumnSpec(BaseModel):
     hierarchy : file of generalisations, ``leaf,level1,level2,…``, or how they are built from the values
     transform : applied to numbers before masking and undone after
     levels    : the order of an ordinal column's values, lowest first
+    missing   : words or numbers that stand for no value in this column; a CSV has them again in its release
     keep      : a quasi-identifier that no mask changes has to say so
-    release   : role person only: pseudonym releases random text, equal for the records of a person
+    release   : role person or household, where that is the unit: pseudonym releases random text, equal for the records
+                of a person or household
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -42,6 +66,7 @@ class ColumnSpec(BaseModel):
     transform: Transform = "none"
     levels: tuple[Level, ...] | None = Field(default=None, min_length=1, repr=False)
 
+    missing: tuple[Level, ...] | None = Field(default=None, min_length=1, repr=False)
     keep: bool = False
     release: Literal["pseudonym"] | None = None
 
@@ -52,10 +77,15 @@ class ColumnSpec(BaseModel):
             raise ValueError(f"there is no file {file.name}")
         return file
 
+    @property
+    def missing_words(self) -> tuple[str, ...]:
+        """The texts for no value."""
+        return tuple(one if isinstance(one, str) else f"{one:.15g}" for one in self.missing or ())
+
     @model_validator(mode="after")
     def _pseudonym_of_a_person(self) -> Self:
-        if self.release is not None and self.role != "person":
-            raise ValueError(f"release: pseudonym is for role person, got role {self.role}")
+        if self.release is not None and self.role not in ("person", "household"):
+            raise ValueError(f"release: pseudonym is for roles person and household, got role {self.role}")
         return self
 
 
@@ -84,7 +114,7 @@ class Schema(BaseModel):
     """All columns of a table, in its order.
 
     notes : what the steward should know of what was inferred
-    unit  : what k counts: persons where a column has that role, also after it was dropped
+    unit  : what k counts, also after the column that says so was dropped
     """
 
     model_config = ConfigDict(frozen=True)
@@ -95,7 +125,11 @@ class Schema(BaseModel):
 
     @classmethod
     def resolve(
-        cls, table: Table, columns: Mapping[str, ColumnSpec | Mapping[str, Any]], others: Others = "keep"
+        cls,
+        table: Table,
+        columns: Mapping[str, ColumnSpec | Mapping[str, Any]],
+        others: Others = "keep",
+        unit: Unit | None = None,
     ) -> Schema:
         """Decide role and kind of every column of `table`, and check its values; every fault is named at once.
 
@@ -103,24 +137,29 @@ class Schema(BaseModel):
         ----------
         table   : the table
         columns : what is known of its columns; a column that is not named has role other
+        unit    : what k counts; None: persons where a column has that role, else records
 
         Raises
         ------
         RecipeError : a named column does not exist, or cannot be what the recipe says
         InputError  : the values cannot be masked as they are
         """
-        schema = cls.infer(table, columns, others)
+        schema = cls.infer(table, columns, others, unit)
         schema.check(table, schema.checked)
         return schema
 
     @classmethod
     def infer(
-        cls, table: Table, columns: Mapping[str, ColumnSpec | Mapping[str, Any]], others: Others = "keep"
+        cls,
+        table: Table,
+        columns: Mapping[str, ColumnSpec | Mapping[str, Any]],
+        others: Others = "keep",
+        unit: Unit | None = None,
     ) -> Schema:
         """`resolve` by names and types alone, without a look at the values (a part or an empty table will do)."""
         specs, faults = _specs(columns)
         faults += _unknown(specs, table.names)
-        for role in ("weight", "person", "household"):
+        for role in ("person", "household"):
             several = [name for name, spec in specs.items() if spec.role == role]
             if len(several) > 1:
                 faults.append(f"columns: one column of role {role} is allowed, got {', '.join(map(repr, several))}")
@@ -137,8 +176,10 @@ class Schema(BaseModel):
             decided.append(column)
             notes += remarks
             faults += fault
+        if unit is None:
+            unit = "person" if any(column.role == "person" for column in decided) else "record"
+        faults += _unit_faults(unit, decided)
         _raise(faults, broken)
-        unit: Unit = "person" if any(column.role == "person" for column in decided) else "record"
         return cls(columns=tuple(decided), notes=tuple(notes), unit=unit)
 
     def check(self, table: Table, names: Iterable[str]) -> None:
@@ -146,7 +187,9 @@ class Schema(BaseModel):
         faults: list[str] = []
         for name in names:
             column = self[name]
-            faults += value_faults(name, column.role, column.transform, column.levels, table.arrow(name))
+            faults += value_faults(
+                name, column.role, column.transform, column.levels, table.arrow(name), column.missing_words
+            )
         _raise([], [InputError(fault) for fault in faults])
 
     def __getitem__(self, name: str) -> Column:
@@ -171,9 +214,9 @@ class Schema(BaseModel):
         return tuple(name for role in CHECKED for name in self.with_role(role))
 
     @property
-    def person(self) -> Column | None:
-        """The column that says whose record each is."""
-        return next((column for column in self.columns if column.role == "person"), None)
+    def unit_column(self) -> Column | None:
+        """The column that says to which person or household a record belongs; None where k counts records."""
+        return next((column for column in self.columns if column.role == self.unit), None)
 
     @property
     def household(self) -> str | None:
@@ -196,7 +239,7 @@ class Schema(BaseModel):
 
     @property
     def weight(self) -> str | None:
-        """The column of sample weights."""
+        """The column of sample weights that measures use: of several the first."""
         return next(iter(self.with_role("weight")), None)
 
     def built_hierarchies(self, names: Iterable[str]) -> tuple[str, ...]:
@@ -264,6 +307,20 @@ def _specs(columns: Mapping[str, ColumnSpec | Mapping[str, Any]]) -> tuple[dict[
                 at = ".".join(map(str, fault["loc"]))
                 faults.append(f"column {name!r}: {at + ': ' if at else ''}{fault['msg'].lower()}")
     return specs, faults
+
+
+def _unit_faults(unit: Unit, columns: Sequence[Column]) -> list[str]:
+    """What is wrong with the unit."""
+    faults = []
+    if unit != "record" and not any(column.role == unit for column in columns):
+        faults.append(f'unit: "{unit}" needs a column of role {unit}')
+    for column in columns:
+        if column.release is not None and column.role != unit:
+            faults.append(
+                f"columns.{column.name}: release: pseudonyms join the records of a {column.role}, and k counts {unit}s;"
+                f' unit = "{column.role}" counts what they join'
+            )
+    return faults
 
 
 def _unknown(names: Iterable[str], known: Sequence[str]) -> list[str]:

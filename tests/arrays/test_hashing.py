@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
+from gpuanon.arrays.rng import GOLDEN_GAMMA, mix_bits
 
 
 def test_splitmix64_gives_the_published_values():

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from gpuanon.arrays import interruption, progress
+from gpuanon.arrays import progress
 from gpuanon.tables.formats import io
 
 
@@ -18,13 +18,13 @@ class Stop(BaseException):
 
 @pytest.fixture
 def dropped(monkeypatch):
-    monkeypatch.setattr(interruption, "_request", None)
+    monkeypatch.setattr(progress, "_request", None)
     with suppress(Stop):  # as in an import started by compiled code
-        interruption.interrupt(Stop())
+        progress.interrupt(Stop())
 
 
 def test_without_a_request_nothing_stops(tmp_path):
-    interruption.check()
+    progress.check_interrupt()
     progress.report(0.5)
     with io.Writing() as out:
         out.text(tmp_path / "a.txt", "a")
@@ -32,9 +32,9 @@ def test_without_a_request_nothing_stops(tmp_path):
 
 
 def test_a_request_stops_at_once(monkeypatch):
-    monkeypatch.setattr(interruption, "_request", None)
+    monkeypatch.setattr(progress, "_request", None)
     with pytest.raises(Stop):
-        interruption.interrupt(Stop())
+        progress.interrupt(Stop())
 
 
 @pytest.mark.usefixtures("dropped")
@@ -57,6 +57,6 @@ def test_processes_that_are_started_inside_do_not_get_an_interrupt():
     def blocked():
         return subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, check=True).stdout
 
-    with interruption.only_here():
+    with progress.interrupts_here():
         assert blocked() == "True\n"
     assert blocked() == "False\n"

@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gpuanon.assessing.intervals.boxes_without_width import PlainValues
-from gpuanon.assessing.intervals.ranges_of_statistics import ReleasedBoxes
+from gpuanon.assessing.intervals.ranges_of_statistics import PlainValues, ReleasedBoxes
 from gpuanon.errors import InputError
 from gpuanon.tables.table import Table
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import gpuanon
+from gpuanon.assessing.compared_tables import points_of
 from gpuanon.assessing.comparison import Comparison
 from gpuanon.assessing.measures import MEASURES
-from gpuanon.assessing.released import points_of
 from gpuanon.assessing.run import measure
 from gpuanon.assessing.streams import Pieces
 from gpuanon.engine.assess import assess

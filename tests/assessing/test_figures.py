@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from gpuanon.assessing.columns import column_names, constant_note, fold, fold_pairs, largest_absolute
+from gpuanon.assessing.evidence import TableMoments
 from gpuanon.assessing.figures import Beside, By, ByPair, ConfidenceInterval, Distribution, Measured, join, strict
-from gpuanon.assessing.moments import TableMoments
 from gpuanon.errors import ParameterError
 
 

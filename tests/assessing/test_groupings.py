@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import gpuanon
-from gpuanon.assessing.groupings import grouped
+from gpuanon.assessing.utility.contingency import grouped
 from gpuanon.errors import GpuanonError, RecipeError
 
 ORIGINAL = pa.table(

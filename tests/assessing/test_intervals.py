@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 
 import gpuanon
 from gpuanon.arrays.rng import Key
-from gpuanon.assessing.intervals.boxes_without_width import PlainValues
-from gpuanon.assessing.intervals.ranges_of_statistics import ReleasedBoxes
+from gpuanon.assessing.intervals.ranges_of_statistics import PlainValues, ReleasedBoxes
 from gpuanon.cli.app import app
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.tables.statistics import Statistic, expand

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gpuanon.assessing.formulas import Analysis
+from gpuanon.assessing.declared_models import Analysis
 from gpuanon.assessing.utility.analysis import analysis
 from gpuanon.assessing.utility.cdf_points import cdf_points
 from gpuanon.assessing.utility.distribution_fit import distribution_fit

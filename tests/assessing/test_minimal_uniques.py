@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from gpuanon.assessing.risk.suda2.minimal_uniques import minimal_uniques
+from gpuanon.assessing.risk.suda2 import minimal_uniques
 
 
 def naive(codes, size):

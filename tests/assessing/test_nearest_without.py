@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpuanon.assessing.risk.linkability.nearest_without import nearest_without
+from gpuanon.assessing.risk.linkability import nearest_without
 from gpuanon.errors import ParameterError
 
 

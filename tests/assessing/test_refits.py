@@ -8,7 +8,7 @@ from scipy import stats
 
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.figures import Measured
-from gpuanon.assessing.refits import PIECES, pieces_of, sampling_error, with_error
+from gpuanon.assessing.sampling_errors import PIECES, pieces_of, sampling_error, with_error
 from gpuanon.assessing.utility import cluster_balance as clusters
 from gpuanon.assessing.utility import confidence_overlap as confidence
 from gpuanon.assessing.utility import model_efficacy

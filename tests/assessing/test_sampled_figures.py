@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from gpuanon.arrays.rng import Key
-from gpuanon.assessing import sampled_figures, streams
+from gpuanon.assessing import sampling_errors, streams
 from gpuanon.assessing.measures import MEASURES
 from gpuanon.assessing.run import measure
-from gpuanon.assessing.sampled_figures import UNKNOWN, pieces
+from gpuanon.assessing.sampling_errors import UNKNOWN, pieces
 from gpuanon.assessing.streams import Pieces, Streamed
 from gpuanon.errors import InputError
 from gpuanon.recipe import Recipe
@@ -100,7 +100,7 @@ def test_a_piece_that_cannot_be_measured_leaves_the_error_unknown(monkeypatch):
     def refused(source):
         raise InputError("this piece cannot be measured")
 
-    monkeypatch.setattr(sampled_figures, "pieces", refused)
+    monkeypatch.setattr(sampling_errors, "pieces", refused)
     assert UNKNOWN in measured(["kl"]).measured["kl"].note
 
 

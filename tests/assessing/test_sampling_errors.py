@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from gpuanon.assessing import columns
 from gpuanon.assessing.risk import (
     closest_record,
     ct_isolation,
@@ -15,7 +16,7 @@ from gpuanon.assessing.risk import (
     prediction,
     reidentification,
 )
-from gpuanon.assessing.utility import mmd, pairs
+from gpuanon.assessing.utility import mmd
 
 SAMPLES = 60
 
@@ -44,7 +45,7 @@ MEASURED = {
         noise_stripping,
         lambda: noise_stripping.noise_stripping(X, Y, LINK, components=4, limit=400),
     ),
-    "mmd": (pairs, lambda: mmd.mmd(X, 1.3 * Y + 0.2, link=LINK, permutations=0)),
+    "mmd": (columns, lambda: mmd.mmd(X, 1.3 * Y + 0.2, link=LINK, permutations=0)),
 }
 
 

@@ -106,7 +106,7 @@ ENGINE = (
     "moments",
     "options",
 )
-RUNNING = ("assessing/run.py", "engine/limits.py")
+RUNNING = ("assessing/run.py", "engine/assess.py")
 
 
 @pytest.mark.parametrize("path", [*(f"assessing/{name}.py" for name in (*ENGINE, "released", "shares")), *RUNNING])

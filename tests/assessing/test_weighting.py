@@ -8,13 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from gpuanon.assessing.evidence import TableMoments
 from gpuanon.assessing.measures import MEASURES
-from gpuanon.assessing.moments import TableMoments
 from gpuanon.assessing.run import Measurements, measure
 from gpuanon.assessing.streams import Pieces
 from gpuanon.assessing.utility.cdf_points import cdf_points
-from gpuanon.assessing.weighted_quantile import inverse_shares, quantiles
-from gpuanon.assessing.weighting import effective_size
+from gpuanon.assessing.weighting import effective_size, inverse_shares, quantiles
 from gpuanon.engine.assess import assess
 from gpuanon.recipe import Recipe
 from gpuanon.tables.schema import Schema

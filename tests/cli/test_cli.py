@@ -17,7 +17,7 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 
-from gpuanon.arrays import interruption
+from gpuanon.arrays import progress
 from gpuanon.cli import app as cli
 from gpuanon.cli import doctor
 from gpuanon.engine import protect as running
@@ -402,7 +402,7 @@ def test_a_run_that_is_stopped_leaves_no_release(folder, number):
 @pytest.mark.parametrize("turned", [RuntimeError("by an import"), None])
 def test_an_interruption_that_an_import_turns_into_an_error_is_an_interruption(gpuanon, folder, monkeypatch, turned):
     """Python turns what is raised while a class is made into a RuntimeError."""
-    monkeypatch.setattr(interruption, "_request", None)
+    monkeypatch.setattr(progress, "_request", None)
 
     def protect_file(*_, **__):
         try:

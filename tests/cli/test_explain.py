@@ -10,7 +10,7 @@ import pytest
 from gpuanon.assessing.measures import MEASURES
 from gpuanon.cli.explaining import explain, names
 from gpuanon.errors import ParameterError
-from gpuanon.masking.methods.catalogue import METHODS, catalogue
+from gpuanon.masking.methods import METHODS, catalogue
 
 NAMES = list(names())
 

@@ -13,7 +13,7 @@ from gpuanon.masking.bases.normal_scores import NormalScores
 from gpuanon.masking.contract import Operation
 from gpuanon.masking.given import ClassInfo, Records
 from gpuanon.masking.groups.plain_groups import classes
-from gpuanon.masking.operations.interval import GroupInterval
+from gpuanon.masking.operations.centroid import GroupInterval
 from gpuanon.masking.operations.pad import Pad
 from gpuanon.masking.operations.recode import Recode
 from gpuanon.masking.operations.sample import Sample

@@ -15,8 +15,8 @@ import pytest
 
 import gpuanon
 from gpuanon.arrays.backend import namespace
-from gpuanon.arrays.hashing import mix_bits
 from gpuanon.arrays.partition import Partition
+from gpuanon.arrays.rng import mix_bits
 from gpuanon.errors import BackendError
 from gpuanon.masking.operations.dither import rosenblatt
 from tests.cuda.support.fake_cupy import fake_cupy

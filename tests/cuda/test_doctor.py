@@ -13,7 +13,7 @@ import pytest
 from gpuanon.arrays import kernels, rapids
 from gpuanon.arrays.partition import Partition
 from gpuanon.cli import doctor
-from gpuanon.cli.doctor import device_checks, full_checks, library_checks
+from gpuanon.cli.doctor import device_checks, full_checks
 from gpuanon.cli.doctor.device_checks import Check
 from gpuanon.masking.groups.greedy.greedy_device import KMEMBER_WORDS, MDAV_WORDS
 from gpuanon.masking.groups.kmember import kmember
@@ -121,7 +121,7 @@ def test_a_cuml_that_answers_is_checked_against_scikit_learn(monkeypatch: pytest
     report = doctor.examine()
     assert report["cuml"] == {
         "problem": None,
-        "checks": [{"name": name, "passed": True, "error": None} for name in library_checks.CHECKS],
+        "checks": [{"name": name, "passed": True, "error": None} for name in device_checks.LIBRARY_CHECKS],
         "healthy": True,
     }
     assert "ok     cuML forest" in doctor.rendered(report)

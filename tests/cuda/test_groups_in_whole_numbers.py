@@ -11,9 +11,9 @@ import pytest
 from gpuanon.arrays.partition import Partition
 from gpuanon.masking.groups import kmember as kmember_file
 from gpuanon.masking.groups import mdav as mdav_file
-from gpuanon.masking.groups.first_axis import first_axis
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
+from gpuanon.masking.groups.univariate import first_axis
 from gpuanon.masking.groups.whole_numbers import grid_of
 from gpuanon.numerics.metric import EUCLIDEAN, Metric
 from tests.cuda.fixtures import host

@@ -53,7 +53,7 @@ def in_pieces(both, schema, names, *, size=700, **known):
     return measure(pieces(both[0]), pieces(both[1], 400), schema, names, sample_rows=size, **known)
 
 
-@pytest.mark.parametrize("file", ["../assessing/run.py", "assess.py", "limits.py"])
+@pytest.mark.parametrize("file", ["../assessing/run.py", "assess.py"])
 def test_the_engine_knows_no_measure_by_name(file):
     lines = Path(gpuanon.__file__).parent.joinpath("engine", file).read_text().splitlines()
     code = "\n".join(line for line in lines if not line.lstrip().startswith(">>>"))  # examples may name them

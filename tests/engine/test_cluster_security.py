@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpuanon.engine.workers import clusters
-from gpuanon.engine.workers.dask_workers import OnWorkers
+from gpuanon.engine.workers.clusters import OnWorkers
 from gpuanon.errors import BackendError, GpuanonError, ParameterError
 from tests.support.every import recipe, registry
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpuanon.engine.store.cut_tree import grow, unite
+from gpuanon.engine.store.placement import grow, unite
 from gpuanon.errors import ParameterError
 
 

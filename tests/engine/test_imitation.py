@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import gpuanon
-from gpuanon.engine import imitation
+from gpuanon.engine import warnings
 from gpuanon.errors import GuaranteeError, RecipeError
 from tests.support.persons import PERSON, families, rules
 from tests.support.running import in_parts
@@ -73,7 +73,7 @@ def test_a_few_such_values_are_warned_of_and_parts_agree(tmp_path):
 
 
 def test_a_share_of_the_values_is_counted_of_a_long_column(monkeypatch):
-    monkeypatch.setattr(imitation, "COUNTED", 100)
+    monkeypatch.setattr(warnings, "COUNTED", 100)
     with pytest.raises(GuaranteeError, match=r"'own' \(\d+% of the records\)"):
         protected(table(own=OWN["text"]), recipe())
 

@@ -14,7 +14,7 @@ import pytest
 from gpuanon.arrays.rng import Key
 from gpuanon.cli import app as cli
 from gpuanon.engine.assess import assess
-from gpuanon.engine.link_files import read_link
+from gpuanon.engine.identity import read_link
 from gpuanon.engine.protect import InParts, protect_file, protect_in_parts
 from gpuanon.errors import GpuanonError, InputError, OutputError
 from gpuanon.recipe import Recipe

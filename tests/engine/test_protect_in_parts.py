@@ -14,8 +14,7 @@ import pytest
 import gpuanon
 from gpuanon.engine.outputs import work_path
 from gpuanon.engine.sources import parquet_parts
-from gpuanon.engine.store.cut_tree import grow
-from gpuanon.engine.store.placement import Placing
+from gpuanon.engine.store.placement import Placing, grow
 from gpuanon.engine.store.workspace import Workspace
 from gpuanon.engine.tasks import CellResult
 from gpuanon.engine.workers import in_turn

@@ -23,7 +23,7 @@ import gpuanon
 from gpuanon.arrays.rng import Key
 from gpuanon.engine.outputs import work_path
 from gpuanon.engine.protect import protect_in_parts
-from gpuanon.engine.workers import dask_workers as on_dask
+from gpuanon.engine.workers import clusters as on_dask
 from gpuanon.engine.workers import in_turn
 from gpuanon.engine.workers.clusters import LOOPBACK
 from gpuanon.errors import BackendError, GpuanonError, InputError, OutputError

@@ -15,10 +15,9 @@ from gpuanon.masking.claims.class_claims import EqualRecords
 from gpuanon.masking.claims.drawn_claims import DrawnFromGroup
 from gpuanon.masking.methods.distribution_preserving import DistributionPreserving
 from gpuanon.masking.methods.microaggregation import Microaggregation
-from gpuanon.masking.operations.centroid import Centroid
+from gpuanon.masking.operations.centroid import Centroid, GroupInterval
 from gpuanon.masking.operations.dither import Dither
 from gpuanon.masking.operations.dither.permute import Permute, Resample
-from gpuanon.masking.operations.interval import GroupInterval
 from gpuanon.masking.operations.pad import Pad
 from gpuanon.masking.operations.recode import Recode
 from gpuanon.masking.operations.sample import Sample

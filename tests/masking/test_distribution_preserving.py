@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpuanon.arrays.rng import Key
-from gpuanon.assessing.risk.reidentification import hit_probabilities, permuted_probabilities
+from gpuanon.assessing.risk.reidentification import hit_probabilities
 from gpuanon.assessing.utility.histogram_intersection import independent_sample, intersection
 from gpuanon.masking.given import Records
 from gpuanon.masking.groups.kmember import KMember
@@ -14,6 +14,7 @@ from gpuanon.masking.operations.centroid import centroid
 from gpuanon.masking.operations.dither import Dither
 from gpuanon.masking.operations.dither.permute import Permute, Resample
 from gpuanon.tables.registry import make_registry
+from tests.support.attacks import permuted_probabilities
 
 KEY = Key(b"a key for the tests of distribution preservation")
 

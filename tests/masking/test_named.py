@@ -13,7 +13,7 @@ from gpuanon.errors import RecipeError
 from gpuanon.masking.bases import BASES
 from gpuanon.masking.contract import MaskPart
 from gpuanon.masking.groups import GROUPS, AnyGroups
-from gpuanon.masking.methods.catalogue import METHODS
+from gpuanon.masking.methods import METHODS
 from gpuanon.masking.named import Named
 from gpuanon.masking.operations import OPERATIONS
 from gpuanon.recipe import Recipe

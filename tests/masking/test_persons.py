@@ -18,7 +18,7 @@ from gpuanon.arrays.rng import Key
 from gpuanon.engine.checking import checked
 from gpuanon.engine.protect import protect_in_parts
 from gpuanon.errors import GpuanonError, GuaranteeError
-from gpuanon.masking.claims.evidence import Trace
+from gpuanon.masking.claims import Trace
 from gpuanon.recipe import Recipe
 from tests.support.every import COLUMNS, registry
 from tests.support.persons import DRAWN, FREE, PERSON, PROMISING, K, families, rules

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpuanon.masking.claims.evidence import all_among, distinct_count, occurs_once
+from gpuanon.masking.claims import all_among, distinct_count, occurs_once
 
 numbers = st.lists(st.integers(0, 12), max_size=30)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gpuanon.recipe import Recipe
+from gpuanon.recipe import POINTS, Recipe
 from gpuanon.tables.registry import make_registry
 
 HIERARCHIES = Path(__file__).parent / "hierarchies"
@@ -21,6 +21,8 @@ COLUMNS: dict[str, dict[str, Any]] = {
     "diagnosis": {"role": "sensitive"},
     "cost": {"role": "sensitive", "transform": "log1p"},
 }
+ACCEPT = dict.fromkeys(POINTS, "rows that a generator drew: nobody is in them")
+"""The costs of the registry are released as they are and single everybody out: what is tested here are the masks."""
 QUASI = tuple(name for name, spec in COLUMNS.items() if spec["role"] == "quasi")
 
 MASKS: dict[str, dict[str, Any]] = {
@@ -161,6 +163,7 @@ def recipe(*masks: str | dict[str, Any], **changes: Any) -> dict[str, Any]:
         "others": "keep",
         "nulls": "indicator",
         "mask": chosen,
+        "accept": ACCEPT,
         **changes,
     }
 

@@ -19,7 +19,7 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
 from gpuanon.arrays.rng import Key
-from gpuanon.engine.link_files import read_link
+from gpuanon.engine.identity import read_link
 from gpuanon.engine.outputs import manifest_path
 from gpuanon.engine.protect import protect, protect_file, protect_in_parts
 from gpuanon.errors import GpuanonError

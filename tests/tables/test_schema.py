@@ -107,8 +107,8 @@ def test_every_fault_is_named_at_once_with_the_nearest_name() -> None:
             "nothing like it": {"role": "quasi"},
             "sex": {"role": "quasi", "kind": "numeric"},
             "Größe": {"role": "quasy"},
-            "w1": {"role": "weight"},
-            "w2": {"role": "weight"},
+            "w1": {"role": "person"},
+            "w2": {"role": "person"},
         },
         RecipeError,
     )
@@ -117,7 +117,7 @@ def test_every_fault_is_named_at_once_with_the_nearest_name() -> None:
     assert "'nothing like it': not in the table\n" in said + "\n"
     assert "'sex': kind numeric does not fit, the column holds text; allowed: categorical, ordinal" in said
     assert "'Größe': role: input should be 'identifier', 'person', 'household', 'quasi', 'sensitive'," in said
-    assert "one column of role weight is allowed, got 'w1', 'w2'" in said
+    assert "one column of role person is allowed, got 'w1', 'w2'" in said
 
 
 def test_unknown_fields_of_a_column_are_refused() -> None:

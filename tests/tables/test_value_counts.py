@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from gpuanon.tables import value_counts as module
-from gpuanon.tables.value_counts import ValueCounts
+from gpuanon.tables import summaries as module
+from gpuanon.tables.summaries import ValueCounts
 
 finite = st.floats(allow_nan=False, allow_infinity=False, width=64)
 vectors = hnp.arrays(np.float64, st.integers(0, 80), elements=finite)

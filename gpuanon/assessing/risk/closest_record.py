@@ -20,7 +20,7 @@ from gpuanon.arrays.backend import Array, like, to_host
 from gpuanon.assessing.figures import Beside, Counts, Figure, Measured
 from gpuanon.assessing.measure import NULL_IS_MARKED, RISK_OF_RECORDS, SHARE, Applies, Measure
 from gpuanon.assessing.risk.prediction import EXACT_ROWS
-from gpuanon.assessing.shares import sample_note, share_error, share_interval
+from gpuanon.assessing.sampling_errors import sample_note, share_error, share_interval
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance.distance import nearest
 from gpuanon.numerics.sampling import sample_rows

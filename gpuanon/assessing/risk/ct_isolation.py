@@ -26,10 +26,9 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.assessing.figures import Beside, Distribution, Figure, Measured
-from gpuanon.assessing.measure import NULL_IS_MARKED, QUASI, RISK_OF_RECORDS, SHARE, Measure
-from gpuanon.assessing.options import ABOVE_1, WHOLE
+from gpuanon.assessing.measure import ABOVE_1, NULL_IS_MARKED, QUASI, RISK_OF_RECORDS, SHARE, WHOLE, Measure
 from gpuanon.assessing.risk.prediction import EXACT_ROWS
-from gpuanon.assessing.shares import sample_note, share_error, share_interval
+from gpuanon.assessing.sampling_errors import sample_note, share_error, share_interval
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance.distance import k_nearest
 from gpuanon.numerics.equal_rows import equal_rows
@@ -127,7 +126,9 @@ CT_ISOLATION = Measure(
     sentence="This share of the released records lies so close to one person, and so far from others, that it points at"
     " that person.",
     summary="share of released records that single out an original: c times closer",
-    family="risk", range=SHARE, unit="record", applies=QUASI, function=ct_isolation, compute=_ct_isolation,
+    family="risk", range=SHARE, unit="record",
+    records="its balls hold records",
+    applies=QUASI, function=ct_isolation, compute=_ct_isolation,
     options={"c": ABOVE_1, "t": WHOLE}, arrays="points", weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="whole",
     source="Chawla et al. 2005; Lasko 2007", long=0.7,
 )  # fmt: skip

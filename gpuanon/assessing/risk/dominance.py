@@ -17,11 +17,10 @@ import numpy as np
 
 from gpuanon.arrays.backend import Host, to_host
 from gpuanon.assessing.columns import Names, column_names
+from gpuanon.assessing.comparison import only
+from gpuanon.assessing.evidence import MissingEvidence
 from gpuanon.assessing.figures import By, Figure, Measured
-from gpuanon.assessing.measure import NULL_IS_LEFT_OUT, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
-from gpuanon.assessing.named_columns import only
-from gpuanon.assessing.options import ABOVE_0
-from gpuanon.assessing.source import MissingEvidence
+from gpuanon.assessing.measure import ABOVE_0, NULL_IS_LEFT_OUT, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
 
@@ -99,7 +98,9 @@ DOMINANCE = Measure(
     " few per cent.",
     summary="share of classes in which the largest value follows from the released mean (p % rule)",
     family="risk", range=SHARE, usual="0: no class is dominated; statistical offices take p from 5 to 20",
-    unit="class", applies=PAIRED_QUASI, function=dominance, compute=_dominance,
+    unit="class",
+    records="its contributions are those of records",
+    applies=PAIRED_QUASI, function=dominance, compute=_dominance,
     options={"p": ABOVE_0, "n": int, "k": ABOVE_0}, arrays="classes", weights=RISK_OF_RECORDS, nulls=NULL_IS_LEFT_OUT,
     scaling="whole", host="not written for a device: sorts of rows with missing values",
     source="Hundepool et al. 2012",

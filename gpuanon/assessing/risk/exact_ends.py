@@ -13,10 +13,10 @@ import numpy as np
 
 from gpuanon.arrays.backend import Host
 from gpuanon.assessing.columns import Names, column_names
+from gpuanon.assessing.compared_tables import class_columns_by_name
+from gpuanon.assessing.evidence import MissingEvidence
 from gpuanon.assessing.figures import By, Measured
 from gpuanon.assessing.measure import NULL_IS_LEFT_OUT, QUASI, RISK_OF_RECORDS, SHARE, Measure
-from gpuanon.assessing.released import class_columns_by_name
-from gpuanon.assessing.source import MissingEvidence
 from gpuanon.errors import ParameterError
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.interval_columns import with_ends
@@ -70,7 +70,9 @@ EXACT_ENDS = Measure(
     name="exact_ends", label="ends of intervals that are one person's value",
     sentence="This share of the ends of released intervals is the exact value of one person.",
     summary="share of ends of intervals that exactly one original has",
-    family="risk", range=SHARE, usual="0 where ends are rounded", unit="cell", applies=QUASI, function=exact_ends,
+    family="risk", range=SHARE, usual="0 where ends are rounded", unit="cell",
+    records="an end that several records of a person share counts as shared",
+    applies=QUASI, function=exact_ends,
     compute=_exact_ends, arrays=None, weights=RISK_OF_RECORDS, nulls=NULL_IS_LEFT_OUT, scaling="whole",
     host="not written for a device: sorts of pairs of codes", source="ours",
 )  # fmt: skip

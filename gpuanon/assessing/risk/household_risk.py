@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpuanon.arrays.backend import Host, like, to_host
+from gpuanon.assessing.evidence import MissingEvidence
 from gpuanon.assessing.figures import Beside, By, Distribution, Measured, join
 from gpuanon.assessing.measure import NULL_IS_MARKED, RISK_OF_RECORDS, SHARE, Applies, Measure
 from gpuanon.assessing.risk.reidentification import hit_probabilities, place_in
-from gpuanon.assessing.shares import sample_note, share_error
-from gpuanon.assessing.source import MissingEvidence
+from gpuanon.assessing.sampling_errors import sample_note, share_error
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.sampling import sample_rows
 from gpuanon.tables.row_bits import row_bits
@@ -84,7 +84,7 @@ HOUSEHOLD_RISK = Measure(
     sentence="In this share of households at least one member would be found by the attack of `reidentification`, and"
     " with that member the whole household.",
     summary="expected share of households of which a member is reidentified",
-    family="risk", range=SHARE, unit="household",
+    family="risk", range=SHARE, unit="household", records="it joins the risks of all records of a household",
     applies=Applies(("kept", "dropped", "added"), link=True, roles=("household", "quasi")),
     function=household_risk, compute=_household_risk, arrays="quasi", weights=RISK_OF_RECORDS,
     nulls=NULL_IS_MARKED, scaling="whole", source="Hundepool et al. 2012; sdcMicro",

@@ -3,7 +3,7 @@
 The attacker knows some columns of a person, takes the released record that is nearest on them and guesses that the
 person has its value of the secret column; of several nearest records one is taken at random.  A guess of a category is
 right when it is equal; of a number when it is off by at most 5 % of the range between the 5 % and 95 % quantiles of the
-original.  The attack is made on original records and on control records [1]: see `gpuanon.assessing.risk.residual`.
+original.  The attack is made on original records and on control records [1]: see `controlled_attacks`.
 
 `attribute_disclosure` asks the same with another control: it predicts the same people from other people's records.
 
@@ -22,13 +22,19 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, like, namespace, to_host
 from gpuanon.assessing.columns import Names, column_names
+from gpuanon.assessing.evidence import MissingEvidence
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
-from gpuanon.assessing.measure import CONTROLLED, RISK_OF_RECORDS, SHARE, Measure
-from gpuanon.assessing.options import NAMES, TO_1
-from gpuanon.assessing.risk.control_tables import attacked_tables, chosen_columns, placed_beside, targets_of, values_of
-from gpuanon.assessing.risk.nearest_classes import counted, nearest_classes
-from gpuanon.assessing.risk.residual import Attack
-from gpuanon.assessing.source import MissingEvidence
+from gpuanon.assessing.measure import CONTROLLED, NAMES, RISK_OF_RECORDS, SHARE, TO_1, Measure
+from gpuanon.assessing.risk.controlled_attacks import (
+    Attack,
+    attacked_tables,
+    chosen_columns,
+    counted,
+    nearest_classes,
+    placed_beside,
+    targets_of,
+    values_of,
+)
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.sampling import sample_rows
 

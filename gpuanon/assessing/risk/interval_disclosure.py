@@ -20,11 +20,10 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.assessing.columns import Names, column_names
+from gpuanon.assessing.comparison import only
+from gpuanon.assessing.evidence import MissingEvidence
 from gpuanon.assessing.figures import Beside, By, ConfidenceInterval, Figure, Measured
-from gpuanon.assessing.measure import NULL_IS_LEFT_OUT, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
-from gpuanon.assessing.named_columns import only
-from gpuanon.assessing.options import ABOVE_0
-from gpuanon.assessing.source import MissingEvidence
+from gpuanon.assessing.measure import ABOVE_0, NULL_IS_LEFT_OUT, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.errors import InputError, ParameterError
 
 if TYPE_CHECKING:

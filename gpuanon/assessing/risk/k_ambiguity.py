@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from gpuanon.arrays.backend import Array, namespace, to_host
 from gpuanon.assessing.figures import Beside, Distribution, Figure, Measured
 from gpuanon.assessing.measure import FROM_1, NULL_IS_A_VALUE, QUASI_SENSITIVE, RISK_OF_RECORDS, Measure
-from gpuanon.assessing.shares import share_interval
+from gpuanon.assessing.sampling_errors import share_interval
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.closeness import distinct_values
 from gpuanon.numerics.equal_rows import equal_rows

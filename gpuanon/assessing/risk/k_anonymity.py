@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpuanon.arrays.backend import Array, namespace, to_host
+from gpuanon.assessing.evidence import EvidenceSource
 from gpuanon.assessing.figures import By, Distribution, Measured
 from gpuanon.assessing.measure import FROM_1, NULL_IS_A_VALUE, QUASI, RISK_OF_RECORDS, SHARE, Measure
-from gpuanon.assessing.source import EvidenceSource
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
 

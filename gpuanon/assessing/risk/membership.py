@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
+from gpuanon.assessing.columns import places
 from gpuanon.assessing.figures import Beside, By, ConfidenceInterval, Figure, Measured
-from gpuanon.assessing.measure import CONTROLLED, NULL_IS_MARKED, RISK_OF_RECORDS, SHARE, Measure
-from gpuanon.assessing.options import NAMES
-from gpuanon.assessing.risk.control_tables import attacked_tables, chosen_columns, features_of, targets_of
-from gpuanon.assessing.shares import area_interval
+from gpuanon.assessing.measure import CONTROLLED, NAMES, NULL_IS_MARKED, RISK_OF_RECORDS, SHARE, Measure
+from gpuanon.assessing.risk.controlled_attacks import attacked_tables, chosen_columns, targets_of
+from gpuanon.assessing.sampling_errors import area_interval
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance.distance import nearest
 from gpuanon.numerics.sampling import sample_rows
@@ -81,7 +81,7 @@ def membership(
     by_column = {
         name: _area(*_distances(members[:, at], others[:, at], release[:, at]))
         for name, at in (
-            (name, like(np.asarray(places, dtype=np.int64), release)) for name, places in (columns or {}).items()
+            (name, like(np.asarray(own, dtype=np.int64), release)) for name, own in (columns or {}).items()
         )
     }
     level = 1 - 0.05 / 2
@@ -139,7 +139,7 @@ def _membership(c: Comparison, columns: list[str] | None = None) -> Measured:
     """By all compared columns, or by named ones."""
     some = targets_of(attacked_tables(c), TARGETS, "membership")[0]
     points, features = c.points_alike(chosen_columns(c, columns, "columns"), *some)
-    return membership(*points, columns=features_of(features))
+    return membership(*points, columns=places(features))
 
 
 MEMBERSHIP = Measure(

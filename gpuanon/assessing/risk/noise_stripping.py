@@ -42,14 +42,13 @@ def principal_axes(release: Array) -> tuple[Array, Array]:
     return mean, namespace(release).linalg.eigh(centred.T @ centred)[1]
 
 
-def strip_noise(release: Array, components: int, rows: Array | None = None) -> Array:
-    """Project `rows` (the release itself by default) on the leading principal components of `release` (m, d)."""
-    d = release.shape[1]
+def _tried(d: int, components: int | None) -> list[int]:
+    """Numbers of leading components, of d, that the attack is tried with."""
+    if components is None:
+        return sorted({max(1, round(d * share)) for share in (0.1, 0.25, 0.5, 0.75, 0.9)})
     if not 1 <= components <= d:
         raise ParameterError(f"components: from 1 to the number of columns ({d}) is allowed, got {components}")
-    mean, vectors = principal_axes(release)
-    leading = vectors[:, d - components :]
-    return mean + ((release if rows is None else rows) - mean) @ leading @ leading.T
+    return [components]
 
 
 def noise_stripping(
@@ -79,11 +78,7 @@ def noise_stripping(
     if standardise:
         original, release = standardised(original, release)
     d = original.shape[1]
-    tried = (
-        sorted({max(1, round(d * share)) for share in (0.1, 0.25, 0.5, 0.75, 0.9)})
-        if components is None
-        else [components]
-    )
+    tried = _tried(d, components)
     rows = _rows(len(original), len(release), limit)
     baseline = _mean(_unstripped(original, release, link, like(rows, original), prediction))
     mean, vectors = principal_axes(release)
@@ -94,8 +89,6 @@ def noise_stripping(
     rates: dict[int, float] = {}
     errors: dict[int, float] = {}
     for count in tried:
-        if not 1 <= count <= d:
-            raise ParameterError(f"components: from 1 to the number of columns ({d}) is allowed, got {count}")
         shown = _along(release, mean, vectors, d - count)
         rates[count] = _mean(right_matches(known[:, d - count :], shown, place, everyone))
         errors[count] = float(error_with[d - count])
@@ -173,7 +166,9 @@ NOISE_STRIPPING = Measure(
     sentence="An attacker who first removes what looks like noise from the release matches this share of people with"
     " their own record.",
     summary="share of records matched after noise is stripped by principal components",
-    family="risk", range=SHARE, unit="record", applies=PAIRED_QUASI, function=noise_stripping,
+    family="risk", range=SHARE, unit="record",
+    records="it links stripped records to records",
+    applies=PAIRED_QUASI, function=noise_stripping,
     compute=_noise_stripping, arrays="points", weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="queries",
     source="Lasko 2007", long=0.5,
 )  # fmt: skip

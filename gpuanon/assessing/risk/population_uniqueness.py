@@ -26,10 +26,9 @@ from __future__ import annotations
 import numpy as np
 
 from gpuanon.arrays.backend import Array, Host, to_host
+from gpuanon.assessing.evidence import EvidenceSource, MissingEvidence, sampling_fraction
 from gpuanon.assessing.figures import Beside, Measured
-from gpuanon.assessing.measure import NULL_IS_A_VALUE, QUASI, SHARE, Measure, Weights
-from gpuanon.assessing.options import FRACTION
-from gpuanon.assessing.source import EvidenceSource, MissingEvidence, sampling_fraction
+from gpuanon.assessing.measure import FRACTION, NULL_IS_A_VALUE, QUASI, SHARE, Measure, Weights
 from gpuanon.errors import ParameterError
 
 _LABELS = {"pitman": "Pitman", "zayatz": "Zayatz", "snb": "SNB"}

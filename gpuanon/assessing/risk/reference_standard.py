@@ -36,7 +36,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
-from gpuanon.arrays.rng import Draws
 from gpuanon.assessing.figures import Beside, By, Counts, Figure, Measured
 from gpuanon.assessing.ks_distance import ks_excess
 from gpuanon.assessing.measure import NULL_IS_MARKED, RISK_OF_RECORDS, SHARE, Applies, Measure
@@ -212,29 +211,6 @@ def _looked_at(original: Array, rows: Array | None, records: int, limit: int) ->
     if max(n, records) > limit:
         rows = rows[like(sample_rows(n, max(1, limit**2 // (2 * records)), "prediction"), original)]
     return rows, n
-
-
-def split_reference(draws: Draws, share: float = 0.5) -> tuple[Array, Array]:
-    """Split rows into those to mask and release, and a reference sample to set aside *before* masking.
-
-    Parameters
-    ----------
-    draws : the records' random numbers
-    share : share of the records set aside
-
-    Returns
-    -------
-    Rows to mask and rows of the reference, both ascending.
-    """
-    if not 0 < share < 1:
-        raise ParameterError(f"share: a number between 0 and 1 is allowed, got {share}")
-    n = len(draws.records)
-    size = round(share * n)
-    if not 0 < size < n:
-        raise ParameterError(f"share: leaves no record on one side of a split of {n}")
-    xp = namespace(draws.records)
-    order = xp.argsort(draws.child("reference").uniform()[:, 0], kind="stable")
-    return xp.sort(order[size:]), xp.sort(order[:size])
 
 
 def _same_size(

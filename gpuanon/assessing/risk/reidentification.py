@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.backend import Array, Host, like, namespace, on_device, to_host
-from gpuanon.arrays.partition import Partition
 from gpuanon.assessing.figures import Beside, ConfidenceInterval, Distribution, Figure, Measured, join
 from gpuanon.assessing.measure import NULL_IS_MARKED, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction
@@ -206,26 +205,6 @@ def unmasked_probabilities(X: Array) -> Array:
     """(n,) hit probability of each record when the table is released as it is: one over the size of its class."""
     classes = equal_rows(X)
     return 1 / namespace(X).bincount(classes)[classes]
-
-
-def permuted_probabilities(X: Array, groups: Partition) -> Host:
-    """(n,) hit probability of each record, in expectation over all permutations inside the groups.
-
-    Every value of the table is in the release, as often as in the table, so the ties of a record are its class, of
-    n(x) records; its own release holds its value with probability n_ℓ(x) / n_ℓ, the value's share of its group ℓ:
-    ``n_ℓ(x) / (n_ℓ n(x))``.
-    """
-    classes = equal_rows(to_host(X))
-    labels = to_host(groups.labels())
-    in_group = equal_rows(np.stack([labels, classes], axis=1))
-    share = np.bincount(in_group)[in_group] / np.bincount(labels)[labels]
-    return np.asarray(share / np.bincount(classes)[classes])
-
-
-def class_means(X: Array, hits: Host) -> Host:
-    """(classes,) mean of `hits` over the records of each equivalence class of `X`."""
-    classes = equal_rows(to_host(X))
-    return np.asarray(np.bincount(classes, hits) / np.bincount(classes))
 
 
 def some_rows(Y: Array) -> Host:

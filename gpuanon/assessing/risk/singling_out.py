@@ -8,7 +8,7 @@ several columns : some columns of a released record: a category as it is, a numb
                   whichever is the smaller side of the median
 
 A predicate that holds for one person in N has this success with probability 1/e in any sample of N people.  So the
-same predicates are tried on control records: see `gpuanon.assessing.risk.residual`.  The larger of the tables is
+same predicates are tried on control records: see `controlled_attacks`.  The larger of the tables is
 thinned to the size of the other: of a predicate that K of n records meet, the probability that exactly one record of a
 random sample of s meets it is K · C(n − K, s − 1) / C(n, s).
 
@@ -33,10 +33,8 @@ from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
-from gpuanon.assessing.measure import CONTROLLED, RISK_OF_RECORDS, SHARE, Measure
-from gpuanon.assessing.options import NAMES, WHOLE
-from gpuanon.assessing.risk.control_tables import attacked_tables, chosen_columns, values_of
-from gpuanon.assessing.risk.residual import Attack
+from gpuanon.assessing.measure import CONTROLLED, NAMES, RISK_OF_RECORDS, SHARE, WHOLE, Measure
+from gpuanon.assessing.risk.controlled_attacks import Attack, attacked_tables, chosen_columns, values_of
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.sampling import sample_rows
 
@@ -324,7 +322,9 @@ SINGLING_OUT = Measure(
     sentence="This share of the descriptions that an attacker reads off the release fits exactly one person in the"
     " table, beyond what fits people who are not in it.",
     summary="share of predicates that single out people, beyond people not in the table",
-    family="risk", range=SHARE, unit="person", applies=CONTROLLED, function=singling_out, compute=_singling_out,
+    family="risk", range=SHARE, unit="person",
+    records="its predicates are tried on the released records",
+    applies=CONTROLLED, function=singling_out, compute=_singling_out,
     options={"columns": NAMES, "size": WHOLE, "attacks": WHOLE}, arrays=None, weights=RISK_OF_RECORDS,
     nulls="a description may say that a value is missing", scaling="whole",
     host="a few thousand predicates over ranges and levels of the table itself; most are given up on 4 096 records",

@@ -21,10 +21,10 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from gpuanon.arrays.backend import Host
+from gpuanon.assessing.declared_models import Analysis
+from gpuanon.assessing.evidence import MissingEvidence
 from gpuanon.assessing.figures import By, Compared, Figure, Measured, join
-from gpuanon.assessing.formulas import Analysis
 from gpuanon.assessing.measure import SHARE, Measure, Weights
-from gpuanon.assessing.source import MissingEvidence
 from gpuanon.errors import InputError, ParameterError
 
 if TYPE_CHECKING:

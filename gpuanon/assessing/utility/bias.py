@@ -14,15 +14,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuanon.arrays.backend import Array, Host, to_host
-from gpuanon.assessing.columns import Names, column_names, constant_note, fold, largest_absolute, places
+from gpuanon.assessing.columns import (
+    Names,
+    column_names,
+    constant_note,
+    fold,
+    largest_absolute,
+    places,
+    require_comparable,
+)
+from gpuanon.assessing.comparison import numbers_of, only
+from gpuanon.assessing.evidence import EvidenceSource, TableMoments, moment_evidence
 from gpuanon.assessing.figures import By, Figure, Measured
-from gpuanon.assessing.measure import FROM_0, NULL_IS_MARKED, USED, Measure, Weights
-from gpuanon.assessing.moments import TableMoments, moment_evidence
-from gpuanon.assessing.named_columns import numbers_of, only
-from gpuanon.assessing.options import NAMES
-from gpuanon.assessing.source import EvidenceSource
+from gpuanon.assessing.measure import FROM_0, NAMES, NULL_IS_MARKED, USED, Measure, Weights
 from gpuanon.assessing.utility.differences import both_moments, by_pair, varying
-from gpuanon.assessing.utility.pairs import require_comparable
 from gpuanon.errors import InputError, ParameterError
 
 if TYPE_CHECKING:

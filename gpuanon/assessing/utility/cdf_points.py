@@ -16,10 +16,8 @@ import numpy as np
 
 from gpuanon.arrays.backend import Host
 from gpuanon.assessing.figures import By, Compared, Figure, Measured
-from gpuanon.assessing.measure import NULL_IS_LEFT_OUT, SHARE, USED, Measure
-from gpuanon.assessing.options import LEVEL
-from gpuanon.assessing.weighted_quantile import inverse_shares
-from gpuanon.assessing.weighting import effective_size
+from gpuanon.assessing.measure import LEVEL, NULL_IS_LEFT_OUT, SHARE, USED, Measure
+from gpuanon.assessing.weighting import effective_size, inverse_shares
 from gpuanon.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
@@ -65,13 +63,11 @@ def cdf_points(
     z, found, inside, scores = float(ndtri((1 + level) / 2)), {}, [], []
     sides: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
     for number, name in enumerate(names):
-        known = [~np.isnan(side[:, number]) for side in (original, release)]
-        if weights is not None:  # a record without weight says nothing
-            known = [own & (weight > 0) for own, weight in zip(known, weights, strict=True)]
-        before, after = (side[:, number][own] for side, own in zip((original, release), known, strict=True))
+        before, own_before = _known(original[:, number], None if weights is None else weights[0])
+        after, own_after = _known(release[:, number], None if weights is None else weights[1])
         if (at is not None and name not in at) or not len(before) or not len(after):
             continue
-        people = [None if weights is None else weights[s][known[s]] for s in (0, 1)]
+        people = [own_before, own_after]
         n, m = (
             len(side) if own is None else effective_size(own) for side, own in zip((before, after), people, strict=True)
         )
@@ -98,6 +94,15 @@ def cdf_points(
     }
     parts = (By("column", dict(found)), Compared("point", sides[0], sides[1]))
     return Measured(max(found.values()), details, DEPENDENT, parts=parts)
+
+
+def _known(values: Host, weights: Host | None) -> tuple[Host, Host | None]:
+    """The known values, and the people that each stands for; a record without weight says nothing."""
+    known = ~np.isnan(values)
+    if weights is None:
+        return values[known], None
+    known &= weights > 0
+    return values[known], weights[known]
 
 
 def wilson(p: Host, n: float, z: float) -> tuple[Host, Host]:

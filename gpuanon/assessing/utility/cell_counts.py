@@ -11,7 +11,7 @@ import numpy as np
 from gpuanon.arrays.backend import Array, Host, namespace, on_device, to_host
 from gpuanon.arrays.partition import Partition, segment_sums
 from gpuanon.arrays.threads import each
-from gpuanon.assessing.weighted_quantile import quantiles
+from gpuanon.assessing.weighting import quantiles
 from gpuanon.errors import ParameterError
 
 Counted: TypeAlias = Sequence[tuple[tuple[int, ...], Host, Host]]

@@ -16,10 +16,10 @@ import numpy as np
 from gpuanon.arrays import rapids
 from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.arrays.rng import Key
+from gpuanon.assessing.columns import require_comparable
 from gpuanon.assessing.figures import Distribution, Figure, Measured
 from gpuanon.assessing.measure import NULL_IS_MARKED, SHARE, Measure, Weights
-from gpuanon.assessing.refits import pieces_of, with_error
-from gpuanon.assessing.utility.pairs import require_comparable
+from gpuanon.assessing.sampling_errors import pieces_of, with_error
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.kmeans import seeds

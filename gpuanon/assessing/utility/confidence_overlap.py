@@ -21,9 +21,8 @@ from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.columns import Names, column_names, constant_note, fold
 from gpuanon.assessing.figures import By, Figure, Measured, join
-from gpuanon.assessing.measure import AGAINST_CHANCE, FROM_0, NULL_IS_MARKED, Measure
-from gpuanon.assessing.options import LEVEL
-from gpuanon.assessing.refits import PIECES, pieces_of, with_error
+from gpuanon.assessing.measure import AGAINST_CHANCE, FROM_0, LEVEL, NULL_IS_MARKED, Measure
+from gpuanon.assessing.sampling_errors import PIECES, pieces_of, with_error
 from gpuanon.assessing.utility.differences import varying
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.sampling import sample_rows

@@ -19,12 +19,10 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, Host, namespace, on_device, to_host
 from gpuanon.arrays.threads import each
-from gpuanon.assessing.columns import Names, column_names, constant_note, fold, fold_pairs
+from gpuanon.assessing.columns import Names, column_names, constant_note, fold, fold_pairs, require_comparable
+from gpuanon.assessing.evidence import EvidenceSource, TableMoments, moment_evidence
 from gpuanon.assessing.figures import Beside, By, ByPair, Figure, Measured
 from gpuanon.assessing.measure import FROM_0, NULL_IS_MARKED, USED, Measure
-from gpuanon.assessing.moments import TableMoments, moment_evidence
-from gpuanon.assessing.source import EvidenceSource
-from gpuanon.assessing.utility.pairs import require_comparable
 from gpuanon.errors import InputError
 from gpuanon.tables.schema import Schema
 

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpuanon.assessing.figures import By, Figure, Measured
-from gpuanon.assessing.groupings import grouped
-from gpuanon.assessing.measure import NULL_IS_A_VALUE, USED, Measure
-from gpuanon.assessing.options import NAMES, WHOLE
+from gpuanon.assessing.measure import NAMES, NULL_IS_A_VALUE, USED, WHOLE, Measure
 from gpuanon.assessing.utility.cell_counts import tables
-from gpuanon.assessing.utility.contingency import jensen_shannon
+from gpuanon.assessing.utility.contingency import grouped, jensen_shannon
 
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison

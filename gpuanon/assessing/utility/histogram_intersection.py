@@ -15,8 +15,7 @@ from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
 from gpuanon.assessing.measure import NULL_IS_A_VALUE, QUASI, SHARE, USED, Measure
-from gpuanon.assessing.weighted_quantile import quantiles
-from gpuanon.assessing.weighting import effective_size
+from gpuanon.assessing.weighting import effective_size, quantiles
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
 

@@ -20,8 +20,7 @@ from pydantic import Field
 from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
 from gpuanon.assessing.ks_distance import distances_from, ks_critical, sorted_columns
-from gpuanon.assessing.measure import NULL_IS_MARKED, SHARE, Measure, Weights
-from gpuanon.assessing.options import LEVEL, WHOLE
+from gpuanon.assessing.measure import LEVEL, NULL_IS_MARKED, SHARE, WHOLE, Measure, Weights
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.kernel_components import EXACT_ROWS, LANDMARKS, KernelPCA
 from gpuanon.numerics.kernel_values import Kernel

@@ -10,11 +10,10 @@ from gpuanon.arrays.backend import Array, Host, like, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each
 from gpuanon.assessing.columns import Names, column_names, fold
+from gpuanon.assessing.evidence import MissingEvidence
 from gpuanon.assessing.figures import Beside, By, Figure, Measured
 from gpuanon.assessing.ks_distance import distances_from, ks_critical, ks_distances, sorted_columns
-from gpuanon.assessing.measure import NULL_IS_MARKED, SHARE, USED, Measure
-from gpuanon.assessing.options import PERMUTATIONS
-from gpuanon.assessing.source import MissingEvidence
+from gpuanon.assessing.measure import NULL_IS_MARKED, PERMUTATIONS, SHARE, USED, Measure
 from gpuanon.assessing.utility.information_loss import paired
 from gpuanon.assessing.weighting import effective_size
 from gpuanon.errors import ParameterError

@@ -16,10 +16,9 @@ import numpy as np
 from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.arrays.threads import each
+from gpuanon.assessing.columns import require_comparable, sampled_pairs
 from gpuanon.assessing.figures import Beside, Figure, Measured
-from gpuanon.assessing.measure import NULL_IS_MARKED, Measure, Weights
-from gpuanon.assessing.options import PERMUTATIONS, WHOLE
-from gpuanon.assessing.utility.pairs import require_comparable, sampled_pairs
+from gpuanon.assessing.measure import NULL_IS_MARKED, PERMUTATIONS, WHOLE, Measure, Weights
 from gpuanon.assessing.utility.propensity.pmse import permuted
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.sampling import sample_rows

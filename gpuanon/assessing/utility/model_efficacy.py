@@ -18,7 +18,7 @@ from gpuanon.arrays.backend import Host
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.figures import Beside, Figure, Measured, join
 from gpuanon.assessing.measure import OF_SCORES, Measure
-from gpuanon.assessing.refits import pieces_of, with_error
+from gpuanon.assessing.sampling_errors import pieces_of, with_error
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.sampling import sample_rows
 

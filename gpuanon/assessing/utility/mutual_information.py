@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpuanon.arrays.backend import Array
-from gpuanon.assessing.columns import Names, column_names
+from gpuanon.assessing.columns import Names, column_names, require_comparable
 from gpuanon.assessing.figures import ByPair, Figure, Measured
 from gpuanon.assessing.measure import FROM_0, NULL_IS_A_VALUE, USED, Measure
 from gpuanon.assessing.utility.cell_counts import CellWeights, counts_of, dense
-from gpuanon.assessing.utility.pairs import require_comparable
 from gpuanon.errors import InputError
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from gpuanon.arrays.backend import Array, Host, namespace, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.columns import Names, column_names, fold
 from gpuanon.assessing.figures import By, Figure, Measured, join
-from gpuanon.assessing.measure import AGAINST_CHANCE, NULL_IS_MARKED, PAIRED, SHARE, Measure
-from gpuanon.assessing.options import WHOLE
+from gpuanon.assessing.measure import AGAINST_CHANCE, NULL_IS_MARKED, PAIRED, SHARE, WHOLE, Measure
 from gpuanon.assessing.utility.information_loss import paired
 from gpuanon.errors import ParameterError
 

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace
-from gpuanon.assessing.columns import Names, column_names, fold
+from gpuanon.assessing.columns import Names, column_names, fold, require_comparable
 from gpuanon.assessing.figures import By, Measured
 from gpuanon.assessing.measure import FROM_0, NULL_IS_MARKED, Measure, Weights
-from gpuanon.assessing.utility.pairs import require_comparable
 
 if TYPE_CHECKING:
     from gpuanon.assessing.comparison import Comparison

@@ -5,9 +5,15 @@ weights, weighted regression, relative bias and R² of predictions.  Everything 
 of a release alike, so that the two can be compared.
 """
 
-from gpuanon.assessing.workloads.aggregate import AggregateError, CostFactor, aggregate_error, cost_factor
-from gpuanon.assessing.workloads.combine import Combined, combine, combined_mean, combined_regression
-from gpuanon.assessing.workloads.importance import logistic_weights, nonparametric_weights
+from gpuanon.assessing.workloads.estimates import (
+    Combined,
+    combine,
+    combined_mean,
+    combined_regression,
+    reconstruct_distribution,
+    recovered_covariance,
+)
+from gpuanon.assessing.workloads.importance import logistic_weights, nonparametric_weights, transfer_weights
 from gpuanon.assessing.workloads.market import (
     Market,
     MarketRisk,
@@ -16,11 +22,23 @@ from gpuanon.assessing.workloads.market import (
     predict_market,
     simulate_market,
 )
-from gpuanon.assessing.workloads.noise import reconstruct_distribution, recovered_covariance
-from gpuanon.assessing.workloads.regression import Fit, design, fit_weighted, r_squared, relative_bias
-from gpuanon.assessing.workloads.skewed import CostFit, fit_cost
-from gpuanon.assessing.workloads.subgroups import SubgroupBias, subgroup_bias
-from gpuanon.assessing.workloads.transfer import transfer_weights
+from gpuanon.assessing.workloads.prediction_errors import (
+    AggregateError,
+    CostFactor,
+    SubgroupBias,
+    aggregate_error,
+    cost_factor,
+    subgroup_bias,
+)
+from gpuanon.assessing.workloads.regression import (
+    CostFit,
+    Fit,
+    design,
+    fit_cost,
+    fit_weighted,
+    r_squared,
+    relative_bias,
+)
 
 __all__ = [
     "nonparametric_weights",

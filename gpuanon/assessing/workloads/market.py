@@ -20,13 +20,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuanon.arrays.backend import Host
-from gpuanon.assessing.declared_workloads import CostModel as Model
-from gpuanon.assessing.declared_workloads import Shift
+from gpuanon.assessing.declared_models import CostModel as Model
+from gpuanon.assessing.declared_models import Shift
 from gpuanon.assessing.utility.histogram_intersection import intersection
 from gpuanon.assessing.workloads.importance import logistic_weights, nonparametric_weights
-from gpuanon.assessing.workloads.regression import Coding, design, r_squared, relative_bias
-from gpuanon.assessing.workloads.skewed import fit_cost
-from gpuanon.assessing.workloads.subgroups import SubgroupBias, subgroup_bias
+from gpuanon.assessing.workloads.prediction_errors import SubgroupBias, subgroup_bias
+from gpuanon.assessing.workloads.regression import Coding, design, fit_cost, r_squared, relative_bias
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
 
@@ -132,7 +131,7 @@ def assess_market(
     shift : how the weights w(x) are estimated: not at all, by logistic regression, or by the shares of cells.  A member
         whose cell the existing market does not have gets the weight 0 (a centroid can invent such a cell).
     coding : of the regression
-    model : of the mean cost, see `gpuanon.assessing.workloads.skewed`
+    model : of the mean cost, see `gpuanon.assessing.workloads.regression`
     """
     x, weights, predicted = _predicted(market, released, shift, coding, model)
     target = market.new_weights * market.enrolment

@@ -181,15 +181,15 @@ def _check(cupy: ModuleType, check: Any, dtype: Any) -> dict[str, Any]:
 def _cuml(cupy: ModuleType, installed: bool) -> dict[str, Any]:
     """Whether cuML answers, and its answers against scikit-learn's; without it all but a few measures run."""
     from gpuanon.arrays.rapids import cuml_problem
-    from gpuanon.cli.doctor.library_checks import CHECKS, agrees
+    from gpuanon.cli.doctor.device_checks import LIBRARY_CHECKS, library_agrees
 
     problem = cuml_problem()
     checks = []
     with stage("checking cuML"):
-        for name in CHECKS if problem is None else ():
+        for name in LIBRARY_CHECKS if problem is None else ():
             error = None
             try:
-                passed = agrees(name, cupy)
+                passed = library_agrees(name, cupy)
             except Exception as raised:  # as above
                 passed, error = False, f"{type(raised).__name__}: {str(raised)[:2000]}"
             checks.append({"name": name, "passed": passed, "error": error})

@@ -54,12 +54,7 @@ _NARROWEST = 1e-3
 """Of a spacing, in standard deviations: repeated values would have none."""
 
 
-def spacing_entropy(columns: Array, rows: Array) -> Array:
-    """(b, c) differential entropy of each column of (b, c, length), the first `rows` (b,) of which count [2]."""
-    return _entropy_of(_ordered(columns, rows), rows)
-
-
-def _ordered(columns: Array, rows: Array) -> Array:
+def sorted_columns(columns: Array, rows: Array) -> Array:
     """The columns (b, c, length) sorted, padding last."""
     xp = namespace(columns)
     if int(rows.min()) == columns.shape[2]:
@@ -68,8 +63,8 @@ def _ordered(columns: Array, rows: Array) -> Array:
     return sort_rows(xp.where(inside, columns, np.inf))
 
 
-def _entropy_of(ordered: Array, rows: Array) -> Array:
-    """`spacing_entropy` of sorted columns."""
+def spacing_entropy(ordered: Array, rows: Array) -> Array:
+    """(b, c) differential entropy of each of the sorted columns (b, c, length), whose first `rows` (b,) count [2]."""
     xp = namespace(ordered)
     length = ordered.shape[2]
     wide = xp.maximum(1, xp.sqrt(rows.astype(np.float64)).astype(np.int64))[:, None]
@@ -98,13 +93,8 @@ def _spacings(ordered: Array, wide: int) -> Array:
     return gaps
 
 
-def links_of(columns: Array, rows: Array, counts: Array) -> tuple[Array, Array]:
-    """(b, c, c) the links of each part's forest, as a symmetric matrix of 0 and 1, and the mutual information."""
-    return _links(quantile_classes(columns, rows, counts), rows, counts)
-
-
-def _links(classes: Array, rows: Array, counts: Array) -> tuple[Array, Array]:
-    """`links_of` columns whose classes are known."""
+def forest_links(classes: Array, rows: Array, counts: Array) -> tuple[Array, Array]:
+    """(b, c, c) links of the forest of each part, symmetric, 0 or 1, and the mutual information of its columns."""
     xp = namespace(classes)
     c = classes.shape[1]
     strength = mutual_information(classes, rows, int(counts.max()))
@@ -126,7 +116,7 @@ def tree_rotation(columns: Array, rows: Array, alive: Array, sweeps: int = 3) ->
     classes = quantile_classes(S, rows, counts)
     parts = xp.arange(b)
     for sweep in range(sweeps):
-        links, _ = _links(classes, rows, counts)
+        links, _ = forest_links(classes, rows, counts)
         # The first sweep looks everywhere: a quarter turn exchanges two axes.  Later ones look ever nearer.
         still = 0 if sweep == 0 else _ANGLES // 2
         angles = xp.asarray((np.arange(_ANGLES) - still) * (np.pi / 2 / _ANGLES / 3**sweep))
@@ -162,8 +152,8 @@ def _costs(
     a, most = len(angles), int(counts.max())
     cos, sin = xp.cos(angles)[None, :, None], xp.sin(angles)[None, :, None]
     turned = xp.concatenate(_turned(S[:, i, None], S[:, j, None], cos, sin), axis=1)
-    ordered = _ordered(turned, rows)
-    entropy, found = _entropy_of(ordered, rows), classes_of(turned, ordered, rows, counts)
+    ordered = sorted_columns(turned, rows)
+    entropy, found = spacing_entropy(ordered, rows), classes_of(turned, ordered, rows, counts)
     cost = entropy[:, :a] + entropy[:, a:]
     for at, side in ((i, found[:, :a]), (j, found[:, a:])):
         wanted = links[:, at] > 0

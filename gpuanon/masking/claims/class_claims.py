@@ -10,8 +10,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import Host
 from gpuanon.arrays.partition import Partition
-from gpuanon.masking.claims import Claim, ColumnSet, Counted, Guarantee, require
-from gpuanon.masking.claims.evidence import Evidence, Trace
+from gpuanon.masking.claims import Claim, ColumnSet, Counted, Evidence, Guarantee, Trace, require
 from gpuanon.masking.constraints import ROUNDING, Constraint, Spread, separated_values
 from gpuanon.numerics.closeness import distinct_values, equal_distance, ordered_distance
 from gpuanon.numerics.equal_rows import equal_rows

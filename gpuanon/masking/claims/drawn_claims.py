@@ -9,10 +9,19 @@ from typing import ClassVar
 import numpy as np
 
 from gpuanon.arrays.backend import Array, namespace, to_host
-from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
+from gpuanon.arrays.rng import GOLDEN_GAMMA, mix_bits
 from gpuanon.arrays.sorting import argsort_words
-from gpuanon.masking.claims import Claim, Counted, Guarantee, require
-from gpuanon.masking.claims.evidence import Evidence, Trace, all_among, distinct_count, occurs_once
+from gpuanon.masking.claims import (
+    Claim,
+    Counted,
+    Evidence,
+    Guarantee,
+    Trace,
+    all_among,
+    distinct_count,
+    occurs_once,
+    require,
+)
 from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.rows import ADDED, Rows
 
@@ -160,8 +169,11 @@ class DrawnFromMixture(_Drawn):
         return f"the values of {names} in a released record were drawn from {where}"
 
     def _expected_own(self, labels: Array, values: Array, weights: Array | None) -> tuple[float, float]:
-        """The records of a group share one distribution: they receive their own values as often as the commonest of
-        them is held in the group, at most; the variance of so many draws is not larger."""
+        """Upper bounds of the expected number of records that draw their own value, and of its variance.
+
+        The records of a group share one distribution: the expected number of a group is at most the number of records
+        that hold its most common value.
+        """
         if len(values) == 0:
             return 0.0, 0.0
         xp = namespace(values)

@@ -23,7 +23,7 @@ GROUPS = Named[Groups](
         "spectral": "spectral_clusters.Spectral",
         "spanning-tree": "spanning_tree.SpanningTree",
         "fuzzy": "fuzzy.Fuzzy",
-        "first-axis": "first_axis.FirstAxis",
+        "first-axis": "univariate.FirstAxis",
         "univariate": "univariate.Univariate",
         "optimal-univariate": "univariate.OptimalUnivariate",
         "classes": "plain_groups.EqualRows",

@@ -11,9 +11,8 @@ from gpuanon.masking.bases.normal_scores import NormalScores
 from gpuanon.masking.groups.plain_groups import EqualRows, Whole
 from gpuanon.masking.methods.combination import ColumnChoice, Combination, ConstrainedMethod, K, Method
 from gpuanon.masking.operations.blank import Blank, Importance, RandomBlank
-from gpuanon.masking.operations.pad import Pad
-from gpuanon.masking.operations.pad.fill_parameters import Calibrate, FillKind, Leaf, SampleRows, Trees
-from gpuanon.masking.operations.pad.fill_parameters import Depth as TreeDepth
+from gpuanon.masking.operations.pad import Calibrate, FillKind, Leaf, Pad, SampleRows, Trees
+from gpuanon.masking.operations.pad import Depth as TreeDepth
 from gpuanon.masking.operations.recode import Recode
 from gpuanon.masking.operations.recode.recode_search import RecodeSearch, check_search
 from gpuanon.masking.operations.recode.recoding_loss import Metric as LossMetric

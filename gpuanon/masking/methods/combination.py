@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
@@ -13,6 +13,7 @@ from gpuanon.masking.constraints import Constraint
 from gpuanon.masking.contract import MaskPart, RowEffect
 from gpuanon.masking.groups import AnyGroups
 from gpuanon.masking.operations import AnyOperation
+from gpuanon.tables.schema import Schema
 
 ColumnChoice: TypeAlias = Literal["quasi", "all"] | tuple[str, ...]
 Decoding: TypeAlias = Annotated[
@@ -184,3 +185,51 @@ class ConstrainedMethod(Method):
     def bounds(self) -> dict[str, Any]:
         """The parameters of the constraint, for the part that keeps it."""
         return {"diversity": self.diversity, "closeness": self.closeness}
+
+
+_REMEDY = (
+    '; methods that make new values protect: microaggregation, or dither = "gaussian" with bins where a column is'
+    " numeric"
+)
+
+
+def whole_row_faults(combinations: Sequence[Combination], schema: Schema) -> list[str]:
+    """What is wrong with masks that move rows whole, one line for each set of columns that stays together.
+
+    schema : of the released columns
+
+    Columns stay together that every such mask moves together.  Columns that another mask changes do not count as those
+    of an original record.  It is a fault if the others hold a whole record:
+
+    - every released column is among those that stay together (a weight is not to be hidden), or
+    - all quasi-identifiers that are to be masked are there, and a sensitive column with them
+    """
+    released = frozenset(column.name for column in schema.columns if column.role != "weight")
+    pieces, moved, changed = [released], frozenset[str](), frozenset[str]()
+    for combination in combinations:
+        operation, chosen = combination.operation, frozenset(schema.select(combination.columns))
+        if operation.moves_rows([schema[name].kind for name in chosen]):
+            moved |= chosen
+            pieces = [part for piece in pieces for part in (piece & chosen, piece - chosen) if part]
+        else:
+            changed |= {name for name in chosen if operation.changes(name)}
+    quasi, sensitive = frozenset(schema.quasi), frozenset(schema.sensitive)
+    masked = {name for name in quasi - changed if not schema[name].keep}
+    faults = []
+    for piece in pieces:
+        original = piece - changed
+        if not original & moved:
+            continue
+        names = ", ".join(repr(column.name) for column in schema.columns if column.name in original)
+        if piece == released and (original == piece or original & quasi):
+            faults.append(
+                f"mask: {names} are moved together from record to record, and no released column stays behind: the"
+                f" release would be the original records in another order{_REMEDY}"
+            )
+        elif masked and masked <= original and original & sensitive:
+            faults.append(
+                f"mask: {names} are moved together from record to record, sensitive values with all the"
+                " quasi-identifiers that tell whose they are: the mask would hide nothing of them; leave sensitive"
+                f' columns out of it (columns = "quasi"), or take another method{_REMEDY}'
+            )
+    return faults

@@ -10,8 +10,7 @@ from gpuanon.masking.groups import GROUPS
 from gpuanon.masking.groups.in_blocks import RefinedInBlocks, with_usual_block
 from gpuanon.masking.groups.refine.refine import EFFORT, Effort
 from gpuanon.masking.methods.combination import Combination, ConstrainedMethod, K
-from gpuanon.masking.operations.centroid import Centroid
-from gpuanon.masking.operations.interval import GroupInterval
+from gpuanon.masking.operations.centroid import Centroid, GroupInterval
 
 MicroGroups: TypeAlias = Literal[
     "mdav",

@@ -11,8 +11,8 @@ from gpuanon.masking.bases.normal_scores import NormalScores
 from gpuanon.masking.groups.kmember import KMember
 from gpuanon.masking.groups.plain_groups import Whole
 from gpuanon.masking.methods.combination import ColumnChoice, Combination, K, Method
-from gpuanon.masking.operations.column_chain.rare_values import RARE
-from gpuanon.masking.operations.column_chain.rules import Rule
+from gpuanon.masking.operations.column_chain.pooled_table import RARE, Rare
+from gpuanon.masking.operations.column_chain.rules import Rules
 from gpuanon.masking.operations.graphical_table import BINS, TableSample
 from gpuanon.masking.operations.maximum_entropy import MOMENTS, LargestEntropy, MomentNames, check_moments
 from gpuanon.masking.operations.rank_match import LatinHypercube
@@ -21,7 +21,7 @@ from gpuanon.masking.operations.sequential import LEAF, PartlySynthetic, Sequent
 
 
 class _Synthesis(Method):
-    """Methods that mask all columns, unless told otherwise."""
+    """Methods that mask all columns by default."""
 
     columns: ColumnChoice = Field(default="all", description='"quasi", "all" or a list of names')
     copies: int = Field(
@@ -75,8 +75,8 @@ class TableSynthesis(_Synthesis):
     )
     bins: int = Field(default=BINS, ge=2, description="of equal counts, of a number with more values")
     even: bool = Field(default=True, description="draw the records of a cell equally often, with less error")
-    rare: int = Field(default=RARE, ge=1, description="values that fewer records have are not released; 1: all are")
-    rules: tuple[Rule, ...] = Field(default=(), description="what every new row follows, beside what the records show")
+    rare: Rare = RARE
+    rules: Rules = ()
 
     @model_validator(mode="after")
     def _applies(self) -> Self:
@@ -146,8 +146,8 @@ class SequentialSynthesis(_Synthesis):
     leaf: int = Field(default=LEAF, ge=1, description="cart: records of a leaf, about")
     proper: bool = Field(default=False, description="fit to a bootstrap sample, for the combination of several copies")
     even: bool = Field(default=True, description="cart: draw the records of a leaf equally often, with less error")
-    rare: int = Field(default=RARE, ge=1, description="values that fewer records have are not released; 1: all are")
-    rules: tuple[Rule, ...] = Field(default=(), description="what every new row follows, beside what the records show")
+    rare: Rare = RARE
+    rules: Rules = ()
     given: tuple[str, ...] = Field(default=(), description="columns that stay; the others are drawn given them")
     below: int | None = Field(
         default=None, ge=2, description="only records with fewer equals on the masked columns, themselves included"

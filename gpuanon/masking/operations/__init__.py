@@ -19,7 +19,7 @@ OPERATIONS = Named[Operation](
         "tree-swap": "swap.TreeSwap",
         "noise": "added_noise.Noise",
         "local-noise": "added_noise.LocalNoise",
-        "interval": "interval.GroupInterval",
+        "interval": "centroid.GroupInterval",
         "suppress": "suppress.Suppress",
         "pad": "pad.Pad",
         "recode": "recode.Recode",

@@ -33,10 +33,14 @@ from gpuanon.masking.contract import Operation, RowEffect, Sight
 from gpuanon.masking.given import ClassInfo, Records
 from gpuanon.masking.operations.column_chain.conditional import Conditional
 from gpuanon.masking.operations.column_chain.drawing import draw_rows
-from gpuanon.masking.operations.column_chain.pooled_table import PooledTable
-from gpuanon.masking.operations.column_chain.rare_values import RARE
-from gpuanon.masking.operations.column_chain.rules import Rule, check_rules, exclusions
-from gpuanon.masking.operations.column_chain.structural_zeros import Exclusion, StructuralZeros
+from gpuanon.masking.operations.column_chain.pooled_table import RARE, PooledTable, Rare
+from gpuanon.masking.operations.column_chain.rules import (
+    Exclusion,
+    Rules,
+    StructuralZeros,
+    check_rules,
+    exclusions,
+)
 from gpuanon.masking.outcomes import Recoded
 
 Chain: TypeAlias = list[tuple[int, tuple[int, ...]]]
@@ -303,8 +307,8 @@ class TableSample(Operation):
     group: str | None = Field(default=None, description="a column that all others depend on")
     bins: int = Field(default=BINS, ge=2, description="of equal counts, of an ordered column with more values")
     even: bool = Field(default=True, description="draw the records of a cell equally often, with less error")
-    rare: int = Field(default=RARE, ge=1, description="values that fewer records have are not released; 1: all are")
-    rules: tuple[Rule, ...] = Field(default=(), description="what every new row follows, beside what the records show")
+    rare: Rare = RARE
+    rules: Rules = ()
 
     def apply(self, T: Host, groups: Partition, records: Records) -> Recoded:
         if groups.parts > 1 or records.classes is None:

@@ -295,8 +295,8 @@ MOMENTS: tuple[tuple[str, ...], ...] = ()
 class LargestEntropy(Operation):
     """New rows; means, products of pairs and powers of columns have the means that they have in the table.
 
-    With `moments`, only the means of these products do, and the shares of the categories that they name; whatever they
-    do not say is as even as it can be: without products of two columns, these are independent.
+    With `moments`, only the means of these products and the shares of the categories that they name are kept.  All
+    else has the largest entropy: two columns without a product are independent.
 
     Values lie inside the range of their column, unless it has about two values; those are decoded to the nearer one.
     Categories are decoded by the largest indicator.  So the moments hold for numbers of many values.

@@ -25,13 +25,10 @@ from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 from gpuanon.masking.contract import Operation, RowEffect, Sight
 from gpuanon.masking.given import Records
-from gpuanon.masking.operations.column_chain.conditional import Conditional
+from gpuanon.masking.operations.column_chain.conditional import Coded, Conditional, tree_conditional
 from gpuanon.masking.operations.column_chain.drawing import draw_rows
-from gpuanon.masking.operations.column_chain.pooled_table import PooledTable
-from gpuanon.masking.operations.column_chain.rare_values import RARE
-from gpuanon.masking.operations.column_chain.rules import Rule, check_rules, exclusions
-from gpuanon.masking.operations.column_chain.structural_zeros import StructuralZeros
-from gpuanon.masking.operations.column_chain.trees import Coded, tree_conditional
+from gpuanon.masking.operations.column_chain.pooled_table import RARE, PooledTable, Rare
+from gpuanon.masking.operations.column_chain.rules import Rules, StructuralZeros, check_rules, exclusions
 from gpuanon.masking.operations.random_ranks import mid_scores
 from gpuanon.masking.outcomes import Recoded
 from gpuanon.numerics.equal_rows import equal_rows
@@ -235,8 +232,8 @@ class _Sequential(Operation):
     leaf: int = Field(default=LEAF, ge=1, description="cart: records of a leaf, about")
     proper: bool = Field(default=False, description="fit to a bootstrap sample: copies then vary as the models do")
     even: bool = Field(default=True, description="cart: draw the records of a leaf equally often, with less error")
-    rare: int = Field(default=RARE, ge=1, description="values that fewer records have are not released; 1: all are")
-    rules: tuple[Rule, ...] = Field(default=(), description="what every new row follows, beside what the records show")
+    rare: Rare = RARE
+    rules: Rules = ()
     block: int = Field(default=BLOCK, ge=100, description="records that one model is fitted to, about")
 
     @model_validator(mode="after")

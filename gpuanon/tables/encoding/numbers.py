@@ -18,8 +18,7 @@ from gpuanon.tables.encoding.features import Categories, Feature, null_scale, st
 from gpuanon.tables.encoding.lattice import FINE, MOST_STEPS, Lattice
 from gpuanon.tables.native import column_type, from_arrow, to_arrow
 from gpuanon.tables.schema import Column, Nulls, Transform
-from gpuanon.tables.summaries import NumberSummary, transformed
-from gpuanon.tables.value_counts import ValueCounts
+from gpuanon.tables.summaries import NumberSummary, ValueCounts, transformed
 from gpuanon.tables.values import family, floats, value_type
 
 if TYPE_CHECKING:

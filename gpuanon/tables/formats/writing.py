@@ -15,9 +15,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
-from gpuanon.arrays import interruption
+from gpuanon.arrays import progress
 from gpuanon.errors import OutputError
 from gpuanon.tables.formats import Append, Format, format_of, known_formats, suffix_of
 from gpuanon.tables.formats.places import (
@@ -101,10 +101,10 @@ class Writing:
         arrow = table.to_arrow()
         self.stream(path, arrow.schema)(arrow)
 
-    def stream(self, path: str | Path, schema: pa.Schema) -> Stream:
-        """Write a table in pieces: returns a callable that appends rows."""
+    def stream(self, path: str | Path, schema: pa.Schema, dialect: Any = None) -> Stream:
+        """Write a table in pieces, in a dialect of its format: returns a callable that appends rows."""
         path = Path(path)
-        form = _format(path)
+        form = _format(path).speaking(dialect)
         form.check_types(path, schema)
         if form.is_folder:
             stream = Stream(path, form.appending(self.folder(path), schema), None)
@@ -170,7 +170,7 @@ class Writing:
                 for staged in self._staged:
                     with translate_os_errors(staged.final):
                         flush(staged.hidden)
-                interruption.check()
+                progress.check_interrupt()
                 _commit(sorted(self._staged, key=lambda staged: staged.table), self._force, self._guard)
         finally:
             for staged in self._staged:

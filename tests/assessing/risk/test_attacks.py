@@ -13,10 +13,9 @@ from gpuanon.assessing.risk.closest_record import closest_record
 from gpuanon.assessing.risk.ct_isolation import ct_isolation
 from gpuanon.assessing.risk.interval_disclosure import interval_disclosure
 from gpuanon.assessing.risk.k_ambiguity import k_ambiguity
-from gpuanon.assessing.risk.match_auc import Matches, match
-from gpuanon.assessing.risk.match_auc_joint import joint_auc_of, match_auc_joint
+from gpuanon.assessing.risk.match_auc import Matches, joint_auc_of, match, match_auc_joint
 from gpuanon.assessing.risk.prediction import Prediction, standardised
-from gpuanon.assessing.shares import share_interval
+from gpuanon.assessing.sampling_errors import share_interval
 from gpuanon.errors import GpuanonError, InputError, ParameterError
 from gpuanon.masking.groups.median_cuts import widest_cuts
 

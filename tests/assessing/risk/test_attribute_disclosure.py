@@ -8,7 +8,7 @@ import pytest
 
 import gpuanon
 from gpuanon.assessing.risk.attribute_disclosure import attribute_disclosure
-from gpuanon.assessing.risk.exact_copies import exact_copies
+from gpuanon.assessing.risk.copies import exact_copies
 from gpuanon.assessing.risk.household_risk import household_risk
 from gpuanon.assessing.risk.reference_standard import reference_standard
 from tests.support.every import COLUMNS, recipe, registry

@@ -13,10 +13,10 @@ from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
 import gpuanon
+from gpuanon.assessing.risk.controlled_attacks import Attack
 from gpuanon.assessing.risk.inference import inference
 from gpuanon.assessing.risk.linkability import linkability
 from gpuanon.assessing.risk.membership import membership
-from gpuanon.assessing.risk.residual import Attack
 from gpuanon.assessing.risk.singling_out import Ordered, Predicates, _exactly_one, singling_out
 from gpuanon.cli.app import app
 from gpuanon.errors import GuaranteeError, InputError, ParameterError

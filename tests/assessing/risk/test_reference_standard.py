@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gpuanon.arrays.rng import Key
 from gpuanon.assessing.risk.prediction import predict
 from gpuanon.assessing.risk.reference_standard import (
     COPIES,
     EFFECTIVE,
     p_value,
     reference_standard,
-    split_reference,
     verdict,
 )
 from gpuanon.errors import ParameterError
@@ -116,18 +114,6 @@ def test_a_sampled_verdict_says_so(samples: tuple[np.ndarray, ...]) -> None:
     measured = reference_standard(original, other, reference, limit=1000)
     assert measured.details["records"] == 333  # 1000² / (2 · 1500): two searches
     assert "random sample of 333 of 1500" in str(measured.note)
-
-
-def test_the_split_is_a_partition_of_the_rows() -> None:
-    draws = Key(b"a key of the tests only").draws(np.arange(1000))
-    kept, reference = split_reference(draws, 0.3)
-    assert len(reference) == 300
-    np.testing.assert_array_equal(np.sort(np.concatenate([kept, reference])), np.arange(1000))
-    again, _ = split_reference(draws, 0.3)
-    np.testing.assert_array_equal(kept, again)
-    for share in (0, 1, 1e-9):
-        with pytest.raises(ParameterError, match="share"):
-            split_reference(draws, share)
 
 
 def test_a_tiny_reference_is_refused() -> None:

@@ -14,9 +14,7 @@ from hypothesis.extra import numpy as hnp
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.risk.reidentification import (
-    class_means,
     hit_probabilities,
-    permuted_probabilities,
     reidentification,
     reidentification_by_class,
 )
@@ -25,6 +23,7 @@ from gpuanon.masking.operations.centroid import centroid
 from gpuanon.masking.operations.dither.permute import permute, resample
 from gpuanon.numerics import equal_rows as equal_rows_module
 from gpuanon.numerics.equal_rows import equal_rows
+from tests.support.attacks import class_means, permuted_probabilities
 
 KEY = Key(b"a key for the tests of reidentification")
 

@@ -11,7 +11,7 @@ import statsmodels.formula.api as smf
 from pydantic import ValidationError
 
 import gpuanon
-from gpuanon.assessing.formulas import Analysis, columns_of
+from gpuanon.assessing.declared_models import Analysis, columns_of
 from gpuanon.assessing.utility.analysis import Coefficient, analysis, interval_overlap
 from gpuanon.errors import InputError, RecipeError
 

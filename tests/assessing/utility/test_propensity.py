@@ -13,7 +13,6 @@ from statsmodels.api import Logit
 
 from gpuanon.assessing.utility.propensity.class_tree import class_shares
 from gpuanon.assessing.utility.propensity.pmse import (
-    one_way_ratio,
     pmse_cart,
     pmse_logit,
     propensity,
@@ -168,18 +167,12 @@ def _social_diagnosis(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray, 
 
 @pytest.mark.data
 @pytest.mark.parametrize(
-    ("name", "cart", "ratios"),
-    [
-        ("syn_cart", 0.008475425, (0.548971, 0.435544, 2.295031, 1.816023, 1.211179, 1.168630)),
-        ("syn_parametric", 0.02466841, (0.5489709, 0.3552980, 0.4053007, 0.8958318, 1.8143655, 0.5641352)),
-    ],
+    ("name", "cart"),
+    [("syn_cart", 0.008475425), ("syn_parametric", 0.02466841)],
 )
-def test_published_values_of_synthpop(data_folder: Path, name: str, cart: float, ratios: tuple[float, ...]) -> None:
-    X, Y, flags, labels = _social_diagnosis(data_folder, name)
+def test_published_values_of_synthpop(data_folder: Path, name: str, cart: float) -> None:
+    X, Y, flags, _ = _social_diagnosis(data_folder, name)
     assert pmse_cart(X, Y, categorical=flags).value == pytest.approx(cart, rel=1e-6)
-    for column, ratio in zip(("sex", "edu", "socprof", "trust", "smoke", "region"), ratios, strict=True):
-        j = labels.index(column)
-        assert one_way_ratio(X[:, j], Y[:, j]) == pytest.approx(ratio, rel=1e-5)
 
 
 @pytest.mark.data

@@ -9,7 +9,7 @@ import gpuanon
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.workloads import combine, combined_mean, combined_regression
 from gpuanon.errors import ParameterError
-from gpuanon.masking.operations.column_chain.trees import Coded
+from gpuanon.masking.operations.column_chain.conditional import Coded
 from gpuanon.masking.operations.sequential import synthesise
 
 M = 5

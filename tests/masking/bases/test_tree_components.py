@@ -9,7 +9,7 @@ from sklearn.metrics import mutual_info_score
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.masking.bases.linear import Ica
-from gpuanon.masking.bases.tca import Tca, _counts, links_of, spacing_entropy, tree_rotation
+from gpuanon.masking.bases.tca import Tca, _counts, forest_links, sorted_columns, spacing_entropy, tree_rotation
 from gpuanon.numerics.chow_liu import quantile_classes
 
 ROWS = np.array([512])
@@ -32,8 +32,8 @@ def whitened(S):
 
 def contrast(columns, rows):
     """(b,) Σ H − Σ_T I of whitened components (b, c, length), which the rotation makes small."""
-    links, strength = links_of(columns, rows, _counts(rows))
-    return spacing_entropy(columns, rows).sum(axis=1) - (links * strength).sum(axis=(1, 2)) / 2.0
+    links, strength = forest_links(quantile_classes(columns, rows, _counts(rows)), rows, _counts(rows))
+    return spacing_entropy(sorted_columns(columns, rows), rows).sum(axis=1) - (links * strength).sum(axis=(1, 2)) / 2.0
 
 
 def of(S):
@@ -43,15 +43,15 @@ def of(S):
 def test_entropies_are_scipys_with_and_without_padding():
     S = tree_sources()
     expected = [differential_entropy(column, window_length=22, method="vasicek") for column in S.T]
-    np.testing.assert_allclose(spacing_entropy(S.T[None], ROWS)[0], expected, rtol=1e-12)
+    np.testing.assert_allclose(spacing_entropy(sorted_columns(S.T[None], ROWS), ROWS)[0], expected, rtol=1e-12)
     padded = np.concatenate([S.T, np.zeros((5, 30))], axis=1)[None]
-    np.testing.assert_allclose(spacing_entropy(padded, ROWS)[0], expected, rtol=1e-12)
+    np.testing.assert_allclose(spacing_entropy(sorted_columns(padded, ROWS), ROWS)[0], expected, rtol=1e-12)
 
 
 def test_the_contrast_is_entropies_less_the_information_of_the_strongest_forest():
     S = tree_sources()
     classes = quantile_classes(S.T[None], ROWS, COUNTS)[0]
-    links, strength = links_of(S.T[None], ROWS, COUNTS)
+    links, strength = forest_links(classes[None], ROWS, COUNTS)
     shared = np.array([[mutual_info_score(one, other) for one in classes] for other in classes])
     off = ~np.eye(5, dtype=bool)
     np.testing.assert_allclose(strength[0][off], shared[off], atol=1e-9)

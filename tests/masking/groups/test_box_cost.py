@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuanon.masking.groups.boxes.box_cost import BITS, BoxCost, whole_coordinates
+from gpuanon.masking.groups.boxes.box_cuts import BITS, BoxCost, whole_coordinates
 from gpuanon.masking.groups.boxes.sensitivities import Gradient, Term
 
 Host = np.ndarray[Any, Any]

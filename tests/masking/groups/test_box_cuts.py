@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.masking.groups.boxes import box_improvement
-from gpuanon.masking.groups.boxes.box_cost import BoxCost, whole_coordinates
-from gpuanon.masking.groups.boxes.box_cuts import box_cuts
+from gpuanon.masking.groups.boxes.box_cuts import BoxCost, box_cuts, whole_coordinates
 from gpuanon.masking.groups.boxes.box_improvement import NearBoxes, exchanged, improve, recut
 from gpuanon.masking.groups.boxes.sensitivities import Form, Gradient, Term
 

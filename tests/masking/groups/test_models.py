@@ -12,7 +12,6 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import GpuanonError
 from gpuanon.masking.groups import AnyGroups
-from gpuanon.masking.groups.first_axis import FirstAxis
 from gpuanon.masking.groups.fuzzy import Fuzzy
 from gpuanon.masking.groups.kmember import KMember, kmember
 from gpuanon.masking.groups.mdav import mdav
@@ -20,7 +19,7 @@ from gpuanon.masking.groups.mdav.mdav_models import Mdav
 from gpuanon.masking.groups.plain_groups import BlocksOfRows, Whole
 from gpuanon.masking.groups.refine.refine import refinement_of
 from gpuanon.masking.groups.spanning_tree import SpanningTree
-from gpuanon.masking.groups.univariate import OptimalUnivariate, Univariate
+from gpuanon.masking.groups.univariate import FirstAxis, OptimalUnivariate, Univariate
 from gpuanon.masking.methods.microaggregation import Microaggregation
 from tests.support.groups import census, information_loss
 

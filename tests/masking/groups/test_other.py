@@ -15,11 +15,11 @@ from sklearn.decomposition import PCA
 
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
-from gpuanon.masking.groups.first_axis import first_axis
 from gpuanon.masking.groups.fuzzy import _memberships, fuzzy
 from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav, split_large
 from gpuanon.masking.groups.spanning_tree import _cut, _prim, spanning_tree
+from gpuanon.masking.groups.univariate import first_axis
 from tests.support import naive_groups as naive
 from tests.support.groups import MIXED, random_partition
 

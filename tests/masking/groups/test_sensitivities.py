@@ -1,4 +1,4 @@
-"""Sensitivities against finite differences; half-widths and dismissal against solvers and brute force."""
+"""Sensitivities against finite differences; optimal multipliers and dismissal against solvers and brute force."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gpuanon.masking.groups.boxes.sensitivities import (
     FLOOR,
     Term,
     dismissal_threshold,
-    half_widths,
     local_density,
+    optimal_multiplier,
     sensitivities,
     standard_error,
 )
@@ -94,61 +94,28 @@ positive = st.floats(0.05, 20)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(positive, positive), min_size=1, max_size=5), positive, st.integers(0, 6))
-@example([(1.0, 1.0), (1.0, 1.0)], 1.0, 0)
-@example([(1.0, 20.0), (2.0, 20.0)], 20.0, 6)
-def test_half_widths_are_those_of_a_bisection(pairs: list[tuple[float, float]], density: float, ell: int) -> None:
-    a, epsilon = np.array(pairs).T
-    k = 7
-    found, c = half_widths(a[None], np.array([density]), k, ell, epsilon)
-    floor = ell * epsilon / 2
+@given(st.lists(positive, min_size=1, max_size=5), positive)
+@example([1.0, 1.0], 1.0)
+@example([1.0, 2.0], 20.0)
+def test_optimal_multipliers_are_those_of_a_bisection(sensitivity: list[float], density: float) -> None:
+    a, k = np.array(sensitivity), 7
     low, high = 0.0, 1e6
     for _ in range(200):
         middle = (low + high) / 2
-        low, high = (low, middle) if density * np.prod(2 * np.maximum(floor, middle / a)) >= k else (middle, high)
-    expected = np.maximum(floor, high / a)
-    assert found[0] == pytest.approx(expected, rel=1e-9)
-    free = found[0] > floor * (1 + 1e-9)
-    assert (a * found[0])[free] == pytest.approx(c[0], rel=1e-9)
-    if free.any():  # then the volume constraint holds with equality
-        assert density * np.prod(2 * found[0]) == pytest.approx(k, rel=1e-9)
+        low, high = (low, middle) if density * np.prod(2 * middle / a) >= k else (middle, high)
+    assert optimal_multiplier(a[None], np.array([density]), k)[0] == pytest.approx(high, rel=1e-9)
 
 
-def test_half_widths_with_some_floors_bound_are_those_of_a_bisection() -> None:
-    """Floors about the free solution, so that in most instances some columns are bound and others are not."""
-    rng = np.random.default_rng(8)
-    k, ell, d = 7, 3, 4
-    a, density = rng.uniform(0.1, 10, size=(3000, d)), rng.uniform(0.05, 20, size=3000)
-    free = 0.5 * (k / density * a.prod(axis=1))[:, None] ** (1 / d) / a
-    epsilon = np.median(free, axis=0) * rng.uniform(0.1, 0.8, size=d)
-    floor = np.broadcast_to(ell * epsilon / 2, a.shape)
-    found, c = half_widths(a, density, k, ell, epsilon)
-    low, high = np.zeros(3000), np.full(3000, 1e6)
-    for _ in range(200):
-        middle = (low + high) / 2
-        large = density * np.prod(2 * np.maximum(floor, middle[:, None] / a), axis=1) >= k
-        low, high = np.where(large, low, middle), np.where(large, middle, high)
-    np.testing.assert_allclose(found, np.maximum(floor, high[:, None] / a), rtol=1e-9)
-    bound = found <= floor * (1 + 1e-9)
-    assert (bound.any(axis=1) & ~bound.all(axis=1)).mean() > 0.3
-    assert bound.all(axis=1).any()
-    volume = density * np.prod(2 * found, axis=1)
-    np.testing.assert_allclose(volume[~bound.all(axis=1)], k, rtol=1e-9)
-    np.testing.assert_allclose((a * found)[~bound], np.broadcast_to(c[:, None], a.shape)[~bound], rtol=1e-9)
-    whole = bound.all(axis=1)
-    np.testing.assert_allclose(c[whole], (a * floor)[whole].max(axis=1), rtol=1e-9)
-
-
-def test_half_widths_are_those_of_a_solver() -> None:
+def test_optimal_half_widths_are_those_of_a_solver() -> None:
     rng = np.random.default_rng(3)
     for _ in range(10):
         d = int(rng.integers(2, 5))
-        a, epsilon, density, ell, k = rng.uniform(0.3, 3, d), rng.uniform(0.01, 0.5, d), rng.uniform(0.5, 5), 3, 10
-        found = half_widths(a[None], np.array([density]), k, ell, epsilon)[0][0]
+        a, density, k = rng.uniform(0.3, 3, d), rng.uniform(0.5, 5), 10
+        found = optimal_multiplier(a[None], np.array([density]), k)[0] / a
         solved = minimize(
             lambda log, a=a: float(a @ np.exp(log)),
-            np.log(np.maximum(1.0, ell * epsilon)),
-            bounds=[(np.log(ell * e / 2), 5.0) for e in epsilon],
+            np.zeros(d),
+            bounds=[(-5.0, 5.0)] * d,
             constraints={
                 "type": "ineq",
                 "fun": lambda log, d=d, density=density, k=k: float(d * np.log(2) + log.sum() + np.log(density / k)),

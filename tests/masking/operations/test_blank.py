@@ -12,9 +12,8 @@ from hypothesis.extra import numpy as hnp
 import gpuanon
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import GpuanonError, GuaranteeError
-from gpuanon.masking.claims import Counted
+from gpuanon.masking.claims import Counted, Evidence
 from gpuanon.masking.claims.class_claims import SharedValues
-from gpuanon.masking.claims.evidence import Evidence
 from gpuanon.masking.operations.blank import Blank, RandomBlank, blank_cells, local_suppression, plan_blanks
 from gpuanon.masking.operations.blank.local_suppression import kept_cells, randomly_kept
 from gpuanon.masking.operations.blank.local_suppression_programme import Lines

@@ -12,9 +12,8 @@ from gpuanon.errors import ParameterError, RecipeError
 from gpuanon.masking.given import ClassInfo
 from gpuanon.masking.operations.column_chain.conditional import Conditional, whole_table
 from gpuanon.masking.operations.column_chain.drawing import ROUNDS, chance_to_keep, draw_rows, unique_rows
-from gpuanon.masking.operations.column_chain.pooled_table import PooledTable
-from gpuanon.masking.operations.column_chain.rare_values import pool_ordered
-from gpuanon.masking.operations.column_chain.structural_zeros import SURE, StructuralZeros, zeros_of_pair
+from gpuanon.masking.operations.column_chain.pooled_table import PooledTable, pool_ordered
+from gpuanon.masking.operations.column_chain.rules import SURE, StructuralZeros, zeros_of_pair
 
 KEY = Key(b"a key for the tests of chains of columns")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuanon.masking.operations.column_chain.trees import Coded
+from gpuanon.masking.operations.column_chain.conditional import Coded
 from gpuanon.masking.operations.sequential import draw_from_regression
 
 

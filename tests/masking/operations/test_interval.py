@@ -12,7 +12,7 @@ from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
 from gpuanon.masking.claims.class_claims import EqualRecords
 from gpuanon.masking.given import ClassInfo, Records
-from gpuanon.masking.operations.interval import GroupInterval
+from gpuanon.masking.operations.centroid import GroupInterval
 from gpuanon.masking.outcomes import Recoded
 
 KEY = Key(b"a key for the tests of intervals")

@@ -16,11 +16,16 @@ from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.masking.claims.class_claims import EqualRecords
 from gpuanon.masking.given import ClassInfo, Records
-from gpuanon.masking.operations.pad import Pad, pad, short_maximal_classes
+from gpuanon.masking.operations.pad import Pad, parents_of, short_classes, short_maximal_classes
 from gpuanon.masking.outcomes import Moved
 
 KEY = Key(b"a key for the tests of padding")
 tables = hnp.arrays(np.int64, st.tuples(st.integers(1, 30), st.integers(1, 3)), elements=st.integers(-1, 2))
+
+
+def added_beside(codes, groups, k):
+    """(m,) the row beside which each added row is made."""
+    return parents_of(*short_classes(codes, groups, k))
 
 
 def apply(codes, k, wildcard=False):
@@ -54,11 +59,13 @@ def test_every_class_reaches_k_with_the_fewest_rows(codes, k):
 
 def test_members_take_turns():
     codes = np.array([[0], [1], [0], [1], [1]])
-    np.testing.assert_array_equal(pad(codes, Partition.whole(5), 5), [0, 2, 0, 1, 3])
+    np.testing.assert_array_equal(added_beside(codes, Partition.whole(5), 5), [0, 2, 0, 1, 3])
 
 
 def test_equal_rows_of_different_groups_do_not_count_together():
-    np.testing.assert_array_equal(pad(np.zeros((2, 1), np.int64), Partition.from_labels(np.array([0, 1])), 2), [0, 1])
+    np.testing.assert_array_equal(
+        added_beside(np.zeros((2, 1), np.int64), Partition.from_labels(np.array([0, 1])), 2), [0, 1]
+    )
 
 
 @given(tables, st.integers(2, 5))
@@ -94,7 +101,7 @@ def test_no_smaller_number_of_rows_that_occur_will_do(codes, k):
 
 def test_no_rows_stay_no_rows():
     empty = np.empty((0, 2), np.int64)
-    assert len(pad(empty, Partition.whole(0), 2)) == 0
+    assert len(added_beside(empty, Partition.whole(0), 2)) == 0
     assert short_maximal_classes(empty, 2)[1].sum() == 0
 
 

@@ -13,8 +13,8 @@ import gpuanon
 from gpuanon.arrays.partition import Partition
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import GuaranteeError
+from gpuanon.masking.claims import Evidence
 from gpuanon.masking.claims.class_claims import EqualRecords, FewDropped
-from gpuanon.masking.claims.evidence import Evidence
 from gpuanon.masking.given import ClassInfo, Records
 from gpuanon.masking.operations.suppress import Suppress, suppress, suppress_incompatible
 from gpuanon.masking.outcomes import Moved

@@ -17,7 +17,7 @@ from gpuanon.arrays.rng import Key
 from gpuanon.assessing.utility.propensity.pmse import pmse_cart
 from gpuanon.errors import ParameterError, RecipeError
 from gpuanon.masking.given import ClassInfo, Records
-from gpuanon.masking.operations.column_chain.trees import Coded, tree_conditional
+from gpuanon.masking.operations.column_chain.conditional import Coded, tree_conditional
 from gpuanon.masking.operations.maximum_entropy import GivenMoments, LargestEntropy, MaximumEntropy, MomentSums
 from gpuanon.masking.operations.sample import Sample, condense
 from gpuanon.masking.operations.sequential import PartlySynthetic, synthesise

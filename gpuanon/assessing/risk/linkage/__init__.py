@@ -31,14 +31,20 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.assessing.columns import Names, column_names
+from gpuanon.assessing.comparison import only
 from gpuanon.assessing.figures import Beside, By, Figure, Measured, join
-from gpuanon.assessing.measure import PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
-from gpuanon.assessing.named_columns import only
-from gpuanon.assessing.options import FROM_0, NAMES, WHOLE
-from gpuanon.assessing.risk.linkage.agreement import EQUAL, TOLERANCES, Agreement
-from gpuanon.assessing.risk.linkage.candidate_pairs import BlockedRecords, Pairs, Side, blocking_weights
+from gpuanon.assessing.measure import NAMES, NOT_NEGATIVE, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, WHOLE, Measure
+from gpuanon.assessing.risk.linkage.candidate_pairs import (
+    EQUAL,
+    TOLERANCES,
+    Agreement,
+    BlockedRecords,
+    Pairs,
+    Side,
+    blocking_weights,
+)
 from gpuanon.assessing.risk.linkage.models import ByLevels, Chance, Judges, Learned, Model, chances, likeliest
-from gpuanon.assessing.shares import share_interval
+from gpuanon.assessing.sampling_errors import share_interval
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.sampling import sample_rows
 
@@ -342,8 +348,10 @@ LINKAGE_PROBABILISTIC = Measure(
     sentence="The record linkage that statistical offices use to join files links this share of people with their own"
     " released record.",
     summary="share of originals linked with their own release by likelihood",
-    family="risk", range=SHARE, unit="record", applies=PAIRED_QUASI, function=linkage_probabilistic,
-    compute=_linkage_probabilistic, options={"tolerances": list[FROM_0], "candidates": WHOLE, "block": NAMES},
+    family="risk", range=SHARE, unit="record",
+    records="its model is one of pairs of records",
+    applies=PAIRED_QUASI, function=linkage_probabilistic,
+    compute=_linkage_probabilistic, options={"tolerances": list[NOT_NEGATIVE], "candidates": WHOLE, "block": NAMES},
     arrays="points", weights=RISK_OF_RECORDS, nulls="two nulls agree, a null and a value do not", scaling="queries",
     host="EM runs over agreement patterns of candidate pairs, which a k-d tree proposes: it leaves out nearly all"
     " pairs, which a device would all measure",

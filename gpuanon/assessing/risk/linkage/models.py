@@ -26,8 +26,7 @@ from typing import Protocol
 import numpy as np
 
 from gpuanon.arrays.backend import Host
-from gpuanon.assessing.risk.linkage.agreement import Agreement
-from gpuanon.assessing.risk.linkage.candidate_pairs import Pairs, posterior
+from gpuanon.assessing.risk.linkage.candidate_pairs import Agreement, Pairs, posterior
 from gpuanon.assessing.risk.linkage.level_models import Probabilities, estimate, falling, maximise
 from gpuanon.assessing.risk.linkage.normal_models import NormalPairs
 

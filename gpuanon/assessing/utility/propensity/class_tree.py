@@ -31,7 +31,7 @@ _DEEPEST = 30
 
 
 @dataclass(frozen=True)
-class Rule:
+class GrowthRule:
     """When a node may be split."""
 
     smallest: int
@@ -80,7 +80,7 @@ def class_shares(
     if len(categorical) != X.shape[1]:
         raise ParameterError(f"categorical: one flag per column is needed ({X.shape[1]}), got {len(categorical)}")
     n, ones = len(X), float(second.sum())
-    rule = Rule(smallest, complexity * min(ones, n - ones))
+    rule = GrowthRule(smallest, complexity * min(ones, n - ones))
     columns = tuple(x.astype(np.int64) if flag else _ranks(x) for x, flag in zip(X.T, categorical, strict=True))
     data = _Data(columns, second.astype(np.int32), tuple(categorical), np.empty(n))
     _grow(data, np.arange(n), float("inf"), rule, 0)
@@ -93,7 +93,7 @@ def _ranks(x: Host) -> Host:
     return np.asarray(ranks.reshape(-1).astype(np.uint16 if len(distinct) <= 1 << 16 else np.int64))
 
 
-def _grow(data: _Data, rows: Host, allowance: float, rule: Rule, depth: int) -> _Branch:
+def _grow(data: _Data, rows: Host, allowance: float, rule: GrowthRule, depth: int) -> _Branch:
     """Grow the node that holds `rows`, and write its leaves' shares."""
     y = data.y[rows]
     ones = float(y.sum())

@@ -18,9 +18,8 @@ from gpuanon.arrays import rapids
 from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.arrays.rng import Key
 from gpuanon.assessing.figures import Figure, Measured, join
-from gpuanon.assessing.measure import Measure
-from gpuanon.assessing.options import PERMUTATIONS
-from gpuanon.assessing.refits import with_error
+from gpuanon.assessing.measure import PERMUTATIONS, Measure
+from gpuanon.assessing.sampling_errors import with_error
 from gpuanon.assessing.utility.propensity.pmse import DEPENDENT, SCORES, against_permuted, null_sample, separable
 from gpuanon.assessing.utility.propensity.scores import Stacked, stacked
 from gpuanon.numerics.equal_rows import equal_rows

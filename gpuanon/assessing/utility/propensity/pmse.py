@@ -21,11 +21,10 @@ import numpy as np
 
 from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.arrays.rng import Key
+from gpuanon.assessing.columns import sampled_pairs
 from gpuanon.assessing.figures import Beside, Figure, Measured, join
-from gpuanon.assessing.measure import OF_SCORES, SHARE, Measure
-from gpuanon.assessing.options import PERMUTATIONS
-from gpuanon.assessing.refits import with_error
-from gpuanon.assessing.utility.pairs import sampled_pairs
+from gpuanon.assessing.measure import OF_SCORES, PERMUTATIONS, SHARE, Measure
+from gpuanon.assessing.sampling_errors import with_error
 from gpuanon.assessing.utility.propensity import scores as propensity_scores
 from gpuanon.assessing.utility.propensity.class_tree import class_shares
 from gpuanon.assessing.utility.propensity.scores import (
@@ -84,17 +83,6 @@ def pmse_logit(
 def separable(c: float) -> Beside:
     """The pMSE of tables that are perfectly separable, `c` the share of released records."""
     return Beside("separable", "perfectly separable", c * (1 - c))
-
-
-def one_way_ratio(before: Array, after: Array) -> float:
-    """pMSE of one categorical column over its expectation: 1 on average for draws from the original ([1])."""
-    from gpuanon.assessing.utility.cell_counts import tables
-
-    _, counts, released = next(tables(before[:, None], after[:, None], 1))
-    total = counts + released
-    n, c = total.sum(), released.sum() / total.sum()
-    pmse = float((total * (released / total - c) ** 2).sum() / n)
-    return pmse / float((len(total) - 1) * c * (1 - c) ** 2 / n) if len(total) > 1 else 0.0
 
 
 def pmse_cart(

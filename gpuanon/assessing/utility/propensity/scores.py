@@ -13,10 +13,10 @@ from typing import Literal
 import numpy as np
 
 from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
+from gpuanon.assessing.columns import require_comparable
 from gpuanon.assessing.figures import Counts
 from gpuanon.assessing.ks_distance import ks_distance
-from gpuanon.assessing.refits import PIECES, pieces_of
-from gpuanon.assessing.utility.pairs import require_comparable
+from gpuanon.assessing.sampling_errors import PIECES, pieces_of
 from gpuanon.assessing.utility.propensity.class_tree import class_shares
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.sampling import sample_rows
@@ -103,7 +103,7 @@ def propensity(
     original, release : (n, d) and (m, d) numbers, codes in categorical columns; NaN where a value is missing
     categorical       : one flag per column; None for no categorical column
     sampled           : the tables are samples themselves: the model is refitted to pieces whatever their size
-    halved            : the refits are on halves, cut several times; else on eighths (`gpuanon.assessing.refits`)
+    halved            : the refits are on halves, cut several times; else on eighths, see `sampling_errors`
     """
     return fitted(original, release, model, categorical, sampled=sampled).scores(halved=halved)
 

@@ -1,7 +1,7 @@
 """Boxes that give the most accurate statistics [1].
 
 A statistic that is computed from boxes has a range of possible values, whose width is ``2 Σ a_i Δ_i`` over all records
-to first order: sensitivities times half-widths.  BoxGroups of k records are chosen to make it small.
+to first order: sensitivities times half-widths.  Boxes of k records are chosen to make it small.
 
 References
 ----------
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import numpy as np
 from pydantic import Field, PrivateAttr, field_validator, model_validator
@@ -25,15 +25,14 @@ from gpuanon.arrays.rng import Draws
 from gpuanon.errors import ParameterError
 from gpuanon.masking.constraints import Constraint, Spread, separated_values, unite_while
 from gpuanon.masking.groups.batched import require_k_rows
-from gpuanon.masking.groups.boxes.box_cost import BoxCost, whole_coordinates
-from gpuanon.masking.groups.boxes.box_cuts import box_cuts
+from gpuanon.masking.groups.boxes.box_cuts import BoxCost, box_cuts, whole_coordinates
 from gpuanon.masking.groups.boxes.box_improvement import improve
 from gpuanon.masking.groups.boxes.sensitivities import (
     Gradient,
     Term,
     dismissal_threshold,
-    half_widths,
     local_density,
+    optimal_multiplier,
     sensitivities,
     standard_error,
 )
@@ -48,6 +47,22 @@ DISMISS_MOST = 0.05
 
 _SAMPLE = 1 << 16
 """Records whose contributions to the uncertainty decide which are dismissed."""
+
+
+WantedStatistics: TypeAlias = Annotated[
+    str | tuple[str, ...] | dict[str, float],
+    Field(
+        description="mean, variance, sd, covariance, correlation of all columns or of named ones: covariance(age,"
+        " income); regression(cost ~ age + income); a list, or a table with weights"
+    ),
+]
+Epsilon: TypeAlias = Annotated[
+    float | dict[str, float] | None,
+    Field(
+        description="with diversity: a box holds so many values of each column that differ by this number of its"
+        " standard deviations; one number for all numeric columns, or one by column"
+    ),
+]
 
 
 @dataclass(frozen=True, repr=False)
@@ -107,16 +122,8 @@ class BoxGroups(Constrained):
 
     use: Literal["boxes"] = "boxes"
     k: int = Field(ge=2)
-    statistic: str | tuple[str, ...] | dict[str, float] = Field(
-        default="covariance",
-        description="mean, variance, sd, covariance, correlation of all columns or of named ones: covariance(age,"
-        " income); regression(cost ~ age + income); a list, or a table with weights",
-    )
-    epsilon: float | dict[str, float] | None = Field(
-        default=None,
-        description="with diversity: a box holds so many values of each column that differ by this number of its"
-        " standard deviations; one number for all numeric columns, or one by column",
-    )
+    statistic: WantedStatistics = "covariance"
+    epsilon: Epsilon = None
     dismiss: bool = Field(default=False, description="leave out records that would need a box too large")
     dismiss_most: float = Field(
         default=DISMISS_MOST, ge=0, le=1, description="share of the records that is left out at most"
@@ -213,7 +220,7 @@ class BoxGroups(Constrained):
     def _contributions(self, known: BoxSummary, terms: tuple[Term, ...], rows: Array, density: Array) -> Array:
         """(n,) c(x) of some rows."""
         a = sensitivities(rows, terms, known.mean, known.covariance)
-        return half_widths(a[:, _columns(terms)], density, self.k)[1]
+        return optimal_multiplier(a[:, _columns(terms)], density, self.k)
 
     def _threshold(self, known: BoxSummary, terms: tuple[Term, ...], most: float) -> tuple[float, Host]:
         """The largest contribution that is kept where a share `most` may be dismissed, and those of the sample."""

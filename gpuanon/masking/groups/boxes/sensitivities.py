@@ -20,7 +20,7 @@ import numpy as np
 from gpuanon.arrays.backend import Array, Host, namespace, on_device
 from gpuanon.arrays.batches import even_batches, gather, scatter
 from gpuanon.arrays.partition import Batch, Partition, segment_maxima, segment_minima
-from gpuanon.arrays.sorting import argsort_rows, sort_rows
+from gpuanon.arrays.sorting import sort_rows
 from gpuanon.arrays.threads import each
 from gpuanon.numerics.cuts.median_blocks import blocks
 
@@ -226,37 +226,14 @@ def _of_rank(values: Array, rank: int) -> Array:
     return np.partition(values, rank, axis=-1)[..., rank]
 
 
-def half_widths(
-    a: Array, density: Array, k: int, diversity: int = 0, epsilon: Array | float = 0.0
-) -> tuple[Array, Array]:
-    """(n, d) optimal half-widths Δ_i and (n,) the multiplier c, for sensitivities `a` (n, d) and `density` (n,).
+def optimal_multiplier(a: Array, density: Array, k: int) -> Array:
+    """(n,) the multiplier c of the optimal half-widths ``Δ_i = c / a_i``, for sensitivities `a` (n, d), `density` (n,).
 
-    They minimise Σ a_i Δ_i subject to ``ρ Π 2Δ_i ≥ k`` and ``2Δ_i ≥ ℓ ε_i``: ``Δ_i = max(ℓ ε_i / 2, c / a_i)``.  The
-    columns that the floor ℓ ε_i binds are the first t in descending order of a_i ε_i [1, section IV].  Where all are
-    bound the floors are the solution, and c is the largest a_i ℓ ε_i / 2.
-
-    epsilon : (d,) or one number for all columns
-
-    Cost : O(n d log d).
+    These minimise Σ a_i Δ_i subject to ``ρ Π 2Δ_i ≥ k``, which then holds with equality [1].
     """
     xp = namespace(a)
-    n, d = a.shape
-    floor = xp.broadcast_to(xp.asarray(epsilon, dtype=np.float64) * (diversity / 2), (n, d))
-    order = argsort_rows(-(a * floor))
-    A, F = xp.take_along_axis(a, order, axis=1), xp.take_along_axis(floor, order, axis=1)
-    room = xp.log(k / density)  # of log Π 2Δ
-    bound = xp.zeros(n, dtype=np.float64)  # log Π 2Δ of the first t columns
-    rest = xp.log(A).sum(axis=1)
-    c, found = xp.zeros(n), xp.zeros(n, dtype=bool)
-    for t in range(d):
-        # c_t of [1], from ρ · Π_{i ≤ t} ℓ ε_i · Π_{i > t} 2 c / a_i = k
-        here = 0.5 * xp.exp(xp.minimum((room - bound + rest) / (d - t), 700.0))
-        fits = ~found & (here >= A[:, t] * F[:, t])
-        c, found = xp.where(fits, here, c), found | fits
-        bound = bound + xp.log(xp.maximum(2 * F[:, t], 1e-300))
-        rest = rest - xp.log(A[:, t])
-    c = xp.where(found, c, (A * F).max(axis=1))
-    return xp.where(found[:, None], xp.maximum(floor, c[:, None] / a), floor), c
+    log_volume = xp.log(k / density)  # log Π 2Δ_i
+    return 0.5 * xp.exp(xp.minimum((log_volume + xp.log(a).sum(axis=1)) / a.shape[1], 700.0))
 
 
 def dismissal_threshold(c: Host, columns: int, error: float, rows: int, most: float = 1.0) -> float:

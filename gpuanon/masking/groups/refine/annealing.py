@@ -10,10 +10,10 @@ import numpy as np
 from gpuanon.arrays.backend import Array, Host, like, namespace, on_device
 from gpuanon.arrays.batches import even_batches, padded_length
 from gpuanon.arrays.compiled import LEAST_WORK, use_compiled
-from gpuanon.arrays.hashing import GOLDEN_GAMMA, mix_bits
 from gpuanon.arrays.kernels import launch, limits
 from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.ranges import ranges
+from gpuanon.arrays.rng import GOLDEN_GAMMA, mix_bits
 from gpuanon.arrays.threads import each, thread_count
 from gpuanon.masking.groups.refine.exchange import EuclideanTable, GowerTable, GroupTable
 

@@ -49,7 +49,7 @@ class Blanks:
 
     patterns : (b, c) combinations that lose cells
     starts   : (b + 1,) where their lines begin
-    ends     : (lines,) records of the combination up to and with each line, so many as keep other cells
+    ends     : (lines,) cumulated numbers of records of the combination, line by line; each line keeps other cells
     keep     : (lines, c) the cells that they keep
     spare    : (s, c) combinations of which more than k records keep everything
     chance   : (s, c) chance that a cell of such a record is blanked besides, as cover
@@ -66,8 +66,8 @@ class Blanks:
 def plan_blanks(patterns: Patterns, lines: Lines, k: int, cover: float, rate: float = 0.0) -> Blanks:
     """What is blanked where these cells of the combinations are to be left.
 
-    cover : for each blanked cell so many more cells of the column are blanked, in expectation, in records of
-        combinations that can spare them
+    cover : expected number of further cells of the column that are blanked for each blanked cell, in records of
+        combinations with more than k records
     rate  : share of the cells of such records that are blanked
     """
     there = patterns.codes >= 0
@@ -142,6 +142,7 @@ class _Blanking(Operation):
     sees: ClassVar[Sight] = "classes"
     learns: ClassVar[bool] = True
     whole_table: ClassVar[bool] = True
+    blanks: ClassVar[bool] = True
 
     k: int = Field(ge=2, description="records that share the values that are left of a record, at least")
     limit: float = Field(default=1.0, gt=0, le=1, description="share of the cells that may be blanked; else refused")

@@ -17,7 +17,7 @@ import numpy as np
 from gpuanon.arrays.backend import Host
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.operations.column_chain.conditional import Conditional
-from gpuanon.masking.operations.column_chain.structural_zeros import StructuralZeros
+from gpuanon.masking.operations.column_chain.rules import StructuralZeros
 from gpuanon.numerics.equal_rows import equal_rows
 
 ROUNDS = 50

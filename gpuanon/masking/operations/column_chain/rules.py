@@ -1,26 +1,136 @@
-"""Rules of a recipe that every new row follows: where one column has these values, another has those."""
+"""Pairs of values that no new row may hold: structural zeros of the records, and rules of a recipe.
+
+A structural zero is a pair that never occurs in the records although it would occur often by chance: a value with a
+value; any other value with a value (one determines the other); a value with the smallest, or the largest, values of an
+ordered column.  A rule says: where one column has these values, another has those.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Self, TypeAlias
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Annotated, Self, TypeAlias
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from gpuanon.arrays.backend import Host
+from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 from gpuanon.masking.contract import MaskPart
 from gpuanon.masking.given import ClassInfo
-from gpuanon.masking.operations.column_chain.pooled_table import PooledTable
-from gpuanon.masking.operations.column_chain.rare_values import PooledColumn
-from gpuanon.masking.operations.column_chain.structural_zeros import Exclusion
+from gpuanon.masking.operations.column_chain.pooled_table import PooledColumn, PooledTable
 from gpuanon.tables.codes import ColumnCodes
+
+Exclusion: TypeAlias = tuple[int, int, Host]
+"""Columns i and j, and which codes exclude each other: (codes of i + 1, codes of j + 1) bool, null first."""
+
+SURE = 12.0
+"""Records that independent columns would be expected to have there, at least: none is there with a chance of e⁻¹²."""
+_LEVELS = 400
+"""Values of the smaller column of a pair, at most; of two columns with more, nothing is said."""
+_CELLS = 1 << 20
+"""Cells of the table of a pair, at most."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StructuralZeros:
+    """Codes of two columns that exclude each other, for pairs of columns."""
+
+    tables: tuple[Exclusion, ...]
+
+    def with_rules(self, rules: Sequence[Exclusion]) -> StructuralZeros:
+        """These and others."""
+        return StructuralZeros((*self.tables, *rules))
+
+    @classmethod
+    def of(cls, codes: Host, ordered: Sequence[bool]) -> StructuralZeros:
+        """Those of records with these codes (n, c), −1 for a null.
+
+        Cost : one pass over the records for each pair of columns.
+        """
+        counts = [int(codes[:, j].max(initial=-1)) + 2 for j in range(codes.shape[1])]
+        pairs = [
+            (i, j)
+            for i, j in combinations(range(codes.shape[1]), 2)
+            if min(counts[i], counts[j]) <= _LEVELS and counts[i] * counts[j] <= _CELLS
+        ]
+
+        def find(pair: tuple[int, int]) -> Exclusion:
+            i, j = pair
+            cells = np.bincount((codes[:, i] + 1) * counts[j] + codes[:, j] + 1, minlength=counts[i] * counts[j])
+            return i, j, zeros_of_pair(cells.reshape(counts[i], counts[j]), ordered[i], ordered[j])
+
+        return cls(tuple(found for found in each(find, pairs) if found[2].any()))
+
+    def contradicts(self, codes: Host, column: int, others: Collection[int]) -> Host:
+        """(m,) whether the code of a column in the rows (m, c) excludes that of one of the others."""
+        found = np.zeros(len(codes), dtype=bool)
+        for i, j, table in self.tables:
+            if (i == column and j in others) or (j == column and i in others):
+                found |= table[codes[:, i] + 1, codes[:, j] + 1]
+        return found
+
+
+def zeros_of_pair(counts: Host, rows_ordered: bool, columns_ordered: bool) -> Host:
+    """(a, b) whether two values exclude each other, by the counts (a, b) of the records; the first of each is null."""
+    n = max(1, int(counts.sum()))
+    out = _single(counts, n) | _single_others(counts, n) | _single_others(counts.T, n).T
+    if columns_ordered:
+        out |= _beyond(counts, n)
+    if rows_ordered:
+        out |= _beyond(counts.T, n).T
+    return np.asarray(out & (counts == 0))
+
+
+def _single(counts: Host, n: int) -> Host:
+    """A value and a value."""
+    return np.asarray((counts == 0) & (np.outer(counts.sum(axis=1), counts.sum(axis=0)) >= SURE * n))
+
+
+def _single_others(counts: Host, n: int) -> Host:
+    """A value of the rows (or all others of them), and every value of the columns but one."""
+    held, by = counts.sum(axis=1), counts.sum(axis=0)
+    apart = np.zeros(counts.shape, dtype=bool)
+    # Row a has column b only: then it excludes all others.
+    sure = (counts == held[:, None]) & (held > 0)[:, None] & (held[:, None] * (n - by) >= SURE * n)
+    alone = sure.any(axis=1)
+    apart[alone] = ~sure[alone]
+    # All rows but a have column b only.
+    rest = (by - counts == (n - held)[:, None]) & ((n - held)[:, None] * (n - by) >= SURE * n)
+    for a in np.flatnonzero(rest.any(axis=1)):  # one at most, or two: all but it share a single value
+        others = np.arange(len(counts)) != a
+        apart[np.ix_(others, ~rest[a])] = True
+    return apart
+
+
+def _beyond(counts: Host, n: int) -> Host:
+    """A value of the rows, or all others of them, and the first or last values of the columns; null is apart."""
+    known = counts[:, 1:]
+    out = np.zeros(counts.shape, dtype=bool)
+    for table in (known, known.sum(axis=0) - known):
+        held = table.sum(axis=1)
+        for flip in (slice(None), slice(None, None, -1)):
+            seen = np.cumsum(table[:, flip], axis=1)
+            chance = np.cumsum(known.sum(axis=0)[flip]) / n
+            # The values before the first that occurs: excluded if as many records as would be there by chance are sure.
+            empty = seen == 0
+            reach = np.where(empty, chance, 0.0).max(axis=1, initial=0.0)
+            found = (empty & (reach * held >= SURE)[:, None])[:, flip]
+            if table is known:
+                out[:, 1:] |= found
+            else:
+                for a in np.flatnonzero(found.any(axis=1)):
+                    others = np.arange(len(counts)) != a
+                    out[np.ix_(others, np.r_[False, found[a]])] = True
+    return out
+
 
 Value: TypeAlias = bool | int | float | str
 
 
-class Range(MaskPart):
+class RuleRange(MaskPart):
     """Numbers from a bound to below another, or nulls."""
 
     least: float | None = Field(default=None, description="numbers from here on")
@@ -28,10 +138,10 @@ class Range(MaskPart):
     null: bool = Field(default=False, description="nulls too; without bounds: nulls only")
 
 
-Condition: TypeAlias = Range | Value | tuple[Value, ...]
+Condition: TypeAlias = RuleRange | Value | tuple[Value, ...]
 
 
-class Rule(MaskPart):
+class ColumnRule(MaskPart):
     """Where a column has some values, another has some: ``when = { AGEP = { below = 3 } }, then = { EDU = "N" }``."""
 
     when: dict[str, Condition] = Field(description="one column, and its values: one, a list, or least, below and null")
@@ -45,7 +155,12 @@ class Rule(MaskPart):
         return self
 
 
-def exclusions(rules: Sequence[Rule], classes: ClassInfo, pooled: PooledTable) -> list[Exclusion]:
+Rules: TypeAlias = Annotated[
+    tuple[ColumnRule, ...], Field(description="what every new row follows, beside what the records show")
+]
+
+
+def exclusions(rules: Sequence[ColumnRule], classes: ClassInfo, pooled: PooledTable) -> list[Exclusion]:
     """What the rules exclude, as pairs of pools: null first, as in `StructuralZeros`.
 
     A pool that may lie in `when` has to lie in `then` for sure: pools that reach over a bound are on the safe side.
@@ -65,7 +180,7 @@ def exclusions(rules: Sequence[Rule], classes: ClassInfo, pooled: PooledTable) -
 
 def _matches(condition: Condition, name: str, values: ColumnCodes, pooled: PooledColumn) -> tuple[Host, Host]:
     """(pools + 1,) whether a pool may have such a value, and whether all its values are such; the first is null."""
-    if isinstance(condition, Range):
+    if isinstance(condition, RuleRange):
         bounded = condition.least is not None or condition.below is not None
         maybe = surely = np.zeros(len(pooled.low), dtype=bool)
         if bounded:

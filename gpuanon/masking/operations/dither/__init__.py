@@ -51,7 +51,7 @@ _HOST_BYTES = 1 << 28  # of the mixtures that are made at once on the host
 ALPHA = 1 / 3  # variance that is added to each column
 GROUPS_IN_BLOCK = 128
 COARSE_BINS = 10  # with strata of the response: bins of a column hold values of every stratum
-COARSE = 20  # a column of at most so many values leaves many records when it is conditioned on
+COARSE = 20  # conditioned on a column with at most this many values, many records remain
 
 
 def gaussian_dither(
@@ -183,15 +183,15 @@ def column_order(
             return sorted(range(d), key=distinct.__getitem__)
         if sensitive is None:
             raise ParameterError('order: "response" needs sensitive columns, and this mask is not given any')
-        told = association(T, sensitive)
-        return sorted(range(d), key=lambda j: (bins is None and distinct[j] > COARSE, -told[j]))
+        explained = association(T, sensitive)
+        return sorted(range(d), key=lambda j: (bins is None and distinct[j] > COARSE, -explained[j]))
     if sorted(order) != list(range(d)):
         raise ParameterError(f"order: each of the columns 0 to {d - 1} is allowed once, got {list(order)}")
     return list(order)
 
 
 def association(T: Array, sensitive: Sensitive) -> list[float]:
-    """For each column of `T` the share of a sensitive column's variance that it explains; the largest of them.
+    """The largest share of a sensitive column's variance that each column of `T` explains.
 
     The correlation ratio η² of the ranks of an ordered sensitive column, Goodman and Kruskal's τ of an unordered one,
     over the column's values, or `COARSE` quantile bins of them.  Rounded, so that equal shares are equal on any device.
@@ -201,10 +201,10 @@ def association(T: Array, sensitive: Sensitive) -> list[float]:
     codes = bin_codes(T, Partition.whole(len(T), like=T), COARSE)
     columns = list(zip(sensitive.codes.T, sensitive.ordered, strict=True))
 
-    def told(j: int) -> float:
+    def most_explained(j: int) -> float:
         return round(max(_explained(codes[:, j], values, ordered) for values, ordered in columns), 9)
 
-    return each(told, range(T.shape[1]))
+    return each(most_explained, range(T.shape[1]))
 
 
 def _explained(codes: Array, values: Array, ordered: bool) -> float:

@@ -11,26 +11,103 @@ References
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from gpuanon.arrays.backend import Array, namespace, to_host
 from gpuanon.arrays.partition import Partition
+from gpuanon.errors import ParameterError
 from gpuanon.masking.claims import Claim
 from gpuanon.masking.claims.class_claims import EqualRecords
 from gpuanon.masking.contract import Operation, RowEffect, Sight
 from gpuanon.masking.given import Facts, Records
-from gpuanon.masking.operations.pad.calibration import ColumnTilt, Populations
-from gpuanon.masking.operations.pad.fill_parameters import Calibrate, Depth, FillKind, Leaf, SampleRows, Trees
-from gpuanon.masking.operations.pad.joint import Donors
-from gpuanon.masking.operations.pad.responses import Response
+from gpuanon.masking.operations.pad.calibration import ColumnTilt, KeptStatistics, Populations
+from gpuanon.masking.operations.pad.fill_columns import Response
+from gpuanon.masking.operations.pad.joint import ClassDonors
 from gpuanon.masking.operations.pad.sequence import FillModel, Settings, fit_sequence
-from gpuanon.masking.outcomes import AddedRows, Filled, Moved, Sampled, Samples
+from gpuanon.masking.outcomes import AddedRows, ColumnValues, Filled, Moved, Sampled, Samples
 from gpuanon.masking.person_blocks import persons_per_part
 from gpuanon.numerics.compatible import covering_counts
 from gpuanon.numerics.equal_rows import equal_rows
+
+FillName: TypeAlias = Literal[
+    "marginal", "marginal-mean", "joint", "joint-mean", "regression", "beta", "tree", "forest", "bagging", "boosting",
+    "network", "hierarchical",
+]  # fmt: skip
+
+FillKind = Annotated[
+    FillName,
+    Field(
+        description="how other columns of an added row are drawn: marginal = the value of a random row; marginal-mean ="
+        " the mean of five; joint = of records of the nearest other classes, since a class below k would repeat itself;"
+        " joint-mean = their mean and noise; regression ="
+        " logistic, then probit–gamma; beta = logistic, then beta; tree, forest, bagging = records of the same leaf;"
+        " boosting, network, hierarchical = records with a similar prediction"
+    ),
+]
+Leaf = Annotated[int, Field(ge=5, description="records that share a leaf, at least")]
+Depth = Annotated[int | None, Field(ge=1, le=64, description="of a tree, at most; none: no limit")]
+Trees = Annotated[int, Field(ge=2, le=500, description="of a forest")]
+SampleRows = Annotated[int, Field(ge=1000, description="records that models are fitted to, about")]
+
+
+class Calibrate(BaseModel):
+    """Statistics of the whole table that are to stay; draws are tilted as little as will do.
+
+    means        : columns
+    correlations : pairs of columns; means and variances of filled columns in them stay as well
+    regressions  : "response ~ one + other": the coefficients of a linear regression, of a response that is filled.
+                   If its mean or a correlation is named as well, the slopes stay and the intercept moves; if a
+                   correlation with a predictor is, its variance moves
+
+    What stays moves something else: where a column varies more in the release, the same correlation means a smaller
+    slope.  The manifest says what moves (`slope_drift`, `mean_drift`), what it costs (`price_nats`) and whether all
+    named statistics could be kept (`reached`, `largest_residual`); a column may have no room for all of them.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    means: tuple[str, ...] = ()
+    correlations: tuple[tuple[str, str], ...] = ()
+    regressions: tuple[str, ...] = ()
+
+    @field_validator("regressions")
+    @classmethod
+    def _formulas(cls, formulas: tuple[str, ...]) -> tuple[str, ...]:
+        for formula in formulas:
+            response, _, predictors = formula.partition("~")
+            if not response.strip() or not all(name.strip() for name in predictors.split("+")):
+                raise ValueError(f'a formula such as "cost ~ age + income" is needed, got {formula!r}')
+        return formulas
+
+    def by_number(self, columns: ColumnValues, known: int) -> KeptStatistics:
+        """The same by the numbers of the columns, of which the first `known` are not filled."""
+
+        def number(name: str) -> int:
+            if name not in columns.names:
+                raise ParameterError(f"calibrate: there is no column {name!r}")
+            at = columns.names.index(name)
+            if columns.levels[at] > 2:
+                raise ParameterError(f"calibrate: column {name!r} has no mean: numbers, or two levels, are needed")
+            return at
+
+        models = []
+        for formula in self.regressions:
+            response, _, predictors = formula.partition("~")
+            models.append((number(response.strip()), tuple(number(name.strip()) for name in predictors.split("+"))))
+        found = KeptStatistics(
+            tuple(map(number, self.means)), tuple((number(a), number(b)) for a, b in self.correlations), tuple(models)
+        )
+        fills = [*found.means, *map(max, found.correlations), *(response for response, _ in found.regressions)]
+        if any(at < known for at in fills):
+            raise ParameterError(
+                "calibrate: a statistic of columns that are not filled cannot be kept",
+                hint="each needs a column outside of the mask; the response of a regression must be one",
+            )
+        return found
+
 
 _CALIBRATED_ROWS = 100_000
 """Added rows that a calibration is solved on, about."""
@@ -39,30 +116,24 @@ _REACHED = 0.01
 """Residual of a calibration, in deviations of the column, up to which it is said to be reached."""
 
 
-def pad(codes: Array, groups: Partition, k: int, persons: Array | None = None) -> Array:
-    """(m,) the row beside which each added row is made, so that no class of `codes` (n, columns) has fewer than k rows.
+def short_classes(codes: Array, groups: Partition, k: int, persons: Array | None = None) -> tuple[Partition, Array]:
+    """The classes of `codes` (n, columns), and (g,) the fewest rows that each needs to have k.
 
-    A class is a set of equal rows of one group; a null is a value.  A class of s < k rows receives k − s rows, the
-    fewest that will do; the j-th is made beside member ``j mod s``.  Classes follow each other as `equal_rows` numbers
+    A class is a set of equal rows of one group; a null is a value.  Classes follow each other as `equal_rows` numbers
     them.
 
     persons : (n,) whose rows they are, numbered from 0: then persons are counted, and an added row is one of its own
 
-    Cost : one sort of n numbers; memory O(n + m).
+    Cost : one sort of n numbers.
     """
-    return _parents(*short_classes(codes, groups, k, persons))
-
-
-def short_classes(codes: Array, groups: Partition, k: int, persons: Array | None = None) -> tuple[Partition, Array]:
-    """The classes that `pad` speaks of, and (g,) how many rows each wants."""
     found = Partition.from_labels(equal_rows(codes, groups.labels()))
     return found, namespace(codes).maximum(k - persons_per_part(found, persons), 0)
 
 
 def short_maximal_classes(codes: Array, k: int) -> tuple[Partition, Array]:
-    """The classes when a null matches every value, and (g,) how many rows each wants, so that k have all its values.
+    """The classes when a null matches every value, and (g,) how many rows each needs, so that k have all its values.
 
-    Only maximal classes want rows: those whose values no other class has together with more.  A class that is not
+    Only maximal classes need rows: those whose values no other class has together with more.  A class that is not
     maximal is covered by one that is.  This is the minimum if only combinations that occur may be added [1].
 
     Cost : that of `covering_counts`.
@@ -105,7 +176,7 @@ def certificate(codes: Array, classes: Partition, missing: Array, k: int, names:
     }
 
 
-def _parents(classes: Partition, missing: Array) -> Array:
+def parents_of(classes: Partition, missing: Array) -> Array:
     """(m,) members of the classes, in turn, as many as are `missing` (g,) from each."""
     xp = namespace(missing)
     ends = xp.cumsum(missing)
@@ -121,7 +192,7 @@ class Pad(Operation):
     With wildcards rows are added to maximal classes only: at least k released rows then have all values of each.  The
     other columns of an added row are drawn one after the other, each from a model of the whole table given the columns
     of the mask and those drawn before.  Models are fitted and drawn from on the CPU; on a device, forests of the fills
-    forest and bagging are cuML's (see `score_models.device_forests`), or the run is refused.
+    forest and bagging are cuML's (see `fill_models.device_forests`), or the run is refused.
     """
 
     sees: ClassVar[Sight] = "classes"
@@ -152,7 +223,7 @@ class Pad(Operation):
             found, missing = short_maximal_classes(T, self.k)
         else:
             found, missing = short_classes(T, groups, self.k, records.persons)
-        parents = _parents(found, missing)
+        parents = parents_of(found, missing)
         source = xp.concatenate([xp.arange(len(T), dtype=np.int64), parents])
         names = () if classes is None else classes.names
         facts = certificate(T, found, missing, self.k, names)
@@ -179,7 +250,7 @@ class Pad(Operation):
     def filled(self, model: FillModel | None, added: AddedRows) -> Sequence[Filled]:
         if model is not None:
             return [Filled(values) for values in model.draw(added.known.values, added.draws).T]
-        donors, cell = Donors.of(added.codes, added.parents, self.k, added.persons), added.cell()
+        donors, cell = ClassDonors.of(added.codes, added.parents, self.k, added.persons), added.cell()
         u = added.draws.uniform(len(added.names))
         found = []
         move = added.draws.child("smooth").uniform(len(added.names))

@@ -1,8 +1,8 @@
 """Draws from the records of the nearest classes.
 
-The literature [1]_ draws from the records of the class itself.  A class that wants rows has fewer than k: its added
-rows would repeat what these few have, and the class would tell their values, so that nobody stands among k.  So donors
-are records of the nearest other classes, each of them once.
+The literature [1]_ draws from the records of the class itself.  A class that needs rows has fewer than k: its added
+rows would repeat the values of these few records and so disclose them.  Donors are therefore records of the nearest
+other classes, each of them once.
 
 References
 ----------
@@ -27,7 +27,7 @@ NOISE = 0.025
 
 
 @dataclass(frozen=True, repr=False)
-class Donors:
+class ClassDonors:
     """The records from which rows that are added to classes receive values.
 
     order : (d,) rows that may give values, in ascending order of their codes, columns from left to right
@@ -46,7 +46,7 @@ class Donors:
     nth: Host
 
     @classmethod
-    def of(cls, codes: Host, parents: Host, k: int, persons: Host | None = None) -> Donors:
+    def of(cls, codes: Host, parents: Host, k: int, persons: Host | None = None) -> ClassDonors:
         """The 2 k nearest records of other classes, in the order of their codes, or all that there are.
 
         codes   : (n, columns) of the rows of a cell; equal codes are a class

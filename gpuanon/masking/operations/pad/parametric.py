@@ -18,8 +18,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import Host
 from gpuanon.arrays.blas import one_blas_thread
-from gpuanon.masking.operations.pad.predictors import Predictors
-from gpuanon.masking.operations.pad.responses import Response
+from gpuanon.masking.operations.pad.fill_columns import Predictors, Response
 
 _LEVELS = 30  # most frequent levels that have a probability of their own; the others share one
 _ROWS = 200_000  # rows that a likelihood is maximised on, at most

@@ -11,10 +11,17 @@ import numpy as np
 from gpuanon.arrays.backend import Backend, Host, choose
 from gpuanon.arrays.rng import Draws
 from gpuanon.masking.operations.pad.calibration import ColumnTilt, KeptStatistics, Populations, column_tilt
-from gpuanon.masking.operations.pad.leaves import forest, matched, tree
+from gpuanon.masking.operations.pad.fill_columns import Response
+from gpuanon.masking.operations.pad.fill_models import (
+    boosting,
+    device_forests,
+    forest,
+    hierarchical,
+    matched,
+    network,
+    tree,
+)
 from gpuanon.masking.operations.pad.parametric import parts_model
-from gpuanon.masking.operations.pad.responses import Response
-from gpuanon.masking.operations.pad.score_models import boosting, device_forests, hierarchical, network
 
 Kind: TypeAlias = Literal[
     "marginal", "marginal-mean", "regression", "beta", "tree", "forest", "bagging", "boosting", "network",

@@ -10,8 +10,8 @@ import pytest
 import gpuanon
 from gpuanon.arrays.partition import Partition
 from gpuanon.errors import GuaranteeError
-from gpuanon.masking.operations.pad import pad
-from gpuanon.masking.operations.pad.joint import Donors
+from gpuanon.masking.operations.pad import parents_of, short_classes
+from gpuanon.masking.operations.pad.joint import ClassDonors
 
 KEY = b"a key for the tests of donors"
 
@@ -30,8 +30,8 @@ def test_donors_are_the_nearest_records_of_other_classes_each_once():
     rng = np.random.default_rng(5)
     for k in (2, 3, 7):
         codes = rng.integers(-1, 4, (60, 3))
-        parents = pad(codes, Partition.whole(60), k)
-        donors = Donors.of(codes, parents, k)
+        parents = parents_of(*short_classes(codes, Partition.whole(60), k))
+        donors = ClassDonors.of(codes, parents, k)
         smallest = min(len(naive_donors(codes, row, 30)) for row in parents)
         assert donors.width == min(2 * k, smallest)
         drawn = donors.rows(rng.random(len(parents)))
@@ -50,11 +50,11 @@ def test_donors_are_the_nearest_records_of_other_classes_each_once():
 
 def test_one_row_of_a_person_gives_values_and_few_donors_are_refused():
     codes, persons = np.arange(12)[:, None], np.repeat([4, 2, 7, 9], 3)
-    donors = Donors.of(codes, np.array([0, 5]), 3, persons)
+    donors = ClassDonors.of(codes, np.array([0, 5]), 3, persons)
     assert set(donors.order) == {0, 3, 6, 9}
     assert 0 not in donors.rows(np.array([0.0, 0.9]))[:1]
     with pytest.raises(GuaranteeError, match="fewer than k = 4 records of other classes"):
-        Donors.of(codes, np.array([0, 5]), 4, persons)
+        ClassDonors.of(codes, np.array([0, 5]), 4, persons)
 
 
 @pytest.mark.parametrize("fill", ["joint", "joint-mean"])

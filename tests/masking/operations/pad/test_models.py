@@ -10,10 +10,9 @@ from scipy.stats import ks_2samp
 from statsmodels.othermod.betareg import BetaModel
 
 from gpuanon.arrays.rng import Key
-from gpuanon.masking.operations.pad.leaves import Donors
+from gpuanon.masking.operations.pad.fill_columns import Predictors, Response, shrunk_means
+from gpuanon.masking.operations.pad.fill_models import LeafDonors
 from gpuanon.masking.operations.pad.parametric import Beta, Logit, ProbitGamma
-from gpuanon.masking.operations.pad.predictors import Predictors, shrunk_means
-from gpuanon.masking.operations.pad.responses import Response
 from gpuanon.masking.operations.pad.sequence import Settings, fit_column, fit_sequence
 
 KEY = Key(b"a key for the tests of fills")
@@ -116,7 +115,7 @@ def test_small_levels_share_one_mean_with_those_that_are_not_known():
 
 
 def test_donors_of_a_leaf_are_its_rows_equally_often():
-    donors = Donors.of(np.array([3, 1, 3, 3]), 4)
+    donors = LeafDonors.of(np.array([3, 1, 3, 3]), 4)
     drawn = donors.draw(np.full(3, 3), np.array([0.0, 0.5, 0.99]))
     np.testing.assert_array_equal(drawn, [0, 2, 3])
 

@@ -329,8 +329,8 @@ def separator_of(path: Path, options: CsvOptions) -> str:
     return _CsvFile.of(path, options).separator
 
 
-def dialect_of(path: Path, columns: CsvColumns, options: CsvOptions, names: Collection[str]) -> CsvDialect | None:
-    """How a CSV writes its values, and these columns theirs; None where there is nothing but commas and points.
+def dialect_of(path: Path, columns: CsvColumns, options: CsvOptions, names: Collection[str]) -> CsvDialect:
+    """How a CSV writes its values, and these columns theirs.
 
     Cost : the texts are read once more where columns have a notation of their own.
     """
@@ -343,8 +343,6 @@ def dialect_of(path: Path, columns: CsvColumns, options: CsvOptions, names: Coll
         for batch in texts:
             each(lambda at, batch=batch: _add(styles[at], batch[at], columns, options.notation, at), known)  # type: ignore[misc]
         styles = {name: style.finish() for name, style in styles.items()}
-    if file.separator == "," and options.encoding == "utf-8" and not styles:
-        return None
     return CsvDialect(file.separator, options.encoding, file.line_end, styles)
 
 

@@ -182,7 +182,8 @@ class Recipe(MaskPart):
                 kinds[name] = "numeric"
             elif spec.role in ("quasi", "sensitive") or spec.kind is not None:
                 kinds[name] = spec.kind
-        return CsvColumns(kinds, rest="all" in masked)
+        missing = {name: spec.missing_words for name, spec in self.columns.items() if spec.missing is not None}
+        return CsvColumns(kinds, rest="all" in masked, missing=missing)
 
     @classmethod
     def load(cls, source: Recipe | Mapping[str, Any] | str | Path) -> Recipe:

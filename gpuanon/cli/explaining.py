@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
@@ -81,11 +82,11 @@ def _catalogue() -> dict[str, tuple[str, Callable[[], Explanation]]]:
     """Name → summary, and what makes its explanation.  A part that has the name of a method is explained with it."""
     found: dict[str, tuple[str, Callable[[], Explanation]]] = {}
     for name, method in METHODS.items():
-        found[name] = (method.__doc__ or "", lambda m=method: _of_method(m))  # type: ignore[misc]
+        found[name] = (method.__doc__ or "", partial(_of_method, method))
     for measure in MEASURES.values():
-        found[measure.name] = (measure.summary, lambda m=measure: _of_measure(m))  # type: ignore[misc]
+        found[measure.name] = (measure.summary, partial(_of_measure, measure))
     for name, part in (*GROUPS.items(), *BASES.items(), *OPERATIONS.items()):
-        found.setdefault(name, (part.__doc__ or "", lambda p=part: _of_part(p)))  # type: ignore[misc]
+        found.setdefault(name, (part.__doc__ or "", partial(_of_part, part)))
     return found
 
 

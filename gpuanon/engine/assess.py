@@ -24,7 +24,7 @@ from gpuanon.engine.series_runs import Prepared, prepared
 from gpuanon.errors import GuaranteeError
 from gpuanon.recipe import Recipe
 from gpuanon.tables.formats import io
-from gpuanon.tables.formats.csv.csv_files import CsvOptions
+from gpuanon.tables.formats.csv.csv_dialect import release_options
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import family
@@ -214,8 +214,7 @@ def _released(data: Any, recipe: Recipe, original: Pieces) -> Pieces:
         return Pieces.of(Table.of(data))
     first = original.first
     text = [name for name in first.names if family(first.arrow(name).type) == "text"]
-    csv = CsvOptions(newlines=True, nulls=recipe.csv.nulls)
-    return _pieces(io.open(Path(data), text, csv=csv, columns=recipe.csv_columns))
+    return _pieces(io.open(Path(data), text, csv=release_options(Path(data), recipe.csv), columns=recipe.csv_columns))
 
 
 def _pieces(source: io.Source) -> Pieces:

@@ -8,7 +8,7 @@ texts are read a second time, and written by the number of each released row's o
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from gpuanon.recipe import Recipe
 from gpuanon.tables.arrow import arrow_array, empty_table
 from gpuanon.tables.dictionaries import common_levels, with_levels
 from gpuanon.tables.formats import format_of, io
-from gpuanon.tables.formats.csv.csv_files import CsvOptions
+from gpuanon.tables.formats.csv.csv_files import CsvOptions, dialect_of
 from gpuanon.tables.formats.csv.csv_types import CsvColumns
 from gpuanon.tables.formats.io import holds, smallest_classes
 from gpuanon.tables.formats.parquet import unify_parts
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from gpuanon.report.contents import Contents
+    from gpuanon.tables.formats.csv.csv_styles import CsvDialect
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Texts:
 
     source: Path
     options: CsvOptions
+    read_as: CsvColumns
     folder: Path | None = None
     measured: frozenset[str] = frozenset()
 
@@ -59,7 +61,21 @@ class Texts:
         if not all(format_of(path).is_text for path in (source, output)) or recipe.series is not None:
             return None
         quasi = (name for name, spec in recipe.columns.items() if spec.role == "quasi")
-        return cls(source, recipe.csv, folder, frozenset(quasi if recipe.limits else ()))
+        return cls(source, recipe.csv, recipe.csv_columns, folder, frozenset(quasi if recipe.limits else ()))
+
+    def dialect(self, done: Done) -> CsvDialect | None:
+        """How the release is written: as the file was.  A cell that a mask blanked is empty, whatever word the file has
+        for no value."""
+        found = dialect_of(self.source, self.read_as, self.options, {column.name for column in done.schema.columns})
+        blanked = {
+            name for step in done.steps if step.fitted.combination.operation.blanks for name in step.fitted.columns
+        }
+        if found is None or not blanked & found.styles.keys():
+            return found
+        styles = {
+            name: replace(style, missing="") if name in blanked else style for name, style in found.styles.items()
+        }
+        return replace(found, styles=styles)
 
     def columns(self, names: Collection[str], rows: int) -> pa.Table:
         """These columns, all rows in the order of the file."""
@@ -223,16 +239,18 @@ def _stream(
     pieces: Give,
     declared: Mapping[str, Any],
     restored: Callable[[int, pa.Table], pa.Table],
+    dialect: CsvDialect | None,
 ) -> None:
     """Write the pieces, one after the other, with the levels that all of them hold.
 
     restored : a piece, by its number, with the columns that come out as they went in
+    dialect  : of a CSV; None for the plain one
     """
     put = None
     levels = common_levels(pieces(), declared, ordered_only=not format_of(output, OutputError).one_dictionary)
     for number, piece in enumerate(pieces()):
         arrow = restored(number, with_levels(piece.to_arrow(), levels))
-        put = put or out.stream(output, arrow.schema)
+        put = put or out.stream(output, arrow.schema, dialect)
         put(arrow)
 
 
@@ -275,20 +293,21 @@ def write_release(
     """
     done, origins = masked.done, masked.origins
     declared = {column.name: column.levels for column in done.schema.columns}
+    dialect = None if texts is None else texts.dialect(done)
     with io.Writing(force=force, guard=Guard(output, link)) as out:
         if fill is not None:
             folder = out.folder(output)
             fill(folder)
             unify_parts(folder, declared)
         else:
-            _stream(out, output, pieces, declared, _restored(texts, done, origins))
+            _stream(out, output, pieces, declared, _restored(texts, done, origins), dialect)
         counted = tuple(classes for classes in done.smallest if classes.unit == "record")
         written = out.finish(output)
         columns = tuple(dict.fromkeys(name for classes in counted for name in classes.columns))
-        if checked is not None and holds(written, output, checked, columns):
+        if checked is not None and holds(written, output, checked, columns, dialect):
             smallest = {classes: done.smallest[classes] for classes in counted}
         else:
-            smallest = smallest_classes(written, output, counted, done.rows[1])
+            smallest = smallest_classes(written, output, counted, done.rows[1], dialect)
         release = {"digest": digest_of(written), "algorithm": ALGORITHM}
         manifest = {**manifest, **conclude(done, done.on_file(smallest)), "release": release}
         out.text(manifest_path(output), json_text(manifest, indent=2) + "\n")

@@ -188,6 +188,7 @@ class Operation(NamedPart):
     conditional : whether it takes the columns of the mask's `by` into account (classes only)
     gives     : what new coordinates are, where it makes any (see `Gives`)
     by_weight : whether it draws rows by their sample weights, so that a group has to hold k of a weight above 0
+    blanks    : whether it blanks cells, which are then none of the words that a file has for no value
     host_only : written for the CPU; on a device it is refused, never run elsewhere in silence
     claim     : what it promises where the groups have a smallest size k; None: nothing
     """
@@ -201,6 +202,7 @@ class Operation(NamedPart):
     conditional: ClassVar[bool] = False
     gives: ClassVar[Gives] = "numbers"
     by_weight: ClassVar[bool] = False
+    blanks: ClassVar[bool] = False
     host_only: ClassVar[bool] = False
     claim: ClassVar[type[Claim] | None] = None
 

@@ -36,6 +36,7 @@ class Choice:
     levels   : order of an ordinal column's levels, where it has to be written
     hipaa    : number in HIPAA's list of identifiers, or 0
     unknown  : whether nothing is known of it but its values
+    missing  : words or numbers for no value, which are read as nulls and come back
     """
 
     profile: Profile
@@ -47,6 +48,7 @@ class Choice:
     levels: tuple[str, ...] | None = None
     hipaa: int = 0
     unknown: bool = False
+    missing: tuple[str | int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -68,6 +70,8 @@ class Choice:
                 said["transform"] = self.transform
             if self.levels is not None:
                 said["levels"] = list(self.levels)
+            if self.missing and self.kind != "categorical":
+                said["missing"] = list(self.missing)
         return said
 
     def because(self, reason: str, **changes: Any) -> Choice:
@@ -258,14 +262,19 @@ def _with_levels(table: Table, choice: Choice) -> Choice:
         return choice.because(f"{choice.reason}; categories with an order", kind="ordinal")
     nominal = any(subject.group == "nominal" for subject in subjects(profile.name))
     bands = None if nominal or profile.holds != "text" else ordered_texts(table, profile.name, MOST_LEVELS)
-    if bands is not None:
-        levels, alphabetical = bands
-        if alphabetical:
+    ordinal = any(subject.group == "ordinal" for subject in subjects(profile.name))
+    if bands is not None and (ordinal or not bands.numbers):
+        choice = replace(choice, missing=bands.words)
+        if bands.numbers:
+            reason = f"{choice.reason}; {len(bands.levels)} whole numbers: ordered levels"
+            return choice.because(reason, kind="ordinal")
+        if bands.sorted:
             return choice.because(f"{choice.reason}; bands in alphabetical order", kind="ordinal")
-        if len(levels) <= NAMED_LEVELS and profile.rare >= RARE:
+        if len(bands.levels) <= NAMED_LEVELS and profile.rare >= RARE:
             return choice.because(
-                f"{choice.reason}; bands, in this order", kind="ordinal", levels=levels, doubtful=True
+                f"{choice.reason}; bands, in this order", kind="ordinal", levels=bands.levels, doubtful=True
             )
+        choice = replace(choice, missing=())
     if choice.role in ("quasi", "sensitive") and profile.distinct > _most_levels(profile):
         reason = (
             f"{choice.reason}; {profile.distinct} levels are too many to mask: a hierarchy and recode would keep it"

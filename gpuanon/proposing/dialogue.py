@@ -13,12 +13,13 @@ from rich.prompt import Confirm, Prompt
 from rich.table import Table as RichTable
 
 from gpuanon.arrays import progress
+from gpuanon.engine.inputs import read_table
 from gpuanon.errors import InputError, OutputError, ParameterError, nearest
 from gpuanon.proposing.choices import Choice
 from gpuanon.proposing.findings import Findings, examine, with_risk
 from gpuanon.proposing.proposal import HEADINGS, MARK, Proposal, assembled, foot_of, reason_of, rows_of, with_trials
 from gpuanon.proposing.purposes import PURPOSES, Purpose, purpose_of
-from gpuanon.tables.formats import io
+from gpuanon.tables.formats import format_of, io
 from gpuanon.tables.formats.csv.csv_dialect import read_any
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
 from gpuanon.tables.schema import Role
@@ -53,6 +54,8 @@ def init(
     if ask:
         asked = answered(findings, lambda choice, reason: ask_role(choice, reason, err))
         findings = findings if asked is findings else with_risk(rows, asked)
+    if format_of(table).is_text:
+        rows = read_table(table, assembled(findings))  # as a run sees it
     proposal = assembled(with_trials(rows, findings))
     show(proposal, err if output is None else out)
     if output is None:
@@ -70,10 +73,10 @@ def init(
 def examine_file(path: Path, purpose: Purpose, given: CsvOptions | None = None) -> tuple[Table, Findings]:
     """The table in a file, and what is found in it; `given` is known of how a CSV is to be read."""
     with progress.stage("read"):
-        table, csv = read_any(path, given)
+        table, csv, missing = read_any(path, given)
     if not table.n_rows:
         raise InputError(f"{path}: the table has no rows", hint="a recipe is proposed by what the columns hold")
-    return table, examine(table, purpose, source=path.name, csv=csv)
+    return table, examine(table, purpose, source=path.name, csv=csv, missing=missing)
 
 
 def csv_options(texts: Sequence[str]) -> CsvOptions:

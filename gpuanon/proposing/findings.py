@@ -14,12 +14,10 @@ from gpuanon.proposing.choices import Choice, choices
 from gpuanon.proposing.profiling import profiles
 from gpuanon.proposing.purposes import Purpose
 from gpuanon.proposing.trials_of_masks import TriedMask
-from gpuanon.tables.arrow import arrow_array
 from gpuanon.tables.codes import level_codes
+from gpuanon.tables.formats.csv.csv_dialect import Missing
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
-from gpuanon.tables.formats.csv.csv_types import NULL_WORDS
 from gpuanon.tables.table import Table
-from gpuanon.tables.values import NULL, floats, lookup, plain
 
 PAIR_ROWS = 20_000
 PERSON_ROWS = 50_000
@@ -73,17 +71,27 @@ class Findings:
         return mask
 
 
-def examine(table: Table, purpose: Purpose, *, source: str | None = None, csv: CsvOptions | None = None) -> Findings:
-    """What is found in a table: a choice for every column, the risk, columns that determine each other."""
+def examine(
+    table: Table,
+    purpose: Purpose,
+    *,
+    source: str | None = None,
+    csv: CsvOptions | None = None,
+    missing: Missing | None = None,
+) -> Findings:
+    """What is found in a table: a choice for every column, the risk, columns that determine each other.
+
+    csv, missing : how it was read, and the words for no value of its columns; None if it was not a CSV
+    """
     with progress.stage("columns"):
         seen = profiles(table)
         found = choices(table, seen)
         found = _with_person(table, found)
-    options, found = _without_codes(table, found, csv)
+    found = _with_missing(found, csv is not None, missing or {})
     with progress.stage("combinations"):
         determined = determinations(table, [choice for choice in found if choice.released])
     found = [replace(choice, profile=choice.profile.without_cells()) for choice in found]
-    findings = Findings(tuple(found), purpose, table.n_rows, None, determined, source, options, table.notes)
+    findings = Findings(tuple(found), purpose, table.n_rows, None, determined, source, csv or CsvOptions(), table.notes)
     return with_risk(table, findings)
 
 
@@ -176,48 +184,26 @@ def constant_columns(table: Table, key: str, chosen: Sequence[Choice]) -> tuple[
     )
 
 
-def _without_codes(table: Table, chosen: list[Choice], csv: CsvOptions | None) -> tuple[CsvOptions, list[Choice]]:
-    """Missing-value codes: read as nulls from a CSV where they are nothing else anywhere; else pointed out.
+def _with_missing(chosen: list[Choice], csv: bool, words: Missing) -> list[Choice]:
+    """The choices with words and numbers for no value; those of a CSV are read as nulls and come back.
 
-    csv : how the table was read; None if it was not a CSV
+    csv : whether the table was read from a CSV; of another table they are pointed out
     """
-    holding = [choice for choice in chosen if choice.profile.codes and choice.role in ("quasi", "sensitive")]
-    if not holding:
-        return csv or CsvOptions(), chosen
-    certain = {code for choice in holding if choice.profile.certain for code in choice.profile.codes}
-    usable = set() if csv is None else {code for code in certain if not _elsewhere(table, code, chosen)}
     changed = []
     for choice in chosen:
         profile = choice.profile
-        if choice not in holding:
-            changed.append(choice)
-            continue
-        listed = ", ".join(f"{code:g}" for code in profile.codes)
-        read = set(profile.codes) <= usable
-        note = f"{listed} read as missing" if read else f"{listed} may stand for a missing value"
-        transform = choice.transform if read or min(profile.codes) > 0 else "none"
-        changed.append(
-            choice.because(f"{choice.reason}; {note}", transform=transform, doubtful=choice.doubtful or not read)
-        )
-    options = csv or CsvOptions()
-    if usable:
-        words = [word for word in options.nulls or NULL_WORDS if word]
-        options = options.model_copy(update={"nulls": (*words, *(f"{code:g}" for code in sorted(usable)))})
-    return options, changed
-
-
-def _elsewhere(table: Table, code: float, chosen: Sequence[Choice]) -> bool:
-    """Whether a released column that is masked or measured holds this number as a value."""
-    import pyarrow as pa
-
-    for choice in chosen:
-        profile = choice.profile
-        if choice.role not in ("quasi", "sensitive", "weight") or code in profile.codes:
-            continue
-        if profile.holds == "number" and bool((floats(table.arrow(choice.name)) == code).any()):
-            return True
-        if profile.holds == "text":
-            column = plain(table.arrow(choice.name)).cast(pa.string())
-            if bool((lookup(column, arrow_array([f"{code:g}"])) != NULL).any()):
-                return True
-    return False
+        codes = profile.codes if choice.kind in ("numeric", "ordinal") and choice.role in ("quasi", "sensitive") else ()
+        known: tuple[str | int, ...] = (*choice.missing, *words.get(choice.name, ()))
+        if codes:
+            read = csv and profile.certain
+            listed = ", ".join(f"{code:g}" for code in codes)
+            note = f"{listed} read as missing" if read else f"{listed} may stand for a missing value"
+            known = (*known, *(int(code) for code in codes)) if read else known
+            transform = choice.transform if read or min(codes) > 0 else "none"
+            choice = choice.because(
+                f"{choice.reason}; {note}", transform=transform, doubtful=choice.doubtful or not read
+            )
+        if choice.kind != "categorical" and len(known) + bool(profile.nulls and codes) > 1:
+            choice = choice.because(f"{choice.reason}; its words for no value come out as one, empty")
+        changed.append(replace(choice, missing=tuple(dict.fromkeys(known))))
+    return changed

@@ -11,6 +11,7 @@ import numpy as np
 from gpuanon.arrays.backend import Host
 from gpuanon.arrays.threads import each
 from gpuanon.tables.arrow import arrow_array, numpy_array
+from gpuanon.tables.formats.csv.csv_dialect import WORDS
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import Family, distinct, family, floats, null_mask, plain
 
@@ -202,10 +203,27 @@ _BELOW = re.compile(r"(?i)<|≤|under|below|less|up to|unter|bis|weniger|moins|j
 _ABOVE = re.compile(r"(?i)>|≥|over|above|more|über|ueber|mehr|ab\b|plus|más|mas\b|superior|\+|older|and up")
 
 
-def ordered_texts(table: Table, name: str, most: int) -> tuple[tuple[str, ...], bool] | None:
-    """The values of a text column that are bands (``0-9``, ``[10-20)``, ``<30``, ``65+``), in the order of their
-    numbers, and whether that is their alphabetical order; None for other columns."""
-    values = [str(value) for value in distinct([plain(table.arrow(name))]).to_pylist()]
+@dataclass(frozen=True)
+class Bands:
+    """Ordered levels that a column of text holds.
+
+    levels  : lowest first
+    sorted  : whether that is their alphabetical order
+    numbers : whether they are whole numbers, and no bands
+    words   : for no value, beside them
+    """
+
+    levels: tuple[str, ...]
+    sorted: bool
+    numbers: bool
+    words: tuple[str, ...] = ()
+
+
+def ordered_texts(table: Table, name: str, most: int) -> Bands | None:
+    """The values of a text column that are bands (``0-9``, ``[10-20)``, ``<30``, ``65+``) or numbers, beside words for
+    no value, in the order of their numbers; None for other columns."""
+    held = [str(value) for value in distinct([plain(table.arrow(name))]).to_pylist()]
+    values = [value for value in held if value.strip().lower() not in WORDS]
     if not 3 <= len(values) <= most:
         return None
     places = [_place_of_band(value) for value in values]
@@ -213,7 +231,8 @@ def ordered_texts(table: Table, name: str, most: int) -> tuple[tuple[str, ...], 
     if len(known) < len(values) or len(set(known)) < len(known):
         return None
     order = tuple(value for _, value in sorted(zip(known, values, strict=True)))
-    return order, list(order) == values
+    words = tuple(value for value in held if value not in order)
+    return Bands(order, list(order) == values, all(re.fullmatch(r"\d+", value) for value in order), words)
 
 
 def _place_of_band(value: str) -> tuple[float, float, float] | None:

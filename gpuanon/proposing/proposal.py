@@ -199,9 +199,9 @@ def _toml(proposal: Proposal) -> str:
         lines += [f"{name} = {value:g}" for name, value in proposal.limits.items()]
     csv = proposal.csv.model_dump(exclude_defaults=True, mode="json")
     if csv:
-        lines += ["", "[csv]                        # how the input is read"]
+        lines += ["", "[csv]                        # how the input is read; the release is written so too"]
         if "nulls" in csv:
-            lines.append("# words for a missing value in columns that are masked or measured; they come out empty")
+            lines.append("# words for a missing value in columns that are masked or measured")
         lines += [f"{name} = {_value(value)}" for name, value in csv.items()]
     return "".join(f"{visible(line, lines=False)}\n" for line in lines)
 

@@ -15,6 +15,7 @@ from gpuanon.assessing.figures import Counts, Distribution, Measured, Part, stri
 from gpuanon.assessing.run import Measurements, measure
 from gpuanon.assessing.streams import Pieces, Streamed
 from gpuanon.report import KIND
+from gpuanon.report.columns import ColumnRow, Unmasked, column_rows, left_unmasked
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 from gpuanon.version import __version__
@@ -55,10 +56,28 @@ class TrialsData(Protocol):
 
 
 @dataclass(frozen=True)
+class Paper:
+    """A file that a report is about.
+
+    what   : "input", "recipe" …
+    name   : of the file, without its folder
+    digest : of its bytes; a digest of an original stands on the page alone, see `Contents`
+    """
+
+    what: str
+    name: str
+    digest: str | None = None
+
+
+@dataclass(frozen=True)
 class Contents:
     """What a report tells: of a release its manifest, of an assessment its figures and pictures, or trials.
 
     known_least : how many original records or persons everything that is shown has to hold by the recipe
+    unmasked    : the columns that no mask changed, where that is known
+    papers      : the files that were read.  Whoever knows all of an original but a cell can try values until its digest
+                  agrees: the page, which the steward signs and keeps, has the digest, and nothing that travels with a
+                  release has it, neither the manifest nor the figures (JSON)
     """
 
     title: str
@@ -68,6 +87,13 @@ class Contents:
     trials: TrialsData | None = None
     notes: tuple[str, ...] = ()
     known_least: int = LEAST
+    unmasked: Unmasked | None = None
+    papers: tuple[Paper, ...] = ()
+
+    @property
+    def columns(self) -> list[ColumnRow]:
+        """What became of every column, the worst first."""
+        return column_rows(self.manifest, self.pictures, self.figures, self.unmasked)
 
     @property
     def least(self) -> int:
@@ -81,6 +107,11 @@ class Contents:
             found["manifest"] = strict(self.manifest)
         if self.figures is not None:
             found |= shareable(self.figures, self.least).to_json()
+        if rows := self.columns:
+            found["by_column"] = {row.name: row.to_json() for row in rows}
+        if self.unmasked is not None:
+            left = self.unmasked
+            found["unmasked"] = {"columns": list(left.names), "of": left.released, "alone_on_three": left.alone}
         if self.pictures is not None:
             drawn = self.pictures
             found["columns"] = {name: [_numbers(one) for one in those] for name, those in drawn.columns.items()}
@@ -136,6 +167,7 @@ def assessed(
     manifest: Mapping[str, Any] | None = None,
     least: int = LEAST,
     title: str = "Assessment of a release",
+    papers: Sequence[Paper] = (),
 ) -> Contents:
     """The report of measured figures, with pictures where the tables are still at hand.
 
@@ -146,7 +178,8 @@ def assessed(
         with progress.stage("report"):
             whole = seen.sample if isinstance(seen, Streamed) else seen
             drawn = pictures(whole, max(least, least_of(manifest)))
-    return Contents(title, manifest, figures, drawn, known_least=least)
+    left = left_unmasked(manifest, seen)
+    return Contents(title, manifest, figures, drawn, known_least=least, unmasked=left, papers=tuple(papers))
 
 
 def compared(trials: TrialsData) -> Contents:
@@ -155,7 +188,12 @@ def compared(trials: TrialsData) -> Contents:
 
 
 def reporter(
-    original: Pieces, release: Pieces, schema: Schema, link: Host, reference: Table | None = None
+    original: Pieces,
+    release: Pieces,
+    schema: Schema,
+    link: Host,
+    reference: Table | None = None,
+    papers: Sequence[Paper] = (),
 ) -> Callable[[Mapping[str, Any]], Contents]:
     """From the manifest of a release to the report of it, measured against its original."""
 
@@ -172,6 +210,6 @@ def reporter(
             backend=backend,
             options=manifest.get("measures"),
         )
-        return assessed(found, manifest, title="Release")
+        return assessed(found, manifest, title="Release", papers=papers)
 
     return contents

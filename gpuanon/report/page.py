@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import isfinite
@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gpuanon.assessing.column_pictures import Pictures
-from gpuanon.assessing.figures import By, Measured, figure_text
+from gpuanon.assessing.figures import By, ByPair, Measured, figure_text
 from gpuanon.assessing.measure import Measure
 from gpuanon.assessing.measures import MEASURES
 from gpuanon.errors import GpuanonError
 from gpuanon.report import REPORT_MARK, figures_path, require
+from gpuanon.report.columns import ColumnRow, worst_of
 from gpuanon.report.contents import Contents, shareable
 from gpuanon.report.drawing import shortened
 from gpuanon.report.figures import Shown, shown_part, shown_picture
@@ -38,6 +39,8 @@ class Row:
 
     figure : None when it could not be computed; `failed` has the reason, `inapplicable` whether it does not apply
     limit  : of the recipe, or None
+    worst  : of a measure of utility the masked column, or pair, that it is worst for, with its value; None where the
+             figure itself is worse, or no column is known to be masked
     parts  : name of a template, and what it shows
     """
 
@@ -46,7 +49,28 @@ class Row:
     failed: str | None
     inapplicable: bool
     limit: float | None
+    worst: tuple[str, float] | None = None
     parts: tuple[Shown, ...] = ()
+
+    @property
+    def pictured(self) -> tuple[Shown, ...]:
+        """The parts that are drawn."""
+        return tuple(part for part in self.parts if part[0] == "counts.html")
+
+    @property
+    def tables(self) -> tuple[Shown, ...]:
+        """The parts that are tables of figures."""
+        return tuple(part for part in self.parts if part[0] != "counts.html")
+
+    @property
+    def usual(self) -> str:
+        """What a good figure is: by convention, or by the end of the range that is better."""
+        best = self.measure.range[0 if self.measure.better == "lower" else 1]
+        if self.measure.usual:
+            return self.measure.usual
+        if isfinite(best):
+            return f"{figure_text(float(best))} is best"
+        return "the more, the better" if self.measure.better == "higher" else "the less, the better"
 
 
 def report_html(contents: Contents) -> str:
@@ -66,8 +90,9 @@ def report_html(contents: Contents) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters |= {
-        "figure": figure_text, "label": shortened, "percent": lambda share: f"{share:.1%}", "limits": range_text,
-        "plain": lambda text: text.replace("_", " "), "breaking": _breaking,
+        "figure": figure_text, "label": shortened, "percent": _percent, "limits": range_text,
+        "plain": lambda text: text.replace("_", " "), "breaking": _breaking, "moment": _moment, "spark": _spark,
+        "sentence": lambda text: text[:1].upper() + text[1:], "unsentence": lambda text: text[:1].lower() + text[1:],
     }  # fmt: skip
     loader: Any = environment.loader
     script = loader.get_source(environment, "page.js")[0]
@@ -118,27 +143,73 @@ def _embedded(figures: Mapping[str, Any]) -> str:
 def _sections(contents: Contents) -> dict[str, Any]:
     """What the templates show."""
     manifest, shown = contents.manifest, contents.pictures
-    figures = contents.figures
+    figures, columns = contents.figures, contents.columns
     notes = dict.fromkeys((*contents.notes, *(figures.notes if figures is not None else ())))
-    rows = {family: _rows(contents, family) for family in _FAMILIES}
+    masked = {row.name for row in columns if row.fate in ("masked", "released")}
+    rows = {family: _rows(contents, family, masked) for family in _FAMILIES}
     return {
         "manifest": manifest,
         "verdict": verdict_of(contents),
+        "asked_k": sorted({k for one in (manifest or {}).get("guarantee", ()) if isinstance(k := one.get("k"), int)}),
+        "columns": columns,
+        "worst": worst_of(columns),
         "masks": [] if manifest is None else [_mask(mask) for mask in manifest["mask"]],
         "families": rows,
         "by_column": {family: _by_column(rows[family]) for family in _FAMILIES},
         "pictures": shown,
-        "drawn": {} if shown is None else _drawn(shown),
+        "drawn": {} if shown is None else _drawn(shown, [row.name for row in columns if not _same(row)]),
+        "same": [row.name for row in columns if _same(row)],
         "together": [] if shown is None else [shown_picture(one, f"t{at}") for at, one in enumerate(shown.pairs)],
         "notes": list(notes),
         **_trials(contents),
     }
 
 
+def _same(row: ColumnRow) -> bool:
+    """Whether a column was released as it was, so that its two distributions are one."""
+    return row.fate == "kept" and (row.moved is None or row.moved.share == 0)
+
+
+def _percent(share: float) -> str:
+    """A share in per cent; few, but not none, are not called 0."""
+    return "below 0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
+
+
+def _moment(created: str) -> str:
+    """A time as the manifest has it, for people."""
+    return created[:16].replace("T", " ") + " UTC" if created.endswith("+00:00") else created
+
+
+def _spark(row: ColumnRow) -> Any:
+    """Both distributions of a column in a row of a table: filled the original, outlined the release."""
+    from markupsafe import Markup, escape
+
+    picture = row.picture
+    assert picture is not None
+    highest = max(*picture.before, *picture.after, 0.001)
+    wide, high = 160.0, 40.0
+    step = wide / len(picture.before)
+
+    def outline(shares: Sequence[float]) -> str:
+        points = [f"{at * step:.1f} {high - 1 - (high - 3) * share / highest:.1f}" for at, share in _corners(shares)]
+        return f"M0 {high:g}L{'L'.join(points)}L{wide:g} {high:g}"
+
+    text = escape(f"{row.name}: original (filled) and release (line)")
+    return Markup(
+        '<svg class="spark" viewBox="0 0 {0:g} {1:g}" role="img" aria-label="{2}"><path class="was" d="{3}"/>'
+        '<path class="is" d="{4}"/></svg>'
+    ).format(wide, high, text, outline(picture.before), outline(picture.after))
+
+
+def _corners(shares: Sequence[float]) -> list[tuple[int, float]]:
+    """Left and right end of each bin, with its share."""
+    return [(at + side, share) for at, share in enumerate(shares) for side in (0, 1)]
+
+
 _FAMILIES: tuple[Literal["risk", "utility"], ...] = ("risk", "utility")
 
 
-def _rows(contents: Contents, family: Literal["risk", "utility"]) -> list[Row]:
+def _rows(contents: Contents, family: Literal["risk", "utility"], masked: set[str]) -> list[Row]:
     """The measures of a family, in the order of the catalogue."""
     if contents.figures is None:
         return []
@@ -152,8 +223,25 @@ def _rows(contents: Contents, family: Literal["risk", "utility"]) -> list[Row]:
             parts = [shown_part(part, f"m{number}{at}") for at, part in enumerate(those)]
             kept = tuple(part for part in parts if part is not None)
             apart = measure.name in found.inapplicable
-            rows.append(Row(measure, figure, failed, apart, limits.get(measure.name), kept))
+            worst = None if figure is None or family == "risk" else _worst(measure, figure, masked)
+            rows.append(Row(measure, figure, failed, apart, limits.get(measure.name), worst, kept))
     return rows
+
+
+def _worst(measure: Measure, figure: Measured, masked: set[str]) -> tuple[str, float] | None:
+    """The worst figure of a masked column, where the measure's own, such as a median, is better than it."""
+    found: list[tuple[str, float]] = []
+    for part in figure.parts:
+        if isinstance(part, By) and part.of == "column":
+            found += [(name, value) for name, value in part.values.items() if name in masked and value is not None]
+        elif isinstance(part, ByPair):
+            both = [(pair, value) for pair, value in part.values.items() if masked & set(pair) and value is not None]
+            found += [(" × ".join(pair), value) for pair, value in both]
+    known = [(name, value) for name, value in found if isfinite(value)]
+    if not known:
+        return None
+    worst = (max if measure.better == "lower" else min)(known, key=lambda item: item[1])
+    return worst if measure.exceeds(worst[1], figure.value) else None
 
 
 def _by_column(rows: list[Row]) -> dict[str, Any] | None:
@@ -191,12 +279,13 @@ def _parameter(value: Any) -> str:
     return figure_text(value)
 
 
-def _drawn(shown: Pictures) -> dict[str, list[Shown]]:
-    """The pictures of each column: name of the template, and what it shows."""
-    found: dict[str, list[Shown]] = {}
-    for number, (column, those) in enumerate(shown.columns.items()):
-        found[column] = [shown_picture(one, f"c{number}{place}") for place, one in enumerate(those)]
-    return found
+def _drawn(shown: Pictures, names: Sequence[str]) -> dict[str, list[Shown]]:
+    """The pictures of these columns: name of the template, and what it shows."""
+    return {
+        column: [shown_picture(one, f"c{number}{place}") for place, one in enumerate(shown.columns[column])]
+        for number, column in enumerate(names)
+        if column in shown.columns
+    }
 
 
 def _trials(contents: Contents) -> dict[str, Any]:

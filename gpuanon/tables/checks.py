@@ -9,7 +9,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import Host
 from gpuanon.tables.arrow import arrow_array
-from gpuanon.tables.values import family, floats, null_mask, value_type
+from gpuanon.tables.values import family, floats, null_mask, plain, value_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,13 +53,18 @@ def kind_fault(name: str, role: str, kind: str | None, transform: str, holds: st
 
 
 def value_faults(
-    name: str, role: str, transform: str, levels: Sequence[Any] | None, column: pa.ChunkedArray
+    name: str,
+    role: str,
+    transform: str,
+    levels: Sequence[Any] | None,
+    column: pa.ChunkedArray,
+    missing: Sequence[str] = (),
 ) -> list[str]:
     """Problems with the values of a column that is to be masked or used as a weight."""
-    faults = []
+    faults = _missing_faults(name, missing, column)
     if role in ("person", "household"):
-        missing = int(null_mask(column).sum())
-        return [f"column {name!r}: a {role} must not be null, {missing} rows are"] if missing else []
+        empty = int(null_mask(column).sum())
+        return [f"column {name!r}: a {role} must not be null, {empty} rows are"] if empty else []
     if levels is not None:
         faults += _level_faults(name, levels, column)
     elif family(column.type) in ("number", "flag"):  # a flag may be masked as the numbers 0 and 1
@@ -67,6 +72,20 @@ def value_faults(
     if role == "weight":
         faults += _weight_faults(name, column)
     return faults
+
+
+def _missing_faults(name: str, words: Sequence[str], column: pa.ChunkedArray) -> list[str]:
+    """Values that stand for none, and were not read so: only a CSV is read with words for missing values."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not words or family(column.type) not in ("number", "text", "levels"):
+        return []
+    texts = [one for word in words for one in (word, f"{word}.0")]
+    found = pc.sum(pc.is_in(plain(column).cast(pa.string()), value_set=arrow_array(texts, pa.string()))).as_py() or 0
+    if not found:
+        return []
+    return [f"column {name!r}: {found} rows hold what is called missing\nHint: make them null; a CSV is read so"]
 
 
 def number_faults(name: str, transform: str, values: Host) -> list[str]:

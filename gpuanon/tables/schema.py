@@ -52,6 +52,7 @@ class ColumnSpec(BaseModel):
     hierarchy : file of generalisations, ``leaf,level1,level2,…``, or how they are built from the values
     transform : applied to numbers before masking and undone after
     levels    : the order of an ordinal column's values, lowest first
+    missing   : words or numbers that stand for no value in this column; a CSV has them again in its release
     keep      : a quasi-identifier that no mask changes has to say so
     release   : role person only: pseudonym releases random text, equal for the records of a person
     """
@@ -64,6 +65,7 @@ class ColumnSpec(BaseModel):
     transform: Transform = "none"
     levels: tuple[Level, ...] | None = Field(default=None, min_length=1, repr=False)
 
+    missing: tuple[Level, ...] | None = Field(default=None, min_length=1, repr=False)
     keep: bool = False
     release: Literal["pseudonym"] | None = None
 
@@ -73,6 +75,11 @@ class ColumnSpec(BaseModel):
         if isinstance(file, Path) and not file.is_file():
             raise ValueError(f"there is no file {file.name}")
         return file
+
+    @property
+    def missing_words(self) -> tuple[str, ...]:
+        """The texts for no value."""
+        return tuple(one if isinstance(one, str) else f"{one:.15g}" for one in self.missing or ())
 
     @model_validator(mode="after")
     def _pseudonym_of_a_person(self) -> Self:
@@ -168,7 +175,9 @@ class Schema(BaseModel):
         faults: list[str] = []
         for name in names:
             column = self[name]
-            faults += value_faults(name, column.role, column.transform, column.levels, table.arrow(name))
+            faults += value_faults(
+                name, column.role, column.transform, column.levels, table.arrow(name), column.missing_words
+            )
         _raise([], [InputError(fault) for fault in faults])
 
     def __getitem__(self, name: str) -> Column:

@@ -224,7 +224,7 @@ class Summary:
 
         def one(name: str) -> ColumnSummary | list[str]:
             column, data = schema[name], table.arrow(name)
-            faults = value_faults(name, column.role, column.transform, column.levels, data)
+            faults = value_faults(name, column.role, column.transform, column.levels, data, column.missing_words)
             numeric = column.kind in ("numeric", "date") and family(data.type) != "nothing"
             if faults:
                 return faults

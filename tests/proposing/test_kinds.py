@@ -91,7 +91,7 @@ def test_bands_in_four_languages_are_in_the_order_of_their_numbers(rng, bands):
     table = Table.of(pd.DataFrame({"band": rng.permutation(bands * 20)}))
     found = ordered_texts(table, "band", 100)
     assert found is not None
-    assert list(found[0]) == bands
+    assert list(found.levels) == bands
 
 
 @pytest.mark.parametrize("values", [["A1", "B2", "C3"], ["1 or 2", "red", "3"], ["10-20", "10-20 ", "30"]])

@@ -6,7 +6,6 @@ import copy
 import json
 import re
 import sys
-from html.parser import HTMLParser
 
 import numpy as np
 import pyarrow as pa
@@ -18,42 +17,7 @@ from gpuanon.cli import app as cli
 from gpuanon.errors import GpuanonError, OutputError
 from gpuanon.report import REPORT_MARK
 from tests.support.every import registry
-
-COLUMNS = {
-    "age": {"role": "quasi"},
-    "sex": {"role": "quasi"},
-    "income": {"role": "quasi", "transform": "log1p"},
-    "admission": {"role": "quasi"},
-    "cost": {"role": "sensitive"},
-}
-RECIPE = {
-    "others": "drop",
-    "columns": COLUMNS,
-    "mask": [{"method": "microaggregation", "k": 6, "columns": ["age", "income", "admission", "sex"]}],
-    "limits": {"information_loss": 90.0},
-}
-
-
-class Page(HTMLParser):
-    """Tags, texts and addresses of a page."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.identifiers, self.words, self.addresses = [], [], [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        attributes = dict(attrs)
-        self.identifiers += [attributes["id"]] if "id" in attributes else []
-        self.addresses += [attributes[name] for name in ("href", "src", "xlink:href") if name in attributes]
-
-    def handle_data(self, data):
-        self.words.append(data)
-
-    @property
-    def text(self):
-        return " ".join(" ".join(self.words).split())
+from tests.support.report_pages import RECIPE, Page
 
 
 def figures_in(page):
@@ -180,7 +144,8 @@ def test_the_verdict_names_what_is_not_met(release, tmp_path):
     found = gpuanon.assess(registry(400), release.data, RECIPE, measures=("means",))
     changed(found, manifest=manifest).report(tmp_path / "a.html")
     text = Page((tmp_path / "a.html").read_text()).text
-    assert "Not met: limit on information_loss" in text
+    assert "Not met: limit on loss of detail, in per cent" in text
+    assert "95; the recipe allows at most 90" in text
     changed(found, manifest=None).report(tmp_path / "b.html")
     assert "Measured, not verified" in Page((tmp_path / "b.html").read_text()).text
 
@@ -226,7 +191,9 @@ def test_a_headline_of_one_record_is_named_where_nothing_is_promised(release, tm
     del manifest["verdict"]
     found = gpuanon.assess(registry(400), release.data, RECIPE, measures=("means",))
     changed(found, manifest=manifest).report(tmp_path / "page.html")
-    assert "To be decided: headline k (1 " in Page((tmp_path / "page.html").read_text()).text
+    text = Page((tmp_path / "page.html").read_text()).text
+    assert "Not judged" in text
+    assert "1 record is alone on the quasi-identifiers together" in text
 
 
 def test_small_bins_are_merged_and_ends_left_out():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -150,14 +151,14 @@ def full_checks(cupy: ModuleType, rows: int = ROWS) -> dict[str, Any]:
     for d in COLUMNS:
         for kind in ("normal", "whole numbers"):
             name = f"protect {rows} rows of {d} columns, {kind}"
-            checks.append(_attempt(name, lambda d=d, kind=kind: _compared_runs(cupy, rows, d, kind)))  # type: ignore[misc]
+            checks.append(_attempt(name, partial(_compared_runs, cupy, rows, d, kind)))
     for d in COLUMNS:
         for grouping, per_row in ((mdav, MDAV_WORDS), (kmember, KMEMBER_WORDS)):
             for size in _border_sizes(4 * d + 8 * per_row, most=min(rows, 8000)):
                 name = f"{grouping.__name__}, a part of {size} rows and {d} columns"
-                checks.append(_attempt(name, lambda g=grouping, size=size, d=d: _border(cupy, g, size, d)))  # type: ignore[misc]
+                checks.append(_attempt(name, partial(_border, cupy, grouping, size, d)))
     for name, mask in MASKS.items():
-        checks.append(_attempt(f"method: {name}", lambda mask=mask: compared_method(mask, rows)))  # type: ignore[misc]
+        checks.append(_attempt(f"method: {name}", partial(compared_method, mask, rows)))
     checks.append(_attempt("measures", lambda: compared_measures(rows)))
     for name, check in LIBRARIES.items():
         checks.append(_attempt(name, lambda check=check: {"passed": check(cupy, min(rows, 100_000))}))  # type: ignore[misc]

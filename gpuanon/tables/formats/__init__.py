@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -95,9 +95,9 @@ class Format:
     suffixes: tuple[str, ...]
     read: Callable[[Path, Any], tuple[pa.Table, tuple[str, ...]]]
     open: Callable[[Path, Any], Opened] | None = None
-    append: Callable[[Any, pa.Schema], AbstractContextManager[Append]] | None = None
+    append: Callable[..., AbstractContextManager[Append]] | None = None
     write: Callable[[IO[bytes], pa.Table], None] | None = None
-    reread: Callable[[Path, Sequence[str]], Iterator[pa.Table]] | None = None
+    reread: Callable[..., Iterator[pa.Table]] | None = None
     becomes: Mapping[TypeName, TypeName] = field(default_factory=dict)
     refuses: Mapping[TypeName, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
@@ -121,6 +121,13 @@ class Format:
     def holds_intervals(self) -> bool:
         """Whether a column of intervals, which are structures, can be written."""
         return self.writes and "structure" not in self.refuses
+
+    def speaking(self, dialect: Any) -> Format:
+        """The format that writes, and rereads, in this dialect of its own; None: in the plain one."""
+        if dialect is None or self.append is None or self.reread is None:
+            return self
+        append, reread = partial(self.append, dialect=dialect), partial(self.reread, dialect=dialect)
+        return replace(self, append=append, reread=reread)
 
     def opened(self, path: Path, dialect: Any) -> Opened:
         """The table in pieces; of a format that is only read whole, cut from it."""

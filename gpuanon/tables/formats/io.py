@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import InputError
@@ -26,6 +26,7 @@ from gpuanon.tables.formats.csv.csv_files import CsvOptions
 from gpuanon.tables.formats.csv.csv_types import CsvColumns
 from gpuanon.tables.formats.writing import Writing, check_output, write
 from gpuanon.tables.row_bits import keyed_rows
+from gpuanon.tables.schema import Kind
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import plain
 
@@ -100,7 +101,8 @@ def _dialect(
 ) -> tuple[CsvColumns, CsvOptions]:
     """Which columns of a CSV are converted (those in `text` are not), and its form."""
     given = columns or CsvColumns()
-    return CsvColumns({**given.kinds, **dict.fromkeys(text, "categorical")}, given.rest), csv or CsvOptions()
+    kinds: dict[str, Kind | None] = {**given.kinds, **dict.fromkeys(text, "categorical")}
+    return CsvColumns(kinds, given.rest, given.missing), csv or CsvOptions()
 
 
 def _path_and_format(path: Path) -> tuple[Path, Format]:
@@ -133,12 +135,13 @@ class Classes(Protocol):
     def covered(self) -> bool: ...
 
 
-def smallest_classes(written: Path, name: Path, counted: Sequence[C], rows: int) -> dict[C, int]:
+def smallest_classes(written: Path, name: Path, counted: Sequence[C], rows: int, dialect: Any = None) -> dict[C, int]:
     """Rows of the smallest of each kind of classes.
 
     written : where the file or folder lies
     name    : its final name, which tells the format
     rows    : that it holds
+    dialect : in which it was written
     """
     found = dict.fromkeys(counted, rows)
     columns = tuple(dict.fromkeys(column for classes in counted for column in classes.columns))
@@ -146,20 +149,22 @@ def smallest_classes(written: Path, name: Path, counted: Sequence[C], rows: int)
     rounds = max(1, -(-rows // HELD))
     with keyed_rows(Key.fresh()):
         for share in range(rounds if counted else 0):
-            pieces = [count_classes(piece, wanted, (share, rounds)) for piece in _pieces(written, name, columns)]
+            pieces = [
+                count_classes(piece, wanted, (share, rounds)) for piece in _pieces(written, name, columns, dialect)
+            ]
             for number, classes in enumerate(counted):
                 smallest = smallest_of([piece[number] for piece in pieces])
                 found[classes] = min(found[classes], smallest or rows)
     return found
 
 
-def holds(written: Path, name: Path, table: Table, columns: Sequence[str]) -> bool:
+def holds(written: Path, name: Path, table: Table, columns: Sequence[str], dialect: Any = None) -> bool:
     """Whether a file holds these columns of `table`, row by row and to the bit.
 
     Then its classes are those of the table.  False also where values come back as another type: numbers from text.
     """
     at = 0
-    for piece in _pieces(written, name, columns):
+    for piece in _pieces(written, name, columns, dialect):
         pairs = ((piece.arrow(column), table.arrow(column).slice(at, piece.n_rows)) for column in columns)
         if not all(_same_bits(one, other) for one, other in pairs):
             return False
@@ -180,6 +185,6 @@ def _same_bits(one: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
     return bool(one.equals(other))
 
 
-def _pieces(written: Path, name: Path, columns: Sequence[str]) -> Iterator[Table]:
+def _pieces(written: Path, name: Path, columns: Sequence[str], dialect: Any) -> Iterator[Table]:
     """The columns of a written table, piece by piece, as anybody else would read them."""
-    return map(Table.of, format_of(name).written(written, columns))
+    return map(Table.of, format_of(name).speaking(dialect).written(written, columns))

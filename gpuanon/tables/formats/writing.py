@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from gpuanon.arrays import progress
 from gpuanon.errors import OutputError
@@ -101,10 +101,10 @@ class Writing:
         arrow = table.to_arrow()
         self.stream(path, arrow.schema)(arrow)
 
-    def stream(self, path: str | Path, schema: pa.Schema) -> Stream:
-        """Write a table in pieces: returns a callable that appends rows."""
+    def stream(self, path: str | Path, schema: pa.Schema, dialect: Any = None) -> Stream:
+        """Write a table in pieces, in a dialect of its format: returns a callable that appends rows."""
         path = Path(path)
-        form = _format(path)
+        form = _format(path).speaking(dialect)
         form.check_types(path, schema)
         if form.is_folder:
             stream = Stream(path, form.appending(self.folder(path), schema), None)

@@ -341,14 +341,6 @@ def test_options(tmp_path: Path) -> None:
             CsvOptions(**bad)
 
 
-def test_a_detected_separator_and_another_encoding_are_noted(tmp_path: Path) -> None:
-    path = written(tmp_path, "a;b\n1;2\n")
-    assert "';' was detected" in io.read(path).notes[0]
-    assert "';' was detected" in io.open(path).notes[0]
-    assert io.read(path, csv=CsvOptions(separator=";")).notes == ()
-    assert io.read(written(tmp_path, "a,b\n1,2\n")).notes == ()
-
-
 @pytest.mark.parametrize("use", [io.read, consume])
 @pytest.mark.parametrize("encoding", ["latin-1", "windows-1252", "utf-16", "utf-16-le", "utf-16-be"])
 def test_encodings(tmp_path: Path, use, encoding: str) -> None:
@@ -358,7 +350,6 @@ def test_encodings(tmp_path: Path, use, encoding: str) -> None:
     assert "UTF-8" in message
     table = use(path, csv=CsvOptions(encoding=encoding))
     assert table.to_native().to_pydict() == {"name": ["jäne"], "n": [1]}
-    assert any("read as" in note for note in io.open(path, csv=CsvOptions(encoding=encoding)).notes)
 
 
 # The recipe
@@ -384,7 +375,6 @@ def test_notes_are_warnings_of_the_manifest_and_the_command_line(tmp_path: Path)
     recipe.write_text(RECIPE)
     result = protect_file(path, recipe, tmp_path / "release.csv")
     assert any("'age': 1 of 100 values are not numbers" in warning for warning in result["warnings"])
-    assert any("separator" in warning for warning in result["warnings"])
     loaded = gpuanon.Recipe.load(recipe)
     manifest = protect_in_parts(path, loaded, tmp_path / "parts", key=gpuanon.Key(b"k" * 32))
     assert manifest["warnings"] == result["warnings"]

@@ -142,6 +142,7 @@ class _Blanking(Operation):
     sees: ClassVar[Sight] = "classes"
     learns: ClassVar[bool] = True
     whole_table: ClassVar[bool] = True
+    blanks: ClassVar[bool] = True
 
     k: int = Field(ge=2, description="records that share the values that are left of a record, at least")
     limit: float = Field(default=1.0, gt=0, le=1, description="share of the cells that may be blanked; else refused")

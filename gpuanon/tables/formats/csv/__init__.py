@@ -1,4 +1,4 @@
-"""CSV files, compressed or not: values as text, with commas, points and UTF-8 in a release."""
+"""CSV files, compressed or not: values as text; the release of a CSV is written as the CSV was."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from gpuanon.tables.formats import Append, Format, Opened
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from gpuanon.tables.formats.csv.csv_styles import CsvDialect
 
 
 def _read(path: Path, dialect: Any) -> tuple[pa.Table, tuple[str, ...]]:
@@ -29,13 +31,21 @@ def _open(path: Path, dialect: Any) -> Opened:
 
 
 @contextmanager
-def _append(file: IO[bytes], schema: pa.Schema, compressed: bool) -> Iterator[Append]:
+def _append(
+    file: IO[bytes], schema: pa.Schema, compressed: bool, dialect: CsvDialect | None = None
+) -> Iterator[Append]:
     import pyarrow as pa
     import pyarrow.csv as csv
 
     from gpuanon.tables.arrow import empty_table
 
     sink = pa.CompressedOutputStream(file, "gzip") if compressed else pa.PythonFile(file, "w")
+    if dialect is not None:
+        with sink:
+            mark = {"utf-16": b"\xff\xfe", "utf-32": b"\xff\xfe\0\0"}.get(dialect.encoding, b"")
+            sink.write(mark + dialect.header(schema.names))
+            yield lambda rows: sink.write(dialect.lines(rows))
+        return
     single = len(schema) == 1
     with sink, csv.CSVWriter(sink, _texts(empty_table(schema)).schema if single else schema) as lines:
         yield lambda rows: lines.write_table(_texts(rows) if single else rows)
@@ -53,7 +63,9 @@ def _texts(rows: pa.Table) -> pa.Table:
     return pa.table({rows.column_names[0]: pc.fill_null(column.cast(pa.string()), arrow_scalar("", pa.string()))})
 
 
-def _reread(path: Path, columns: Sequence[str], compressed: bool) -> Iterator[pa.Table]:
+def _reread(
+    path: Path, columns: Sequence[str], compressed: bool, dialect: CsvDialect | None = None
+) -> Iterator[pa.Table]:
     """The texts: what is equal as a number may be written as different ones."""
     import pyarrow as pa
     import pyarrow.csv as csv
@@ -67,8 +79,9 @@ def _reread(path: Path, columns: Sequence[str], compressed: bool) -> Iterator[pa
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,  # an empty text is quoted, a null is not
     )
-    quoted = csv.ParseOptions(newlines_in_values=True)
-    with source, csv.open_csv(source, parse_options=quoted, convert_options=text) as lines:
+    quoted = csv.ParseOptions(newlines_in_values=True, delimiter="," if dialect is None else dialect.separator)
+    read = csv.ReadOptions(encoding="utf-8" if dialect is None else dialect.encoding)
+    with source, csv.open_csv(source, read, quoted, text) as lines:
         for batch in lines:
             yield pa.Table.from_batches([batch])
 

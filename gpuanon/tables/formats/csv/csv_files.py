@@ -9,18 +9,19 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from gpuanon.arrays.threads import each
 from gpuanon.errors import InputError
 from gpuanon.tables.arrow import empty_table
-from gpuanon.tables.formats.csv.csv_types import ColumnType, CsvColumns
+from gpuanon.tables.formats.csv.csv_styles import ColumnStyle, CsvDialect, DateOrder, Thousands
+from gpuanon.tables.formats.csv.csv_types import ColumnType, CsvColumns, Notation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +31,7 @@ _NAMED = 5  # lines that a message names, at most
 
 
 class CsvOptions(BaseModel):
-    """How CSV files are read, under ``[csv]`` of a recipe.  Releases are written with commas, points and UTF-8."""
+    """How CSV files are read, under ``[csv]`` of a recipe.  The release of a CSV is written as the CSV was."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -45,6 +46,27 @@ class CsvOptions(BaseModel):
         "if not said, NA, NaN, null and the like in numbers and dates only",
     )
     newlines: bool = Field(default=False, description="whether quoted values may contain line breaks")
+    thousands: Thousands | None = Field(default=None, description="separator of thousands in numbers")
+    percent: bool = Field(
+        default=False, description="whether numbers may have a per cent sign, which is no part of them"
+    )
+    dates: DateOrder | None = Field(default=None, description="how dates are written, if not as YYYY-MM-DD")
+
+    @property
+    def notation(self) -> Notation:
+        """What is not a value in the texts."""
+        return Notation(self.nulls, self.decimal, self.thousands, self.percent, self.dates)
+
+    @property
+    def has_notation(self) -> bool:
+        """Whether values are written otherwise than as plain numbers, dates and empty cells."""
+        return self.notation != Notation()
+
+    @model_validator(mode="after")
+    def _two_signs(self) -> Self:
+        if self.thousands == self.decimal:
+            raise ValueError(f"thousands and decimal are both {self.decimal!r}")
+        return self
 
     @field_validator("encoding")
     @classmethod
@@ -70,7 +92,7 @@ class _CsvFile:
     options: CsvOptions
     separator: str
     single: bool
-    notes: tuple[str, ...]
+    line_end: str
 
     @classmethod
     def of(cls, path: Path, options: CsvOptions) -> _CsvFile:
@@ -81,12 +103,8 @@ class _CsvFile:
         text = codecs.getincrementaldecoder(options.encoding)(errors="replace").decode(start)
         head = (re.sub(r'"[^"]*"', "", text).splitlines() or [""])[0]
         separator = options.separator or max(",;\t", key=head.count)
-        notes = []
-        if separator != "," and options.separator is None:
-            notes.append(f"{path.name}: the separator {separator!r} was detected; the release has commas")
-        if options.encoding != "utf-8":
-            notes.append(f"{path.name}: read as {options.encoding}; the release is UTF-8")
-        return cls(path, options, separator, separator not in head, tuple(notes))
+        line_end = "\r\n" if "\r\n" in text else "\n"
+        return cls(path, options, separator, separator not in head, line_end)
 
     def settings(self) -> dict[str, Any]:
         """Options of the reader: all columns as text, an empty value without quotes is null.
@@ -250,7 +268,7 @@ def read_csv(path: Path, columns: CsvColumns, options: CsvOptions) -> tuple[pa.T
     found = _types(table.column_names, columns, options)
     numbers = list(range(table.num_columns))
     converted = each(lambda at: found[at].add(table.column(at)) if at in found else table.column(at), numbers)
-    notes = (*file.notes, *_header_notes(path, table.column_names), *_notes(found))
+    notes = (*_header_notes(path, table.column_names), *_notes(found))
     return pa.table(converted, names=table.column_names), notes
 
 
@@ -277,16 +295,40 @@ def open_csv(
             ]
             yield from pa.table(converted, schema=schema).to_batches(max_chunksize=most)
 
-    return schema, rows, batches, (*file.notes, *_header_notes(path, names), *_notes(found))
+    return schema, rows, batches, (*_header_notes(path, names), *_notes(found))
+
+
+def separator_of(path: Path, options: CsvOptions) -> str:
+    """The separator of a CSV, detected unless it is given."""
+    return _CsvFile.of(path, options).separator
+
+
+def dialect_of(path: Path, columns: CsvColumns, options: CsvOptions, names: Collection[str]) -> CsvDialect | None:
+    """How a CSV writes its values, and these columns theirs; None where there is nothing but commas and points.
+
+    Cost : the texts are read once more where columns have a notation of their own.
+    """
+    file = _CsvFile.of(path, options)
+    styles: dict[str, ColumnStyle] = {}
+    if options.has_notation or any(name in columns.missing for name in names):
+        texts = file.batches()
+        known = [name for name in next(texts).column_names if name in names]
+        styles = {name: ColumnStyle(options.decimal, options.thousands, options.dates) for name in known}
+        for batch in texts:
+            each(lambda at, batch=batch: _add(styles[at], batch[at], columns, options.notation, at), known)  # type: ignore[misc]
+        styles = {name: style.finish() for name, style in styles.items()}
+    if file.separator == "," and options.encoding == "utf-8" and not styles:
+        return None
+    return CsvDialect(file.separator, options.encoding, file.line_end, styles)
+
+
+def _add(style: ColumnStyle, texts: pa.ChunkedArray, columns: CsvColumns, notation: Notation, name: str) -> None:
+    style.add(texts, notation.words(columns, name))
 
 
 def _types(names: list[str], columns: CsvColumns, options: CsvOptions) -> dict[int, ColumnType]:
     """What is to be found out, by the number of the column."""
-    return {
-        at: ColumnType(name, columns, options.nulls, options.decimal)
-        for at, name in enumerate(names)
-        if columns.converted(name)
-    }
+    return {at: ColumnType(name, columns, options.notation) for at, name in enumerate(names) if columns.converted(name)}
 
 
 _VALUE = re.compile(

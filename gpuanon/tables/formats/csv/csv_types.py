@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpuanon.errors import InputError
 from gpuanon.tables.arrow import arrow_array, arrow_scalar
+from gpuanon.tables.formats.csv.csv_styles import DateOrder, plain_dates, plain_numbers
 from gpuanon.tables.schema import Kind
 
 if TYPE_CHECKING:
@@ -49,14 +50,32 @@ class CsvColumns:
 
     kinds : column → its kind, or None to infer it; a categorical column stays text
     rest  : whether the columns that are not named are converted too, to the type that all their values have
+    missing : column → words for no value, besides those of the whole file
     """
 
     kinds: Mapping[str, Kind | None] = field(default_factory=dict)
     rest: bool = True
+    missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def converted(self, name: str) -> bool:
         """Whether the values of this column are looked at."""
         return self.rest or name in self.kinds
+
+
+@dataclass(frozen=True)
+class Notation:
+    """What is not a value in the texts of a file; see `CsvOptions`."""
+
+    nulls: tuple[str, ...] | None = None
+    decimal: str = "."
+    thousands: str | None = None
+    percent: bool = False
+    dates: DateOrder | None = None
+
+    def words(self, columns: CsvColumns, name: str, *, text: bool = False) -> tuple[str, ...]:
+        """For no value in this column; a column of text has only those that were said."""
+        general = self.nulls or (() if text else NULL_WORDS)
+        return (*general, *columns.missing.get(name, ()))
 
 
 class ColumnType:
@@ -65,12 +84,13 @@ class ColumnType:
     Whole numbers with leading zeros, and those with more digits than a float holds, are codes: they stay text.
     """
 
-    def __init__(self, name: str, columns: CsvColumns, nulls: tuple[str, ...] | None, decimal: str) -> None:
+    def __init__(self, name: str, columns: CsvColumns, notation: Notation) -> None:
         self.name, self.kind = name, columns.kinds.get(name)
         self._candidates = _CANDIDATES[self.kind]
         if self.kind is None and name not in columns.kinds:
             self._candidates = (*self._candidates, "bool")
-        self._words, self._own_words, self._decimal = nulls or NULL_WORDS, nulls is not None, decimal
+        self._words, self._notation = notation.words(columns, name), notation
+        self._own_words = notation.words(columns, name, text=True)
         self._found: str | None = None  # None: only nulls until now
         self._values = self._numbers = self._commas = self._thousands = self._codes = 0
         self._lossy = False  # whether a number would not keep a value
@@ -83,7 +103,7 @@ class ColumnType:
         if self._found == "text" or not self._candidates:
             self._found = "text"
             self._count(texts)
-            return self._without_words(texts) if self._own_words else texts
+            return self._without_words(texts, self._own_words)
         missing = self._without_words(texts)
         if missing.null_count == len(missing) and self._found is None:
             self._worded |= texts.null_count < len(texts)
@@ -101,7 +121,7 @@ class ColumnType:
                 return parsed
         self._found = "text"
         self._count(texts)
-        return self._without_words(texts) if self._own_words else texts
+        return self._without_words(texts, self._own_words)
 
     @property
     def type(self) -> pa.DataType:
@@ -118,7 +138,7 @@ class ColumnType:
         if self._found is None and self._candidates:
             return texts if self._worded else pa.chunked_array([pa.nulls(len(texts))])
         if self._found == "text" or not self._candidates:
-            return self._without_words(texts) if self._own_words else texts
+            return self._without_words(texts, self._own_words)
         parsed = self._parse(self._without_words(texts), self._found or "text", checked=False)
         if parsed is None:
             raise InputError(f"column {self.name!r}: holds other values than it did when it was opened")
@@ -175,7 +195,7 @@ class ColumnType:
         counts = pc.value_counts(self._without_words(texts).drop_null())
         values, sizes = counts.field("values"), counts.field("counts")
         self._values += pc.sum(sizes).as_py() or 0
-        numbers = pc.match_substring_regex(values, NUMBER[self._decimal])
+        numbers = pc.match_substring_regex(values, NUMBER[self._notation.decimal])
         commas = pc.and_not(pc.match_substring_regex(values, _COMMA), numbers)
         thousands = pc.and_not(pc.match_substring_regex(values, _THOUSANDS), pc.or_(numbers, commas))
         self._numbers += pc.sum(sizes.filter(numbers)).as_py() or 0
@@ -184,12 +204,12 @@ class ColumnType:
         if self._lossy:
             self._codes += pc.sum(sizes.filter(pc.match_substring_regex(values, _CODE))).as_py() or 0
 
-    def _without_words(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    def _without_words(self, texts: pa.ChunkedArray, words: tuple[str, ...] | None = None) -> pa.ChunkedArray:
         """The texts with nulls in place of the words for them."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        found = pc.is_in(texts, value_set=arrow_array(self._words, pa.string()))
+        found = pc.is_in(texts, value_set=arrow_array(self._words if words is None else words, pa.string()))
         return pc.if_else(found, None, texts) if pc.any(found).as_py() else texts
 
     def _parse(self, texts: pa.ChunkedArray, type_: str, checked: bool = True) -> pa.ChunkedArray | None:
@@ -197,8 +217,12 @@ class ColumnType:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        if type_ in ("int64", "float64") and self._decimal == ",":
-            texts = pc.replace_substring(pc.replace_substring(texts, ".", "_"), ",", ".")
+        written = self._notation
+        if type_ in ("int64", "float64"):
+            texts = plain_numbers(texts, written.decimal, written.thousands, written.percent)
+        elif type_ == "date" and written.dates is not None:
+            dates = plain_dates(texts, written.dates)
+            texts = texts if dates is None else dates
         parsed = _cast(texts, type_)
         if parsed is None:
             trimmed = pc.utf8_trim_whitespace(texts)

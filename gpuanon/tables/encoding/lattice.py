@@ -30,7 +30,7 @@ _SAME = 1e-9  # of a deviation: what a value may be off by rounding
 
 
 @dataclass(frozen=True)
-class Masked:
+class ColumnBefore:
     """What a lattice has to know of a column before it was masked.
 
     center  : what nulls were filled by
@@ -62,7 +62,7 @@ class Lattice:
     linear: bool = True
 
     def settle(
-        self, values: Host, null: Host | None, draws: Draws, groups: Host | None, was: Masked | None = None
+        self, values: Host, null: Host | None, draws: Draws, groups: Host | None, was: ColumnBefore | None = None
     ) -> Host:
         """(m,) values inside the bounds and on the lattice.
 
@@ -76,7 +76,7 @@ class Lattice:
         """
         here = np.ones(len(values), dtype=bool) if null is None else ~null
         if groups is None:
-            values = self._calibrated(values, here, draws, was or Masked(0.0))
+            values = self._calibrated(values, here, draws, was or ColumnBefore(0.0))
         values = np.clip(values, self.low, self.high)
         if self.step is None or not len(values):
             return values
@@ -88,7 +88,7 @@ class Lattice:
             values[here] = _rounded(values[here] / self.step, draws.take(np.flatnonzero(here))) * self.step
         return values
 
-    def _calibrated(self, values: Host, here: Host, draws: Draws, was: Masked) -> Host:
+    def _calibrated(self, values: Host, here: Host, draws: Draws, was: ColumnBefore) -> Host:
         """The values with the shares of the bounds, and the others after ``bounded(a + c y)``.
 
         a and c are such that mean and variance are those that the mask gave.  Nulls are filled by one value before
@@ -112,7 +112,7 @@ class Lattice:
         out[here] = settled
         return out
 
-    def _moved(self, own: Host, was: Masked) -> bool:
+    def _moved(self, own: Host, was: ColumnBefore) -> bool:
         """Whether a mask gave values that the column cannot hold, or took some from its bounds."""
         if bool((own < self.low).any() or (own > self.high).any()):
             return True
@@ -126,7 +126,7 @@ class Lattice:
         return was.present < 1 or any(lost)
 
     def _at_bounds(
-        self, own: Host, moments: tuple[float, float], draws: Draws, was: Masked
+        self, own: Host, moments: tuple[float, float], draws: Draws, was: ColumnBefore
     ) -> tuple[Host, Lattice, Host, tuple[float, float]]:
         """The values with the lowest and highest at the bounds, the lattice, rows and moments of those between.
 

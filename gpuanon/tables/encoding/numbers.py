@@ -15,7 +15,7 @@ from gpuanon.errors import InputError
 from gpuanon.tables.arrow import arrow_array
 from gpuanon.tables.checks import number_faults
 from gpuanon.tables.encoding.features import Categories, Feature, null_scale, standardised
-from gpuanon.tables.encoding.lattice import FINE, MOST_STEPS, Lattice, Masked
+from gpuanon.tables.encoding.lattice import FINE, MOST_STEPS, ColumnBefore, Lattice
 from gpuanon.tables.native import column_type, from_arrow, to_arrow
 from gpuanon.tables.schema import Column, Nulls, Transform
 from gpuanon.tables.summaries import NumberSummary, ValueCounts, transformed
@@ -154,7 +154,7 @@ class NumberCodec:
         values = self._decoded(matrix[:, 0].copy() if kept else matrix[:, 0])
         if draws is not None:
             lattice = self.lattice
-            was = None if groups is not None else self._masked(lattice, floats(to_arrow(like)))
+            was = None if groups is not None else self._before(lattice, floats(to_arrow(like)))
             values = lattice.settle(values, null, draws, groups, was)
         if before is not None and kept:
             values = self._unchanged(values, matrix[:, 0], floats(before))
@@ -171,13 +171,13 @@ class NumberCodec:
         coarse = not linear or self.scale < FINE * step
         return Lattice(step, low, high, coarse and max(abs(low), abs(high)) < MOST_STEPS * step, linear)
 
-    def _masked(self, lattice: Lattice, before: Host) -> Masked:
+    def _before(self, lattice: Lattice, before: Host) -> ColumnBefore:
         """The share of values and of both bounds in the column before."""
         present = int(len(before) - np.isnan(before).sum())
         if not present:
-            return Masked(self.center)
+            return ColumnBefore(self.center)
         ends = (int((before == end).sum()) / present for end in (lattice.low, lattice.high))
-        return Masked(self.center, present / len(before), *ends)
+        return ColumnBefore(self.center, present / len(before), *ends)
 
     def on_lattice(self, values: Host, like: nw.Series[Any]) -> nw.Series[Any]:
         """Numbers (m,) as a column of the type of `like`: inside the range, with no more decimals than the column has.

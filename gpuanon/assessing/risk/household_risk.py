@@ -149,7 +149,9 @@ HIERARCHICAL_RISK = Measure(
     sentence="Somebody who knows the whole population would find a released person, or somebody of the same household,"
     " with this chance on average.",
     summary="mean risk of a record's household, from individual risks by sample weights",
-    family="risk", range=SHARE, unit="record", records="it joins the risks of all records of a household",
+    family="risk", range=SHARE,
+    usual="at most `individual_risk` times the members of a household",
+    unit="record", records="it joins the risks of all records of a household",
     applies=Applies(("kept", "dropped", "added"), link=True, roles=("household", "quasi", "weight")),
     function=hierarchical_risk, compute=_hierarchical_risk, arrays="classes",
     weights=Weights("used", "a class stands for as many people as its sample weights add up to"),

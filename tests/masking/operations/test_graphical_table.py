@@ -11,8 +11,8 @@ import pytest
 import gpuanon
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
-from gpuanon.masking.operations.column_chain.links import CELL, Entropies, choose_group, find_chain, perfect_order
 from gpuanon.masking.operations.graphical_table import Contexts, binned, conditionals, graphical_rows
+from gpuanon.masking.operations.graphical_table.links import CELL, Entropies, choose_group, find_chain, perfect_order
 
 KEY = Key(b"a key for the tests of graphical models")
 

@@ -29,7 +29,6 @@ from gpuanon.masking.contract import Operation, RowEffect, Sight
 from gpuanon.masking.given import ClassInfo, Records
 from gpuanon.masking.operations.column_chain.conditional import Conditional
 from gpuanon.masking.operations.column_chain.drawing import draw_rows
-from gpuanon.masking.operations.column_chain.links import Chain, cell_numbers, choose_group, find_chain
 from gpuanon.masking.operations.column_chain.pooled_table import RARE, PooledTable, Rare
 from gpuanon.masking.operations.column_chain.rules import (
     Exclusion,
@@ -38,6 +37,7 @@ from gpuanon.masking.operations.column_chain.rules import (
     check_rules,
     exclusions,
 )
+from gpuanon.masking.operations.graphical_table.links import Chain, cell_numbers, choose_group, find_chain
 from gpuanon.masking.outcomes import Recoded
 
 BINS = 20

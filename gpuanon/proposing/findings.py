@@ -12,6 +12,7 @@ from gpuanon.arrays import progress
 from gpuanon.engine.combinations import Risk, risk_of
 from gpuanon.proposing.choices import Choice, choices
 from gpuanon.proposing.codebook import Codebook, unknown_columns
+from gpuanon.proposing.dependencies import Unmasked, dependency_notes, determinations, unmasked
 from gpuanon.proposing.profiling import profiles
 from gpuanon.proposing.purposes import Purpose
 from gpuanon.proposing.trials_of_masks import TriedMask
@@ -20,7 +21,6 @@ from gpuanon.tables.formats.csv.csv_dialect import Missing
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
 from gpuanon.tables.table import Table
 
-PAIR_ROWS = 20_000
 PERSON_ROWS = 50_000
 _CONSTANT = 0.995  # of the repeated values of a person column, another column is constant in so many
 _CHANCE = 0.9
@@ -34,6 +34,7 @@ class Findings:
     source  : its name, or None
     csv     : how it was read
     trials  : masks that were tried on a sample
+    unmasked : who is singled out by the columns that stay as they are
     instead : the mask that was found to be better than the purpose's; None: the purpose's is proposed
     """
 
@@ -47,6 +48,23 @@ class Findings:
     notes: tuple[str, ...] = ()
     trials: tuple[TriedMask, ...] = ()
     instead: Mapping[str, Any] | None = None
+    unmasked: Unmasked | None = None
+
+    @property
+    def masked(self) -> tuple[str, ...]:
+        """The columns that the mask changes."""
+        columns = self.mask_and_limits[0].get("columns", "quasi")
+        roles = ("quasi", "sensitive", "other") if columns == "all" else ("quasi",)
+        return (
+            tuple(columns)
+            if isinstance(columns, list)
+            else tuple(choice.name for choice in self.choices if choice.role in roles)
+        )
+
+    @property
+    def dependency_notes(self) -> list[str]:
+        """What to do about columns that give masked ones back, or say the same."""
+        return dependency_notes(dict(self.determined), self.choices, self.masked)
 
     @property
     def mask_and_limits(self) -> tuple[dict[str, Any], dict[str, float]]:
@@ -80,16 +98,22 @@ def examine(
     csv: CsvOptions | None = None,
     missing: Missing | None = None,
     codebook: Codebook | None = None,
+    strict: bool = False,
 ) -> Findings:
     """What is found in a table: a choice for every column, the risk, columns that determine each other.
 
     csv, missing : how it was read, and the words for no value of its columns; None if it was not a CSV
     codebook : what is known of its columns beforehand
+    strict   : whether columns of which nothing is known are dropped, and not masked
     """
     with progress.stage("columns"):
         seen = profiles(table)
         found = choices(table, seen, codebook)
         found = _with_person(table, found)
+    if strict:
+        found = [
+            one.because("nothing is known of it: dropped", role="dropped") if one.unknown else one for one in found
+        ]
     found = _with_missing(found, csv is not None, missing or {})
     with progress.stage("combinations"):
         determined = determinations(table, [choice for choice in found if choice.released])
@@ -100,36 +124,10 @@ def examine(
 
 
 def with_risk(table: Table, findings: Findings) -> Findings:
-    """The findings with the risk of the quasi-identifiers as they are chosen now."""
+    """The findings with the risk of the quasi-identifiers, and of what no mask changes, as they are chosen now."""
     quasi = [choice.name for choice in findings.choices if choice.role == "quasi"]
-    return replace(findings, risk=risk_of(table, quasi))
-
-
-def determinations(table: Table, chosen: Sequence[Choice]) -> dict[str, tuple[str, ...]]:
-    """Columns that another column determines, on up to `PAIR_ROWS` rows: name → the columns that determine it.
-
-    Only columns of few values count: in one with many, a value occurs too seldom to say so.
-    """
-    rows = min(table.n_rows, PAIR_ROWS)
-    names = [c.name for c in chosen if 2 <= c.profile.distinct <= 1000 and c.profile.holds != "other"]
-    if rows < 40 or len(names) < 2:
-        return {}
-    picked = np.sort(np.random.default_rng(1).choice(table.n_rows, rows, replace=False))
-    (codes,) = level_codes([table.select(names).take(picked)], names)
-    codes -= codes.min(axis=0)
-    counts = codes.max(axis=0) + 1
-    different = [len(np.unique(codes[:, at])) for at in range(len(names))]
-    found: dict[str, list[str]] = {}
-    for one in range(len(names)):
-        if different[one] > rows / 20:
-            continue
-        for other in range(len(names)):
-            if other == one or different[other] > different[one] or different[other] < 2:
-                continue
-            pairs = len(np.unique(codes[:, one] * counts[other] + codes[:, other]))
-            if pairs == different[one]:
-                found.setdefault(names[other], []).append(names[one])
-    return {name: tuple(by) for name, by in found.items()}
+    left = unmasked(table, findings.choices, findings.masked)
+    return replace(findings, risk=risk_of(table, quasi), unmasked=left)
 
 
 def _with_person(table: Table, chosen: list[Choice]) -> list[Choice]:

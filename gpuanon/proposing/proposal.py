@@ -224,7 +224,10 @@ def _head(found: Findings) -> list[str]:
     ]
     if found.risk is not None:
         lines += ["", *risk_lines(found.risk)]
-    lines += ["", *(f"note: {note}" for note in found.notes)] if found.notes else []
+    if found.unmasked is not None:
+        lines.append(str(found.unmasked))
+    notes = [*found.notes, *found.dependency_notes]
+    lines += ["", *(f"note: {note}" for note in notes)] if notes else []
     return [f"# {line}".rstrip() for line in lines]
 
 
@@ -265,7 +268,10 @@ def foot_of(proposal: Proposal) -> list[str]:
         lines.append("held to: " + ", ".join(f"{name} {value:g}" for name, value in proposal.limits.items()))
     if proposal.findings.risk is not None:
         lines += risk_lines(proposal.findings.risk)
-    return lines + [f"note: {note}" for note in proposal.findings.notes]
+    found = proposal.findings
+    if found.unmasked is not None:
+        lines.append(str(found.unmasked))
+    return lines + [f"note: {note}" for note in (*found.notes, *found.dependency_notes)]
 
 
 def _text(proposal: Proposal) -> str:

@@ -185,3 +185,18 @@ def test_a_style_writes_every_number_that_it_reads():
         texts = style.texts(pa.chunked_array([pa.array(values)]))
         again = plain_numbers(texts, ",", ".", False).cast(pa.float64())
         assert again.to_pylist() == values.tolist()
+
+
+def test_decimals_that_all_values_have_come_back(tmp_path):
+    rng = np.random.default_rng(9)
+    rows = [
+        f"{rng.integers(1, 6)}.0,{rng.integers(100, 900) / 100:.2f},{rng.normal():.{at % 5 + 1}f}" for at in range(N)
+    ]
+    source, output = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text("\n".join(["scale,price,free", *rows, ""]))
+    columns = {name: {"role": "quasi"} for name in ("price", "free")} | {"scale": {"role": "quasi", "kind": "ordinal"}}
+    protect_file(source, {"columns": columns, "mask": [{"method": "microaggregation", "k": 3}]}, output)
+    released = pd.read_csv(output, dtype=str)
+    assert set(released.scale) <= {"1.0", "2.0", "3.0", "4.0", "5.0"}
+    assert released.price.str.fullmatch(r"\d\.\d\d").all()
+    assert '"' not in output.read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from gpuanon.arrays import progress
 from gpuanon.engine.combinations import Risk, risk_of
-from gpuanon.proposing.choices import Choice, choices
+from gpuanon.proposing.choices import Choice, about, choices
 from gpuanon.proposing.codebook import Codebook, unknown_columns
 from gpuanon.proposing.dependencies import Unmasked, dependency_notes, determinations, unmasked
 from gpuanon.proposing.profiling import profiles
@@ -19,6 +20,7 @@ from gpuanon.proposing.trials_of_masks import TriedMask
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.formats.csv.csv_dialect import Missing
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
+from gpuanon.tables.schema import Role
 from gpuanon.tables.table import Table
 
 PERSON_ROWS = 50_000
@@ -49,6 +51,12 @@ class Findings:
     trials: tuple[TriedMask, ...] = ()
     instead: Mapping[str, Any] | None = None
     unmasked: Unmasked | None = None
+
+    @property
+    def recoding(self) -> list[dict[str, Any]]:
+        """The mask that recodes columns before the other one, where any is to be."""
+        names = [one.name for one in self.choices if one.hierarchy is not None and one.role in ("quasi", "sensitive")]
+        return [{"method": "recode", "levels": 1, "columns": names}] if names else []
 
     @property
     def masked(self) -> tuple[str, ...]:
@@ -110,6 +118,8 @@ def examine(
         seen = profiles(table)
         found = choices(table, seen, codebook)
         found = _with_person(table, found)
+    if purpose.safe_harbor:
+        found = [_safe_harbor(one) for one in found]
     if strict:
         found = [
             one.because("nothing is known of it: dropped", role="dropped") if one.unknown else one for one in found
@@ -123,6 +133,31 @@ def examine(
     return with_risk(table, findings)
 
 
+FEW_PEOPLE = ("036", "059", "063", "102", "203", "556", "692", "790", "821", "823", "830", "831", "878", "879", "884",
+              "890", "893")  # fmt: skip
+"""First three digits of ZIP codes of at most 20 000 people: guidance to 45 CFR 164.514(b)(2)(i)(B), census of 2000."""
+
+
+def _safe_harbor(choice: Choice) -> Choice:
+    """The choice with the recoding that HIPAA's safe harbor asks for: ZIP codes, ages above 89, dates."""
+    profile = choice.profile
+    groups = {subject.label for subject in about(profile)}
+    zips = bool(profile.values) and all(re.fullmatch(r"\d{5}(-?\d{4})?", value) for value in profile.values)
+    if "place" in groups and zips and profile.holds == "text":
+        prefix = {"build": "prefix", "lengths": [3], "zeros": list(FEW_PEOPLE)}
+        reason = "ZIP code: its first three digits, 000 where they are of at most 20 000 people"
+        return choice.because(reason, role="quasi", kind="categorical", hierarchy=prefix, doubtful=False)
+    if choice.role not in ("quasi", "sensitive"):
+        return choice
+    if choice.kind == "date":
+        years = {"build": "dates", "units": ["year"]}
+        return choice.because(f"{choice.reason}; by its year", hierarchy=years)
+    if "age" in groups and choice.kind == "numeric" and profile.highest > 89:
+        top = {"build": "tails", "ends": "top", "above": 89}
+        return choice.because(f"{choice.reason}; above 89 one class", hierarchy=top, transform="none")
+    return choice
+
+
 def with_risk(table: Table, findings: Findings) -> Findings:
     """The findings with the risk of the quasi-identifiers, and of what no mask changes, as they are chosen now."""
     quasi = [choice.name for choice in findings.choices if choice.role == "quasi"]
@@ -134,9 +169,10 @@ def _with_person(table: Table, chosen: list[Choice]) -> list[Choice]:
     """The choices with the column that says whose records they are, where records repeat.
 
     A code whose values repeat is a person's where its name says that it is an identifier, or where at least two other
-    columns are constant inside of its values, though by chance they would not be.
+    columns are constant inside of its values, though by chance they would not be.  Where the sex differs inside of its
+    values it is a household's.
     """
-    best: tuple[int, Choice] | None = None
+    best: tuple[tuple[str, ...], Choice] | None = None
     for choice in chosen:
         profile = choice.profile
         repeats = profile.present - profile.distinct
@@ -147,17 +183,22 @@ def _with_person(table: Table, chosen: list[Choice]) -> list[Choice]:
         if not (choice.role == "identifier" or (choice.unknown and 0.01 <= profile.share_distinct <= 0.98)):
             continue
         constant = constant_columns(table, choice.name, chosen)
-        if (named or len(constant) >= 2) and (best is None or len(constant) > best[0]):
-            best = len(constant), choice
+        if (named or len(constant) >= 2) and (best is None or len(constant) > len(best[0])):
+            best = constant, choice
     if best is None:
         return chosen
-    count, person = best
-    reason = "whose records they are: its values repeat" + (
-        f", and {count} columns are constant in each" if count else ""
-    )
+    constant, person = best
+    sexes = [choice.name for choice in chosen if any(subject.label == "sex" for subject in about(choice.profile))]
+    family = bool(sexes) and len(constant) >= 2 and not set(sexes) & set(constant)
+    role: Role = "household" if family else "person"
+    reason = ("household" if family else "whose records they are") + ": its values repeat"
+    if constant:
+        reason += f", {len(constant)} columns are constant in each" + (", and sex is not" if family else "")
     changed = person.because(
-        reason, role="person", hipaa=person.hipaa or 18, kind=None, transform="none", doubtful=count == 0
+        reason, role=role, hipaa=person.hipaa or 18, kind=None, transform="none", doubtful=not constant or family
     )
+    if family and any(choice.role == "household" for choice in chosen):
+        changed = person.because(reason, role="dropped", kind=None, transform="none", doubtful=True)
     return [changed if choice is person else choice for choice in chosen]
 
 

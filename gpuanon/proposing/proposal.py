@@ -158,7 +158,7 @@ def _recipe(findings: Findings, edits: Mapping[str, Any] | None = None) -> dict[
         "columns": {choice.name: {**choice.spec(), **columns.get(choice.name, {})} for choice in findings.choices},
         "others": "refuse",
         "nulls": "indicator",
-        "mask": edited.get("mask", [mask]),
+        "mask": edited.get("mask", [*findings.recoding, mask]),
         "limits": edited.get("limits", limits),
     }
     if findings.csv != CsvOptions():

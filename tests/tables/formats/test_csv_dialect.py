@@ -200,3 +200,13 @@ def test_decimals_that_all_values_have_come_back(tmp_path):
     assert set(released.scale) <= {"1.0", "2.0", "3.0", "4.0", "5.0"}
     assert released.price.str.fullmatch(r"\d\.\d\d").all()
     assert '"' not in output.read_text()
+
+
+def test_bands_that_a_recipe_calls_ordinal_are_no_reason_for_a_warning(tmp_path):
+    source, output = tmp_path / "in.csv", tmp_path / "out.csv"
+    hours = ["<5", "5", "6", "7", "10+"]
+    source.write_text("\n".join(["age,sleep", *(f"{20 + at % 50},{hours[at % 5]}" for at in range(N)), ""]))
+    columns = {"age": {"role": "quasi"}, "sleep": {"role": "quasi", "kind": "ordinal", "levels": hours}}
+    protect_file(source, {"columns": columns, "mask": [{"method": "microaggregation", "k": 5}]}, output)
+    assert json.loads((tmp_path / "out.csv.manifest.json").read_text())["warnings"] == []
+    assert set(pd.read_csv(output, dtype=str).sleep) <= set(hours)

@@ -6,7 +6,7 @@ its decile, year and survey wave).  Columns that stay single people out, one, tw
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +27,7 @@ ALONE_ROWS = 50_000
 
 
 @dataclass(frozen=True)
-class Unmasked:
+class KeptColumns:
     """Columns that stay as they are, and the share of the people who are alone on at most 1, 2, 3 of them."""
 
     columns: tuple[str, ...]
@@ -42,19 +42,19 @@ class Unmasked:
         return f"Left as they are: {listed}.  Of the {self.unit}, alone on at most so many of them: {steps}."
 
 
-def unmasked(table: Table, chosen: Sequence[Choice], masked: Sequence[str]) -> Unmasked:
+def unmasked(table: Table, chosen: Sequence[Choice], masked: Sequence[str]) -> KeptColumns:
     """How many people the columns that no mask changes single out; of a large table, on a random sample of it."""
     kept = [one.name for one in chosen if one.released and one.name not in masked and one.profile.distinct > 1]
     person = next((one.name for one in chosen if one.role == "person"), None)
     if not kept or table.n_rows == 0:
-        return Unmasked((), ())
+        return KeptColumns((), ())
     names = [*kept, *([person] if person is not None else [])]
     rows = table.select(names)
     if table.n_rows > ALONE_ROWS:
         rows = rows.take(np.sort(np.random.default_rng(0).choice(table.n_rows, ALONE_ROWS, replace=False)))
     (codes,) = level_codes([rows], names)
     found = alone_on_few(codes[:, : len(kept)], None if person is None else codes[:, -1])
-    return Unmasked(tuple(kept), found.shares, "records" if person is None else "persons")
+    return KeptColumns(tuple(kept), found.shares, "records" if person is None else "persons")
 
 
 def determinations(table: Table, chosen: Sequence[Choice]) -> dict[str, tuple[str, ...]]:
@@ -112,7 +112,7 @@ def _constant_along(one: Host, other: Host) -> float:
 
 
 def dependency_notes(
-    determined: dict[str, tuple[str, ...]], chosen: Sequence[Choice], masked: Sequence[str]
+    determined: Mapping[str, tuple[str, ...]], chosen: Sequence[Choice], masked: Sequence[str]
 ) -> list[str]:
     """What to do about kept columns that give masked ones back, and about columns that say the same."""
     roles = {one.name: one.role for one in chosen}

@@ -13,7 +13,7 @@ from gpuanon.arrays import progress
 from gpuanon.engine.combinations import Risk, risk_of
 from gpuanon.proposing.choices import Choice, about, choices
 from gpuanon.proposing.codebook import Codebook, unknown_columns
-from gpuanon.proposing.dependencies import Unmasked, dependency_notes, determinations, unmasked
+from gpuanon.proposing.dependencies import KeptColumns, determinations, unmasked
 from gpuanon.proposing.profiling import profiles
 from gpuanon.proposing.purposes import Purpose
 from gpuanon.proposing.trials_of_masks import TriedMask
@@ -50,7 +50,7 @@ class Findings:
     notes: tuple[str, ...] = ()
     trials: tuple[TriedMask, ...] = ()
     instead: Mapping[str, Any] | None = None
-    unmasked: Unmasked | None = None
+    unmasked: KeptColumns | None = None
 
     @property
     def recoding(self) -> list[dict[str, Any]]:
@@ -68,11 +68,6 @@ class Findings:
             if isinstance(columns, list)
             else tuple(choice.name for choice in self.choices if choice.role in roles)
         )
-
-    @property
-    def dependency_notes(self) -> list[str]:
-        """What to do about columns that give masked ones back, or say the same."""
-        return dependency_notes(dict(self.determined), self.choices, self.masked)
 
     @property
     def mask_and_limits(self) -> tuple[dict[str, Any], dict[str, float]]:

@@ -14,6 +14,7 @@ from pydantic import PrivateAttr
 from gpuanon.engine.combinations import risk_lines
 from gpuanon.errors import ParameterError, nearest
 from gpuanon.proposing.choices import Choice
+from gpuanon.proposing.dependencies import dependency_notes
 from gpuanon.proposing.findings import Findings, examine
 from gpuanon.proposing.purposes import purpose_of
 from gpuanon.proposing.trials_of_masks import tried
@@ -226,7 +227,7 @@ def _head(found: Findings) -> list[str]:
         lines += ["", *risk_lines(found.risk)]
     if found.unmasked is not None:
         lines.append(str(found.unmasked))
-    notes = [*found.notes, *found.dependency_notes]
+    notes = [*found.notes, *dependency_notes(found.determined, found.choices, found.masked)]
     lines += ["", *(f"note: {note}" for note in notes)] if notes else []
     return [f"# {line}".rstrip() for line in lines]
 
@@ -271,7 +272,9 @@ def foot_of(proposal: Proposal) -> list[str]:
     found = proposal.findings
     if found.unmasked is not None:
         lines.append(str(found.unmasked))
-    return lines + [f"note: {note}" for note in (*found.notes, *found.dependency_notes)]
+    return lines + [
+        f"note: {note}" for note in (*found.notes, *dependency_notes(found.determined, found.choices, found.masked))
+    ]
 
 
 def _text(proposal: Proposal) -> str:

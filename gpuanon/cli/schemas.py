@@ -50,6 +50,13 @@ class VerdictResult(_Open):
     reasons: list[str]
 
 
+class UnmaskedResult(_Fixed):
+    """The released columns that no mask changed, of how many."""
+
+    columns: list[str]
+    of: int
+
+
 class ProtectResult(_Result):
     """What ``protect --json`` prints."""
 
@@ -62,6 +69,7 @@ class ProtectResult(_Result):
     guarantee: list[GuaranteeResult]
     quasi: QuasiResult
     verdict: VerdictResult
+    unmasked: UnmaskedResult
     warnings: list[str]
     seconds: float
     output: str
@@ -143,6 +151,8 @@ class CheckResult(_Result):
     masks: list[str]
     table: str | None
     rows: int
+    unit: Literal["record", "person", "household"]
+    singled_out: float | None
     warnings: list[str]
     notes: list[str]
     columns: list[ColumnResult]

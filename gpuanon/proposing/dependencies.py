@@ -22,6 +22,7 @@ NEARLY = 0.98
 """Share of the rows whose value follows from another column, from which on that column determines it nearly."""
 _SCREENED = 1_000  # rows on which pairs are ruled out
 _ROWS_PER_VALUE = 20
+PAIRED = 200  # columns that are looked at in pairs, at most: the first
 _COMMON = 0.95  # share of the most frequent value, from which on there is nothing to be determined
 ALONE_ROWS = 50_000
 
@@ -67,7 +68,7 @@ def determinations(table: Table, chosen: Sequence[Choice]) -> dict[str, tuple[st
     Cost : a pair is ruled out on `_SCREENED` rows, and counted on all rows if it is not.
     """
     rows = min(table.n_rows, PAIR_ROWS)
-    usable = [one for one in chosen if one.profile.distinct >= 2 and one.profile.holds != "other"]
+    usable = [one for one in chosen if one.profile.distinct >= 2 and one.profile.holds != "other"][:PAIRED]
     if rows < 2 * _ROWS_PER_VALUE or len(usable) < 2:
         return {}
     names = [one.name for one in usable]

@@ -10,20 +10,22 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays import progress
-from gpuanon.engine.combinations import Risk, risk_of
+from gpuanon.engine.combinations import RISK_ROWS, Risk, risk_of
 from gpuanon.proposing.choices import Choice, about, choices
 from gpuanon.proposing.codebook import Codebook, unknown_columns
-from gpuanon.proposing.dependencies import KeptColumns, determinations, unmasked
+from gpuanon.proposing.dependencies import PAIRED, KeptColumns, determinations, unmasked
 from gpuanon.proposing.profiling import profiles
 from gpuanon.proposing.purposes import Purpose
 from gpuanon.proposing.trials_of_masks import TriedMask
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.formats.csv.csv_dialect import Missing
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
-from gpuanon.tables.schema import Role
+from gpuanon.tables.schema import Role, Unit
 from gpuanon.tables.table import Table
 
 PERSON_ROWS = 50_000
+_KEYS = 20
+"""Columns that may say whose records they are, at most: the first."""
 _CONSTANT = 0.995  # of the repeated values of a person column, another column is constant in so many
 _CHANCE = 0.9
 _NUMBERS = (7, 8, 9, 18)  # kinds of HIPAA's list that are given to one person each: national, record, plan, other codes
@@ -156,8 +158,10 @@ def _safe_harbor(choice: Choice) -> Choice:
 def with_risk(table: Table, findings: Findings) -> Findings:
     """The findings with the risk of the quasi-identifiers, and of what no mask changes, as they are chosen now."""
     quasi = [choice.name for choice in findings.choices if choice.role == "quasi"]
+    person = next((choice.name for choice in findings.choices if choice.role == "person"), None)
+    unit: Unit = "record" if person is None else "person"
     left = unmasked(table, findings.choices, findings.masked)
-    return replace(findings, risk=risk_of(table, quasi), unmasked=left)
+    return replace(findings, risk=risk_of(table, quasi, person, unit, rows=RISK_ROWS), unmasked=left)
 
 
 def _with_person(table: Table, chosen: list[Choice]) -> list[Choice]:
@@ -168,7 +172,8 @@ def _with_person(table: Table, chosen: list[Choice]) -> list[Choice]:
     values it is a household's.
     """
     best: tuple[tuple[str, ...], Choice] | None = None
-    for choice in chosen:
+    likely = sorted(chosen, key=lambda choice: (choice.role != "identifier", -choice.profile.distinct))
+    for choice in [one for one in likely if one.profile.distinct >= 30][:_KEYS]:
         profile = choice.profile
         repeats = profile.present - profile.distinct
         code = profile.holds == "text" or (profile.holds == "number" and profile.whole)
@@ -204,6 +209,7 @@ def constant_columns(table: Table, key: str, chosen: Sequence[Choice]) -> tuple[
     step = max(1, table.n_rows // PERSON_ROWS)
     rows = np.flatnonzero(labels % step == 0)  # all rows of some persons
     others = [c.name for c in chosen if c.name != key and 2 <= c.profile.distinct <= 100 and c.profile.holds != "other"]
+    others = others[:PAIRED]
     if len(rows) == 0 or not others:
         return ()
     rows = rows[np.argsort(labels[rows], kind="stable")]

@@ -303,6 +303,7 @@ PREDICTION_DISTANCE = Measure(
     sentence="Half of the people are at least this far, in standard deviations, from the released record most like"
     " them.",
     summary="median distance from an original to the nearest released record",
+    usual="no less than a sample of other people gives",
     range=FROM_0, function=prediction_distance, compute=_prediction_distance, **_PREDICTION,
 )  # fmt: skip
 PREDICTION_AMBIGUITY = Measure(
@@ -310,6 +311,8 @@ PREDICTION_AMBIGUITY = Measure(
     sentence="For a typical person the nearest released record is hardly nearer than others (1), or clearly the nearest"
     " (0).",
     summary="median of nearest over k-th nearest distance",
+    records="the records near a person may be those of one other",
+    usual="near 1: the nearest record is no better than the next",
     range=SHARE, function=prediction_ambiguity, compute=_prediction_ambiguity, **_PREDICTION,
 )  # fmt: skip
 PREDICTION_UNCERTAINTY = Measure(
@@ -317,6 +320,8 @@ PREDICTION_UNCERTAINTY = Measure(
     sentence="The released records most like a typical person differ this much among themselves: the more, the less"
     " they tell of that person.",
     summary="median variance among the k nearest released records",
+    records="the records near a person may be those of one other",
+    usual="0: the nearest records agree, and tell the values",
     range=FROM_0, function=prediction_uncertainty, compute=_prediction_uncertainty,
     options={"weights": dict[str, NOT_NEGATIVE]}, **_PREDICTION,
 )  # fmt: skip

@@ -100,6 +100,12 @@ def print_release(result: dict[str, Any]) -> None:
     table.add_row("verdict", f"{_STATES[verdict['state']]}")
     for point in verdict["points"]:
         table.add_row("", escape(f"{_MARKS[point['state']]} {point['text']}"))
+    bad = [point["name"] for point in verdict["points"] if point["state"] == "bad"]
+    if bad:
+        accept = ", ".join(f'{name} = "…"' for name in bad)
+        table.add_row(
+            "", escape(f"a recipe accepts it with a reason, accept = {{ {accept} }}, or refuses it by a limit")
+        )
     table.add_row("time", f"{result['seconds']:.1f} s on {result['backend']} ({rate:,.0f} rows/s)")
     table.add_row("written", escape(str(result["output"])))
     out.print(table, highlight=False)

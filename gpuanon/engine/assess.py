@@ -13,6 +13,7 @@ from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend, BackendName, Host, choose
 from gpuanon.assessing.bins import LEAST
 from gpuanon.assessing.compared_tables import as_link
+from gpuanon.assessing.figures import figure_text
 from gpuanon.assessing.measure import Options
 from gpuanon.assessing.measures import MEASURES
 from gpuanon.assessing.run import IN_MEMORY_ROWS, Measurements, check_names, measure
@@ -23,6 +24,7 @@ from gpuanon.engine.outputs import manifest_path, read_manifest, write_report
 from gpuanon.engine.series_runs import Prepared, prepared
 from gpuanon.errors import GuaranteeError
 from gpuanon.recipe import Recipe
+from gpuanon.report import Paper
 from gpuanon.tables.formats import io
 from gpuanon.tables.formats.csv.csv_dialect import release_options
 from gpuanon.tables.schema import Schema
@@ -60,6 +62,7 @@ class Assessment(Measurements):
     least: int = field(default=LEAST, compare=False)
     manifest: Mapping[str, Any] | None = field(default=None, compare=False)
     _kind: Any = field(default=nw.Implementation.PYARROW, compare=False)
+    _files: Mapping[str, Path] = field(default_factory=dict, compare=False)
 
     def __repr__(self) -> str:
         """The figures, one per line; `to_json` has their details."""
@@ -67,7 +70,9 @@ class Assessment(Measurements):
         for side in ("risk", "utility"):
             figures = [measure.name for measure in MEASURES.values() if measure.family == side]
             lines += [f"  {side}"] * any(name in self.measured for name in figures)
-            lines += [f"    {name:<26}{self.measured[name].value:.4g}" for name in figures if name in self.measured]
+            lines += [
+                f"    {name:<26}{figure_text(self.measured[name].value)}" for name in figures if name in self.measured
+            ]
         if self.failed:
             lines.append(f"  not measured: {', '.join(self.failed)}")
         return "\n".join(lines)
@@ -95,7 +100,8 @@ class Assessment(Measurements):
         """Write the figures as one HTML page, with pictures of the columns in which nobody can be told apart."""
         from gpuanon.report.contents import assessed
 
-        write_report(assessed(self, self.manifest, self.least), path, force=force)
+        papers = [Paper(what, file.name, digest_of(file)) for what, file in self._files.items()]
+        write_report(assessed(self, self.manifest, self.least, papers=papers), path, force=force)
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows: the page of the figures, without pictures, which `report` draws."""
@@ -184,7 +190,10 @@ def assess(
     manifest = read_manifest(manifest_path(Path(release))) if _is_path(release) and not notes else None
     kind = first.frame.implementation
     told = (*found.notes, *notes)
-    return Assessment(found.measured, found.failed, found.inapplicable, told, found.seen, loaded.least, manifest, kind)
+    files = {"original": original, "recipe": recipe, "release": release}
+    paths = {what: Path(file) for what, file in files.items() if _is_path(file)}
+    known = (found.measured, found.failed, found.inapplicable, told, found.seen)
+    return Assessment(*known, loaded.least, manifest, kind, paths)
 
 
 def _is_path(data: Any) -> bool:
@@ -257,7 +266,8 @@ def check_limits(
     for name, figure in assessment.measured.items():
         if MEASURES[name].exceeds(figure.value, limits[name]):
             way = "at most" if MEASURES[name].better == "lower" else "at least"
-            faults.append(f"limits.{name}: {way} {limits[name]:g} is allowed, the release has {figure.value:.4g}")
+            allowed = f"{way} {limits[name]:g} is allowed"
+            faults.append(f"limits.{name}: {allowed}, the release has {figure_text(figure.value)}")
     if unknown or faults:
         hint = "a larger k, or another method, lowers the risk" if faults else "give what the measure needs, or drop it"
         raise GuaranteeError("\n".join([*unknown, *faults, "Nothing was written"]), hint=hint)

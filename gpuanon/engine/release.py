@@ -7,6 +7,7 @@ texts are read a second time, and written by the number of each released row's o
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from gpuanon.engine.outputs import Guard, manifest_path, write_report
 from gpuanon.engine.run import Done
 from gpuanon.errors import InputError, OutputError, ParameterError
 from gpuanon.recipe import Recipe
+from gpuanon.report import Paper
 from gpuanon.tables.arrow import arrow_array, empty_table
 from gpuanon.tables.dictionaries import common_levels, with_levels
 from gpuanon.tables.formats import format_of, io
@@ -63,14 +65,14 @@ class Texts:
         quasi = (name for name, spec in recipe.columns.items() if spec.role == "quasi")
         return cls(source, recipe.csv, recipe.csv_columns, folder, frozenset(quasi if recipe.limits else ()))
 
-    def dialect(self, done: Done) -> CsvDialect | None:
+    def dialect(self, done: Done) -> CsvDialect:
         """How the release is written: as the file was.  A cell that a mask blanked is empty, whatever word the file has
         for no value."""
         found = dialect_of(self.source, self.read_as, self.options, {column.name for column in done.schema.columns})
         blanked = {
             name for step in done.steps if step.fitted.combination.operation.blanks for name in step.fitted.columns
         }
-        if found is None or not blanked & found.styles.keys():
+        if not blanked & found.styles.keys():
             return found
         styles = {
             name: replace(style, missing="") if name in blanked else style for name, style in found.styles.items()
@@ -122,6 +124,13 @@ def put_back(piece: pa.Table, texts: pa.Table, names: Sequence[str], origin: Hos
     for name in names:
         piece = piece.set_column(piece.column_names.index(name), name, texts[name].take(rows))
     return piece
+
+
+GUESSABLE = (
+    "the random numbers follow from a small seed, which anybody can try until a masked value agrees with one that they"
+    " know, and then take noise, order and pseudonyms off: release rows only under rng=None or a secret Key"
+)
+"""Of a release that is written under such a key."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -196,13 +205,15 @@ class Release:
         report: str | Path | None = None,
         force: bool = False,
         texts: Texts | None = None,
+        papers: Sequence[Paper] = (),
     ) -> dict[str, Any]:
         """Write the release, its manifest beside it, on request the report and the private link: all of them or none.
 
         The claims are checked again on the file, as it is written; the manifest that is returned has the figures of
         the file.
 
-        texts : of the CSV that was masked, for columns that come out as they went in
+        texts  : of the CSV that was masked, for columns that come out as they went in
+        papers : the files that were read, for the report
         """
         if self._masked is None:
             raise ParameterError(
@@ -218,7 +229,7 @@ class Release:
             table = Table(nw.from_native(stored, eager_only=True))  # as it is
         return write_release(
             self._masked, output, None if link is None else Path(link), manifest=self.manifest, pieces=lambda: [table],
-            force=force, report=None if report is None else Path(report), texts=texts,
+            force=force, report=None if report is None else Path(report), texts=texts, papers=papers,
             checked=self.table if self.table.is_immutable else None,
         )  # fmt: skip
 
@@ -279,6 +290,7 @@ def write_release(
     force: bool,
     fill: Callable[[Path], None] | None = None,
     report: Path | None = None,
+    papers: Sequence[Paper] = (),
     texts: Texts | None = None,
     checked: Table | None = None,
 ) -> dict[str, Any]:
@@ -287,11 +299,15 @@ def write_release(
     pieces : the rows of the release, as they are to be stored
     fill   : puts the release parts into a folder, instead of `pieces`; None when `output` is a file
     report : where the report goes
+    papers : the files that were read, for the report
     texts  : see `Release.write`
     checked : the whole release, whose classes were counted and which nobody can have changed since; a file that holds
         its values to the bit has the same classes, and any other is counted.  None: the file is counted
     """
     done, origins = masked.done, masked.origins
+    if masked.guessable:
+        warnings.warn(f"{output}: {GUESSABLE}", stacklevel=3)
+        manifest = {**manifest, "warnings": [*manifest["warnings"], GUESSABLE]}
     declared = {column.name: column.levels for column in done.schema.columns}
     dialect = None if texts is None else texts.dialect(done)
     with io.Writing(force=force, guard=Guard(output, link)) as out:
@@ -312,7 +328,8 @@ def write_release(
         manifest = {**manifest, **conclude(done, done.on_file(smallest)), "release": release}
         out.text(manifest_path(output), json_text(manifest, indent=2) + "\n")
         if report is not None:
-            _put_report(out, report, masked.contents(manifest))
+            files = (*papers, Paper("release", output.name, release["digest"]))
+            _put_report(out, report, masked.contents(manifest, files))
         if link is not None:
             lines = ["row", *(str(row) for origin in origins for row in origin.tolist()), ""]
             out.text(link, "\n".join(lines), private=True)

@@ -21,13 +21,16 @@ from gpuanon.proposing.findings import Findings, examine, with_risk
 from gpuanon.proposing.proposal import HEADINGS, MARK, Proposal, assembled, foot_of, reason_of, rows_of, with_trials
 from gpuanon.proposing.purposes import PURPOSES, Purpose, purpose_of
 from gpuanon.tables.formats import format_of, io
-from gpuanon.tables.formats.csv.csv_dialect import read_any
+from gpuanon.tables.formats.csv.csv_dialect import count_columns, read_any
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
 from gpuanon.tables.schema import Role
 from gpuanon.tables.table import Table
 
 ROLES: tuple[Role, ...] = ("identifier", "person", "household", "quasi", "sensitive", "other", "weight", "dropped")
 Ask = Callable[[Choice, str], Role]
+
+MOST_COLUMNS = 2000
+"""Of a table for which a recipe is proposed: every column is looked at, and many in pairs."""
 
 
 def init(
@@ -73,6 +76,17 @@ def init(
     return proposal
 
 
+def _check_width(path: Path, given: CsvOptions | None) -> None:
+    """Refuse a table of too many columns before it is read."""
+    width = count_columns(path, given)
+    if width > MOST_COLUMNS:
+        raise InputError(
+            f"{path}: has {width:,} columns, and init looks at {MOST_COLUMNS:,} at most",
+            hint="propose for a file with the columns that are to be released; the others are dropped by others ="
+            " 'drop' in the recipe",
+        )
+
+
 def examine_file(
     path: Path, purpose: Purpose, given: CsvOptions | None = None, codebook: Codebook | None = None
 ) -> tuple[Table, Findings]:
@@ -82,6 +96,7 @@ def examine_file(
     codebook : what is known of its columns; None: the labels that the file has
     """
     with progress.stage("read"):
+        _check_width(path, given)
         known = labels_of(path) if codebook is None else codebook
         coded = {name: one.missing for name, one in known.items() if one.missing and one.kind != "categorical"}
         table, csv, missing = read_any(path, given, coded)

@@ -23,6 +23,8 @@ from gpuanon.tables.table import Table
 
 PAIR_ROWS = 20_000
 PERSON_ROWS = 50_000
+_KEYS, _PAIRED = 20, 200
+"""Columns that may say whose records they are, and columns that are looked at in pairs, at most: the first."""
 _CONSTANT = 0.995  # of the repeated values of a person column, another column is constant in so many
 _CHANCE = 0.9
 _NUMBERS = (7, 8, 9, 18)  # kinds of HIPAA's list that are given to one person each: national, record, plan, other codes
@@ -114,7 +116,7 @@ def determinations(table: Table, chosen: Sequence[Choice]) -> dict[str, tuple[st
     Only columns of few values count: in one with many, a value occurs too seldom to say so.
     """
     rows = min(table.n_rows, PAIR_ROWS)
-    names = [c.name for c in chosen if 2 <= c.profile.distinct <= 1000 and c.profile.holds != "other"]
+    names = [c.name for c in chosen if 2 <= c.profile.distinct <= 1000 and c.profile.holds != "other"][:_PAIRED]
     if rows < 40 or len(names) < 2:
         return {}
     picked = np.sort(np.random.default_rng(1).choice(table.n_rows, rows, replace=False))
@@ -142,7 +144,8 @@ def _with_person(table: Table, chosen: list[Choice]) -> list[Choice]:
     columns are constant inside of its values, though by chance they would not be.
     """
     best: tuple[int, Choice] | None = None
-    for choice in chosen:
+    likely = sorted(chosen, key=lambda choice: (choice.role != "identifier", -choice.profile.distinct))
+    for choice in [one for one in likely if one.profile.distinct >= 30][:_KEYS]:
         profile = choice.profile
         repeats = profile.present - profile.distinct
         code = profile.holds == "text" or (profile.holds == "number" and profile.whole)
@@ -173,6 +176,7 @@ def constant_columns(table: Table, key: str, chosen: Sequence[Choice]) -> tuple[
     step = max(1, table.n_rows // PERSON_ROWS)
     rows = np.flatnonzero(labels % step == 0)  # all rows of some persons
     others = [c.name for c in chosen if c.name != key and 2 <= c.profile.distinct <= 100 and c.profile.holds != "other"]
+    others = others[:_PAIRED]
     if len(rows) == 0 or not others:
         return ()
     rows = rows[np.argsort(labels[rows], kind="stable")]

@@ -94,13 +94,31 @@ def _write(file: IO[bytes], rows: pa.Table, writer: str) -> None:
         except (OSError, MemoryError):
             raise
         except Exception:  # the library's own errors may quote values
-            raise OutputError(
-                "cannot be stored in this format: a name of a column or a text is too long, or a name has other "
-                "characters than letters, digits and _"
-            ) from None
+            names = [name for name in plain.column_names if not _fits(name, path, writer)]
+            if names:
+                raise OutputError(
+                    f"cannot be stored in this format: the name of column {', '.join(map(repr, names))}",
+                    hint="names begin with a letter, have letters, digits and _ only, are short, and are no word of the"
+                    " format's own program",
+                ) from None
+            raise OutputError("cannot be stored in this format: a text is too long") from None
         with path.open("rb") as made:
             while piece := made.read(1 << 22):
                 file.write(piece)
+
+
+def _fits(name: str, path: Path, writer: str) -> bool:
+    """Whether the library takes a name for a column."""
+    import polars
+    import pyreadstat
+
+    try:
+        getattr(pyreadstat, writer)(polars.DataFrame({name: [0.0]}), str(path))
+    except (OSError, MemoryError):
+        raise
+    except Exception:
+        return False
+    return True
 
 
 def _as_codes(rows: pa.Table) -> tuple[pa.Table, dict[str, dict[int, str]]]:

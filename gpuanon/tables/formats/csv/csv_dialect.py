@@ -203,6 +203,19 @@ def release_options(path: Path, options: CsvOptions) -> CsvOptions:
     return known
 
 
+def count_columns(path: Path, given: CsvOptions | None = None) -> int:
+    """Columns of the table in a file, at the cost of its header where the format allows; 0 if it cannot be told."""
+    form = find_format(path)
+    if form is None or not path.exists():
+        return 0
+    if form.is_text and path.is_file():
+        with byte_stream(path) as stream:
+            head: bytes = stream.read(1 << 24).split(b"\n", 1)[0]
+        separator = (given.separator if given else None) or max(",;\t", key=lambda one: head.count(one.encode()))
+        return 1 + head.count(separator.encode())
+    return len(io.open(path).schema.names) if form.open is not None else 0
+
+
 def is_utf8(path: Path) -> bool:
     """Whether all of a file, decompressed, is UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")()

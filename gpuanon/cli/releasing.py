@@ -40,7 +40,12 @@ def init(
     ] = None,
     purpose: Annotated[
         str | None,
-        typer.Option("--for", help="what the release is for: see 'gpuanon recipes'", autocompletion=_purposes),
+        typer.Option(
+            "--for",
+            help="what the release is for, which decides mask and limits: research (default), public-use, training, "
+            "statistics, hipaa; 'gpuanon recipes' describes them",
+            autocompletion=_purposes,
+        ),
     ] = None,
     csv: Annotated[
         list[str] | None,
@@ -54,6 +59,12 @@ def init(
             help="what is known of the columns, .csv or .json: name, label, type, levels, missing, role; it wins"
         ),
     ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict", help="drop columns of which nothing is known; without it they are masked with the others"
+        ),
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="take every proposal, ask nothing")] = False,
     force: Annotated[bool, typer.Option("--force", help="overwrite an earlier proposal")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
@@ -64,7 +75,18 @@ def init(
 
     ask = not yes and sys.stdin.isatty() and err.is_terminal
     with shown(err, quiet=quiet or ask):
-        propose(table, output, purpose, ask=ask, force=force, out=out, err=err, csv=csv or [], codebook=codebook)
+        propose(
+            table,
+            output,
+            purpose,
+            ask=ask,
+            force=force,
+            out=out,
+            err=err,
+            csv=csv or [],
+            codebook=codebook,
+            strict=strict,
+        )
 
 
 def recipes(json_: Json = False) -> None:

@@ -17,6 +17,7 @@ import pytest
 import gpuanon
 from gpuanon.assessing.column_pictures import Bars, Histogram, Pictures
 from gpuanon.assessing.figures import By, Measured
+from gpuanon.assessing.measures import MEASURES
 from gpuanon.assessing.run import Measurements
 from gpuanon.engine.protect import protect_file
 from gpuanon.report.columns import column_rows, left_unmasked, moved_in, worst_of
@@ -98,6 +99,15 @@ def test_how_far_a_column_moved_is_the_total_variation():
     assert moved_in(days).share == pytest.approx(0.3)
 
 
+@pytest.mark.parametrize(
+    ("after", "said"), [((0.5, 0.5), "no masked column has another"), ((0.4, 0.6), "of age, the mask")]
+)
+def test_the_tile_of_utility_names_the_column_or_says_that_none_moved(releases, after, said):
+    drawn = Pictures({"age": (Bars("age", ("a", "b"), (0.5, 0.5), after),)}, (), {}, 5, "record")
+    text = Page(report_html(Contents("Release", releases["bad"].manifest, pictures=drawn))).text
+    assert said in text.replace(" ,", ",")
+
+
 def test_every_column_has_a_row_the_worst_first(releases):
     manifest = releases["bad"].manifest
     drawn = {
@@ -177,6 +187,10 @@ def test_each_figure_stands_with_its_label_and_what_is_usual(releases):
     names = {name.replace("<wbr>", "") for _, name, _ in rows}
     assert names == set(found.figures.measured)
     assert all(label and usual.strip() for label, _, usual in rows)
+
+
+def test_every_measure_says_what_is_usual():
+    assert [measure.name for measure in MEASURES.values() if not 1 <= len(measure.usual) <= 100] == []
 
 
 def test_the_columns_of_the_recipe_are_the_columns_of_the_page(releases):

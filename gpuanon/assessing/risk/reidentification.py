@@ -4,6 +4,10 @@ Each original record is matched with the released record at the smallest Euclide
 among ties one is chosen at random; a hit is the record's own release (section 4.3 of [1]).  The expected hit rate of
 a release is computed exactly, record by record: the share of the ties that are the record's own.
 
+An attacker who knows which released records are those of ten people fits the linear map from release to original by
+least squares, and looks there: a release that was shifted, mirrored or rotated is found so, though no record is near
+its own.  Where that attacker finds far more of the others, the figure is that attacker's, and a note says so.
+
 The same attack on the unmasked table stands beside it: where many records share their values it is far below 1
 already, and a comparison with 1/k alone says little.
 
@@ -14,15 +18,16 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array, Host, like, namespace, on_device, to_host
-from gpuanon.assessing.figures import Beside, ConfidenceInterval, Distribution, Figure, Measured, join
+from gpuanon.assessing.figures import Beside, Distribution, Figure, Measured, figure_text, join
 from gpuanon.assessing.measure import NULL_IS_MARKED, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction
+from gpuanon.assessing.sampling_errors import mean_interval
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance.distance import nearest_with_ties, paired
 from gpuanon.numerics.distance.distance_search import looks_at_few
@@ -30,6 +35,10 @@ from gpuanon.numerics.equal_rows import equal_rows
 from gpuanon.numerics.metric import tie_limit
 from gpuanon.numerics.sampling import sample_rows
 
+KNOWN = 10
+"""People whose released records an attacker knows already."""
+_TRIED = 500
+_GAIN = 0.1
 _DEVICE_PAIRS = 1 << 38  # that a device looks at before a k-d tree on the host takes over: 500 000 times 500 000 rows
 
 
@@ -40,22 +49,26 @@ class Hits:
     rows      : (s,) the original records that were attacked: all, or a repeatable random sample
     values    : (s,) probability that each is matched with its own release
     originals : original records, of which `rows` are all or a sample
+    mapped    : whether the attacker fitted a map by known pairs, see `known_map`
     """
 
     rows: Host
     values: Host
     originals: int
+    mapped: bool = False
 
     @property
     def note(self) -> str | None:
-        """Whether a sample was taken, and its error."""
+        """Whether a map was fitted; whether a sample was taken, and its error."""
+        mapped = f"by an attacker who knows {KNOWN} pairs and fits the map between the tables" if self.mapped else None
         if len(self.rows) == self.originals:
-            return None
+            return mapped
         error = 1.96 * float(self.values.std() / np.sqrt(len(self.rows)))
-        return (
+        sampled = (
             f"a random sample of {len(self.rows)} of {self.originals} original records was attacked: "
             f"right to ±{error:.4f} (95 %)"
         )
+        return join(mapped, sampled)
 
 
 def reidentification(
@@ -75,8 +88,8 @@ def reidentification(
     Returns
     -------
     Measured
-        With the value: its standard error over records (taken as independent) and 95 % interval, the distribution over
-        original records, the same attack on the unmasked table, and a blind guess.
+        With the value: its standard error over records (taken as independent), Wilson's 95 % interval, the
+        distribution over original records, the same attack on the unmasked table, and a blind guess.
     """
     hits = attacked(X, Y, link) if hits is None else hits
     n, value = len(hits.values), float(hits.values.mean())
@@ -88,7 +101,7 @@ def reidentification(
         details,
         join(hits.note, _note(baseline)),
         parts=(Distribution.over("original records", hits.values),),
-        interval=ConfidenceInterval(max(0.0, value - 1.96 * error), min(1.0, value + 1.96 * error)),
+        interval=mean_interval(value, float(hits.values.var()), n),
         beside=(Beside("unmasked", "unmasked", baseline), Beside("guess", "a blind guess", 1 / len(Y))),
     )
 
@@ -141,6 +154,40 @@ def attacked(
     """
     link = like(to_host(link), X)
     _check(X, Y, link)
+    found = _attacked(X, Y, link, persons, prediction, limit)
+    mapped = known_map(X, Y, link, found)
+    if mapped is None:
+        return found
+    return replace(_attacked(X, mapped, link, persons, None, limit), mapped=True)
+
+
+def known_map(X: Array, Y: Array, link: Array, found: Hits) -> Array | None:
+    """(m, d) the release in the coordinates of the original, by a linear map that `KNOWN` pairs fit best.
+
+    None unless the map finds at least `_GAIN` more of a sample of other records than `found`, and twice as many.
+    """
+    origin = to_host(link)
+    released = np.flatnonzero(origin >= 0)
+    if len(released) < 4 * KNOWN or len(np.unique(origin[released])) < 4 * KNOWN:
+        return None
+    random = np.random.default_rng(10)
+    pairs = random.choice(released, KNOWN, replace=False)
+    known, seen = to_host(Y[like(pairs, X)]).astype(np.float64), to_host(X[like(origin[pairs], X)]).astype(np.float64)
+    middle = known.mean(axis=0)
+    slope = np.linalg.lstsq(known - middle, seen - seen.mean(axis=0), rcond=1e-9)[0]
+    mapped = (Y.astype(np.float64) - like(middle, X)) @ like(slope, X) + like(seen.mean(axis=0), X)
+    others = np.setdiff1d(found.rows, origin[pairs])
+    others = np.sort(random.permutation(others)[:_TRIED])
+    if not len(others):
+        return None
+    before = float(found.values[np.searchsorted(found.rows, others)].mean())
+    tried = like(others, X)
+    after = float(to_host(hit_probabilities(X[tried], mapped, place_in(tried, link))).mean())
+    return mapped if after > max(before + _GAIN, 2 * before) else None
+
+
+def _attacked(X: Array, Y: Array, link: Array, persons: Host | None, prediction: Prediction | None, limit: int) -> Hits:
+    """See `attacked`."""
     if persons is not None:
         return _persons_attacked(X, Y, link, persons, limit)
     few = looks_at_few(some_rows(Y))
@@ -228,7 +275,7 @@ def _note(unmasked: float) -> str | None:
     """How to read a rate on columns that identify few records in the first place."""
     if unmasked > 0.5:
         return None
-    return f"the unmasked table itself gives {unmasked:.3g}: compare with that as well as with 1/k"
+    return f"the unmasked table itself gives {figure_text(unmasked, 3)}: compare with that as well as with 1/k"
 
 
 # `c` below is a `Comparison`, which imports this file.
@@ -252,7 +299,9 @@ REIDENTIFICATION = Measure(
     sentence="Somebody who knows a person's quasi-identifiers and picks the most similar released record picks that"
     " person's own this often.",
     summary="expected share of originals whose nearest released record is their own",
-    family="risk", range=SHARE, unit="record", applies=PAIRED_QUASI, function=reidentification,
+    family="risk", range=SHARE,
+    usual="at most 1/k where k records look alike; 0.09 is a common maximum",
+    unit="record", applies=PAIRED_QUASI, function=reidentification,
     compute=_reidentification, arrays="quasi", weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="queries",
     source="Wei, Ramamurthy and Varshney 2018", long=1,
 )  # fmt: skip
@@ -261,7 +310,9 @@ REIDENTIFICATION_BY_CLASS = Measure(
     sentence="As `reidentification`, but people who were alike before masking count once together, so that rare people"
     " weigh as much as common ones.",
     summary="the same, each class of equal originals counting once",
-    family="risk", range=SHARE, unit="class", applies=PAIRED_QUASI, function=reidentification_by_class,
+    family="risk", range=SHARE,
+    usual="at most 1/k where k records look alike",
+    unit="class", applies=PAIRED_QUASI, function=reidentification_by_class,
     compute=_reidentification_by_class, arrays="quasi", weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="whole",
     source="Wei, Ramamurthy and Varshney 2018",
 )  # fmt: skip

@@ -477,15 +477,6 @@ def test_what_is_kept_is_named_beside_the_headline_and_names_are_no_markup_and_n
     assert "release [red].parquet" in out
 
 
-def test_a_pipe_is_refused_and_not_waited_for(gpuanon, folder):
-    os.mkfifo(folder / "pipe.csv")
-    for arguments in (("init", "pipe.csv", "--yes"), ("protect", "pipe.csv", "recipe.toml", "-o", "release.csv")):
-        code, _, err = gpuanon(*arguments)
-        assert code == 2
-        assert "pipe.csv: is a pipe or a device" in err
-        assert "write it to a file first" in err
-
-
 def test_output_that_cannot_be_printed_is_no_internal_error(gpuanon, monkeypatch):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -23,7 +23,7 @@ from gpuanon.masking.methods import AnyMask
 from gpuanon.masking.methods.combination import whole_row_faults
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
 from gpuanon.tables.formats.csv.csv_types import CsvColumns
-from gpuanon.tables.schema import UNRELEASED, ColumnSpec, Kind, Nulls, Others, Schema
+from gpuanon.tables.schema import UNRELEASED, ColumnSpec, Kind, Nulls, Others, Schema, Unit
 from gpuanon.tables.series import Series
 
 POINTS = ("promise", "smallest_class", "singled_out", "copies", "given_back", "warnings")
@@ -35,6 +35,11 @@ class Recipe(MaskPart):
 
     columns: dict[str, ColumnSpec] = Field(min_length=1, description="what each column is")
     others: Others = Field(default="refuse", description="what becomes of columns that are not named")
+    unit: Unit | None = Field(
+        default=None,
+        description="what k, limits and measures count: record, person or household; without it persons where a column"
+        " has that role, else records",
+    )
     nulls: Nulls = Field(default="indicator", description="what a missing value means to the masks")
     mask: tuple[AnyMask, ...] = Field(description="masks, applied one after the other; at least one")
     limits: dict[str, Annotated[float, Field(strict=True, allow_inf_nan=False)]] = Field(
@@ -127,10 +132,8 @@ class Recipe(MaskPart):
             )
         released = schema.without(schema.identifiers)
         by_class = any(mask.combination().groups.sees == "classes" for mask in self.mask)
-        if schema.unit == "person" and self.nulls == "wildcard" and by_class:
-            faults.append(
-                'nulls: "wildcard" counts records, and a column has the role person: "category" counts persons'
-            )
+        if schema.unit != "record" and self.nulls == "wildcard" and by_class:
+            faults.append(f'nulls: "wildcard" counts records, and k counts {schema.unit}s: "category" counts them')
         changed = {name for mask in self.mask for name in released.select(mask.combination().columns)}
         for name in released.quasi:
             if name not in changed and not schema[name].keep:
@@ -140,16 +143,29 @@ class Recipe(MaskPart):
             if name in changed and schema[name].keep:
                 faults.append(f"columns.{name}: keep = true, and a mask changes it")
         adds = any(mask.combination().operation.rows == "added" for mask in self.mask)
-        if adds and schema.person is not None and schema.person.release is not None:
+        if adds and schema.unit_column is not None and schema.unit_column.release is not None:
             faults.append(
-                f"columns.{schema.person.name}: release: rows are added, each with a pseudonym of its own and one"
-                " record, which tells them from persons with several; leave the column out (no release), or take a"
-                " method that adds no rows"
+                f"columns.{schema.unit_column.name}: release: rows are added, each with a pseudonym of its own and one"
+                f" record, which tells them from {schema.unit}s with several; leave the column out (no release), or"
+                " take a method that adds no rows"
             )
+        faults += self._faults_of_limits(schema.unit)
         faults += whole_row_faults([mask.combination() for mask in self.mask], released)
         if faults:
             raise RecipeError("\n".join(faults))
         return released
+
+    def _faults_of_limits(self, unit: Unit) -> list[str]:
+        """Limits of measures that cannot count the unit: equal records of one person would keep them."""
+        from gpuanon.assessing.measures import MEASURES
+
+        if unit == "record":
+            return []
+        return [
+            f"limits.{name}: counts records, and the unit is {unit}: {MEASURES[name].records}"
+            for name in self.limits
+            if MEASURES[name].records is not None
+        ]
 
     @property
     def options(self) -> dict[str, dict[str, Any]]:

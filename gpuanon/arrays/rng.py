@@ -95,14 +95,16 @@ class Key:
     Key(<secret>)
     """
 
-    __slots__ = ("_secret",)
+    __slots__ = ("_secret", "guessable")
 
-    def __init__(self, secret: bytes) -> None:
+    def __init__(self, secret: bytes, *, guessable: bool = False) -> None:
         if len(secret) < 16:
             raise ParameterError(
                 "key: at least 16 bytes are needed", hint="'openssl rand -hex 32 > key.txt' makes a good one"
             )
         self._secret = secret
+        self.guessable = guessable
+        """Whether it follows from a number that anybody can try."""
 
     @classmethod
     def fresh(cls) -> Key:
@@ -228,6 +230,17 @@ def _units(four: list[Host]) -> tuple[Host, Host]:
     return first, second
 
 
+_FEWEST_SEEDS = 1 << 96
+"""Seeds below it can be tried, one after the other: people take small ones."""
+
+
+def _seeded_by_hand(rng: np.random.Generator) -> bool:
+    """Whether a generator was made from a small number; unknown means so: only NumPy's own seeds of 128 bits tell."""
+    entropy = getattr(rng.bit_generator.seed_seq, "entropy", None)
+    words = entropy if isinstance(entropy, (list, tuple, np.ndarray)) else [entropy]
+    return not any(isinstance(word, (int, np.integer)) and int(word) >= _FEWEST_SEEDS for word in words)
+
+
 def as_key(rng: Key | bytes | int | np.random.Generator | None) -> Key:
     """The key that `rng` stands for."""
     if rng is None:
@@ -239,9 +252,9 @@ def as_key(rng: Key | bytes | int | np.random.Generator | None) -> Key:
     if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool):
         if rng < 0:
             raise ParameterError("rng: a whole number from 0 up is allowed, got a negative one")
-        return Key(np.random.default_rng(int(rng)).bytes(32))
+        return Key(np.random.default_rng(int(rng)).bytes(32), guessable=int(rng) < _FEWEST_SEEDS)
     if isinstance(rng, np.random.Generator):
-        return Key(rng.bytes(32))
+        return Key(rng.bytes(32), guessable=_seeded_by_hand(rng))
     raise ParameterError(
         f"rng: None, a Key, bytes, an integer or a numpy Generator is allowed, got {type(rng).__name__}"
     )

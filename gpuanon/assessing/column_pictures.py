@@ -133,7 +133,7 @@ def pictures(comparison: Comparison, least: int = LEAST) -> Pictures:
         if name in found and not found[name]:
             omitted[name] = f"too few different values that {least} or more share"
             del found[name]
-    unit = "record" if units is None else "person"
+    unit = "record" if units is None else c.schema.unit
     together: list[Picture | None] = [_missing(c, units, least), _correlations(numbers, least)]
     together += _contours(numbers, c, units, least)
     together.append(_components(c, units, least))
@@ -142,7 +142,7 @@ def pictures(comparison: Comparison, least: int = LEAST) -> Pictures:
 
 def _units(c: Comparison) -> Host | None:
     """(n,) the person of each original record; None where records are counted."""
-    person = c.schema.person
+    person = c.schema.unit_column
     if person is None or person.name not in c.original.names:
         return None
     return level_codes([c.original], (person.name,))[0][:, 0]

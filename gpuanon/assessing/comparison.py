@@ -30,8 +30,8 @@ from gpuanon.assessing.utility.cell_counts import Counted, binned, tables
 from gpuanon.assessing.utility.propensity.scores import Fitted, fitted
 from gpuanon.errors import InputError, ParameterError
 from gpuanon.numerics.equal_rows import equal_rows
-from gpuanon.tables.codes import level_codes
-from gpuanon.tables.row_bits import bits_of, column_words, row_bits
+from gpuanon.tables.codes import level_codes, value_codes
+from gpuanon.tables.row_bits import row_bits
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import family, floats, null_mask, value_type
 
@@ -99,7 +99,7 @@ class Comparison(ComparedTables):
     @made_once
     def persons(self) -> Host | None:
         """(n,) whose record each original is, where the table says so; None: each record is a person's of its own."""
-        column = self.schema.person
+        column = self.schema.unit_column
         if column is None or column.name not in self.original.names:
             return None
         return np.unique(row_bits(self.original, [column.name])[:, 0], return_inverse=True)[1].reshape(-1)
@@ -123,7 +123,7 @@ class Comparison(ComparedTables):
     @made_once
     def shown(self) -> tuple[str, ...]:
         """Every column of the release that an intruder can compare: all but pseudonyms."""
-        column = self.schema.person
+        column = self.schema.unit_column
         return tuple(name for name in self.release.names if column is None or name != column.name)
 
     def rows_alike(self, *tables: Table) -> tuple[Host, ...]:
@@ -137,9 +137,7 @@ class Comparison(ComparedTables):
 
     def released_codes(self) -> Host:
         """(m, shown) codes of the released columns, equal for equal values, of whatever type."""
-        words = column_words(self.release, self.shown, stored=True)
-        bits = [bits_of([found], self.release.n_rows)[:, 0] for found in words.values()]
-        return np.stack([np.unique(one, return_inverse=True)[1].reshape(-1) for one in bits], axis=1)
+        return value_codes(self.release, self.shown)
 
     def is_nested(self, name: str) -> bool:
         """Whether a column holds lists, structures or the like."""

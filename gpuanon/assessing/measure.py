@@ -180,6 +180,8 @@ class Measure:
     range     : the smallest and the largest value that it can take, both included
     usual     : what a good or a bad figure is, where there is a convention
     unit      : of what it speaks
+    records   : why it counts records where persons or households are the unit; None: it counts the unit, or does not
+                depend on how often a person occurs
     applies   : to which releases
     function  : the function of arrays, whose docstring has the formula
     compute   : from a `Comparison`, and options by keyword, to the figure; one that merges, from any `EvidenceSource`
@@ -208,6 +210,7 @@ class Measure:
     range: tuple[float, float]
     usual: str = ""
     unit: Unit
+    records: str | None = None
     applies: Applies = field(default=Applies())
     function: Callable[..., Measured]
     compute: Callable[..., Measured]
@@ -240,6 +243,12 @@ class Measure:
     def exceeds(self, value: float, limit: float) -> bool:
         """Whether `value` is worse than `limit`."""
         return value > limit if self.better == "lower" else value < limit
+
+    def record_note(self, schema: Schema) -> str | None:
+        """What is said beside a figure of records where the unit is another."""
+        if self.records is None or schema.unit == "record":
+            return None
+        return f"counts records, not {schema.unit}s: {self.records}"
 
     def unweighted_note(self, source: EvidenceSource) -> str | None:
         """What is said beside a figure of utility of a table with weights that were not used."""

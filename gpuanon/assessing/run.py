@@ -258,7 +258,7 @@ def _one(
         return f"is not defined for these tables ({type(error).__name__})"
     if isfinite(figure.value):
         unweighted = None if source.schema.weight is None else measure.unweighted_note(source.host)
-        return replace(figure, note=join(source.note, figure.note, unweighted))
+        return replace(figure, note=join(source.note, figure.note, unweighted, measure.record_note(source.schema)))
     return figure.note or "is not defined for this release"
 
 

@@ -51,6 +51,12 @@ def init(
             help=literal("NAME=VALUE: how a CSV is read, as under [csv] of a recipe, where it is not found out")
         ),
     ] = None,
+    codebook: Annotated[
+        Path | None,
+        typer.Option(
+            help="what is known of the columns, .csv or .json: name, label, type, levels, missing, role; it wins"
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="take every proposal, ask nothing")] = False,
     query: Query = None,
     format_: Format = None,
@@ -66,7 +72,7 @@ def init(
     ask = not yes and sys.stdin.isatty() and err.is_terminal
     with shown(err, quiet=quiet or ask), Transfers(workspace=workspace) as doors:
         source = doors.receive(table, query, format_)
-        propose(source, output, purpose, ask=ask, force=force, out=out, err=err, csv=csv or [])
+        propose(source, output, purpose, ask=ask, force=force, out=out, err=err, csv=csv or [], codebook=codebook)
 
 
 def recipes(json_: Json = False) -> None:

@@ -143,6 +143,8 @@ class CheckResult(_Result):
     masks: list[str]
     table: str | None
     rows: int
+    unit: Literal["record", "person", "household"]
+    singled_out: float | None
     warnings: list[str]
     notes: list[str]
     columns: list[ColumnResult]

@@ -113,7 +113,7 @@ def compare(
     table, seen = prepared_for_all(table, [Recipe.load(point.data) for point in points])
     loaded, sample = [one.recipe for one in seen], seen[0].same_columns(sample)
     # A column that is not there is a fault of the recipe: it is named before anything is masked.
-    schema = common_schema([Schema.resolve(table, recipe.columns, recipe.others) for recipe in loaded])
+    schema = common_schema([Schema.resolve(table, recipe.columns, recipe.others, recipe.unit) for recipe in loaded])
     options = loaded[0].options  # the same for all, so that figures compare
     names = tuple(dict.fromkeys((*names, *(name for name in ("analysis",) if name in options))))
     decides, rule = rule_of(names, choose_by)

@@ -101,6 +101,8 @@ def common_schema(schemas: Sequence[Schema]) -> Schema:
         role = next((role for role in (*UNRELEASED, "quasi", "sensitive") if role in roles), column.role)
         says = next(schema[column.name] for schema in schemas if schema[column.name].role == role)
         columns.append(says)
+    if len({schema.unit for schema in schemas}) > 1:
+        raise RecipeError("unit: recipes that are compared must have the same")
     return schemas[0].model_copy(update={"columns": tuple(columns)})
 
 
@@ -126,7 +128,8 @@ def suggested(table: Table, start: Mapping[str, Any]) -> tuple[list[Point], dict
     if "columns" not in data:
         proposed = propose(table).model_dump(mode="json", exclude_defaults=True, exclude_none=True)
         data = {name: value for name, value in proposed.items() if name not in ("mask", "limits")} | data
-    schema = Schema.resolve(table, with_any_mask(data).columns, data.get("others", "refuse"))
+    recipe = with_any_mask(data)
+    schema = Schema.resolve(table, recipe.columns, recipe.others, recipe.unit)
     alone = _share_alone(table, schema.quasi)
     points, left_out = [], {}
     for name, method in METHODS.items():

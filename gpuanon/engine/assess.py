@@ -172,7 +172,7 @@ def assess(
     found = measure(
         before,
         after,
-        infer(first, loaded.columns, loaded.others),
+        infer(first, loaded.columns, loaded.others, loaded.unit),
         tuple(MEASURES) if measures is None else tuple(measures),
         link=rows,
         reference=sample,

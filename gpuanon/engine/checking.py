@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 import tracemalloc
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from math import log
 from pathlib import Path
@@ -17,8 +18,11 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays import progress
+from gpuanon.arrays.backend import Host
 from gpuanon.arrays.compiled import spent_compiling
-from gpuanon.engine.combinations import Risk, risk_lines, risk_of
+from gpuanon.arrays.threads import each
+from gpuanon.assessing.risk.singled_out import LIMIT
+from gpuanon.engine.combinations import Risk, risk_lines, risk_of, units_of
 from gpuanon.engine.inputs import read_table
 from gpuanon.engine.pipeline import check_columns
 from gpuanon.engine.protect import protect
@@ -26,12 +30,13 @@ from gpuanon.engine.series_runs import prepared
 from gpuanon.engine.warnings import SAMPLE_ROWS, identifying_columns, unused_hierarchies
 from gpuanon.errors import GpuanonError, InputError
 from gpuanon.masking.mask_columns import masked_columns
+from gpuanon.numerics.alone import single_person
 from gpuanon.numerics.sampling import sample_rows
 from gpuanon.recipe import Recipe
 from gpuanon.tables.class_counts import ClassCounts, repeat_warnings
-from gpuanon.tables.codes import code_notes
-from gpuanon.tables.row_bits import bits_of, column_words, row_bits
-from gpuanon.tables.schema import UNRELEASED, Column, Schema
+from gpuanon.tables.codes import code_notes, value_codes
+from gpuanon.tables.row_bits import row_bits
+from gpuanon.tables.schema import UNRELEASED, Column, Schema, Unit
 from gpuanon.tables.table import Table
 
 TRIAL_ROWS = (1500, 6000)
@@ -43,7 +48,8 @@ class ColumnCheck:
     """What becomes of a column.
 
     becomes : dropped, masked, kept, or pseudonym
-    alone   : share of the records with a value of their own; None for what is not released
+    alone   : share of the people (records, persons or households: the unit) with a value that nobody else has; None
+              for what is not released
     """
 
     name: str
@@ -70,13 +76,18 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Checked:
-    """What a recipe does, and to this table."""
+    """What a recipe does, and to this table.
+
+    unit        : what figures count
+    quasi, kept : what the quasi-identifiers tell of people now, and what the columns that stay unmasked go on telling
+    """
 
     recipe: str
     columns_named: int
     masks: tuple[str, ...]
     table: str | None = None
     rows: int = 0
+    unit: Unit = "record"
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     columns: tuple[ColumnCheck, ...] = ()
@@ -90,10 +101,15 @@ class Checked:
         """As ``check --json`` prints it."""
         found = asdict(self)
         found |= {name: None if risk is None else risk.to_json() for name, risk in self._risks().items()}
-        return found
+        return {**found, "singled_out": None if self.table is None else self.singled_out}
 
     def _risks(self) -> dict[str, Risk | None]:
         return {"quasi": self.quasi, "kept": self.kept}
+
+    @property
+    def singled_out(self) -> float:
+        """Share of the people alone on at most three of the columns that stay unmasked."""
+        return 0.0 if self.kept is None else self.kept.singled_out
 
     def lines(self) -> list[str]:
         """The page as lines of text."""
@@ -105,7 +121,7 @@ class Checked:
         lines.append(f"{self.table}: {self.rows} rows, {len(self.columns)} columns: fits")
         width = max(len(column.name) for column in self.columns)
         for column in self.columns:
-            alone = f"; {column.alone:.1%} of the records alone in it" if (column.alone or 0) >= 0.0005 else ""
+            alone = f"; {column.alone:.1%} of the {self.unit}s alone in it" if (column.alone or 0) >= 0.0005 else ""
             if column.becomes == "dropped":
                 lines.append(f"  {column.name}: {column.role}, not released")
                 continue
@@ -133,8 +149,8 @@ class Checked:
         if self.kept is not None:
             worst = [f"{names} {share:.1%}" for names, share in list(self.kept.sets.items())[:5] if share >= 0.001]
             lines.append(
-                f"kept unmasked: {', '.join(self.kept.columns)}: {self.kept.unique:.1%} of the records are alone on all"
-                f" of them{', ' + '; '.join(worst) if worst else ''}"
+                f"kept unmasked: {', '.join(self.kept.columns)}: {self.kept.unique:.1%} of the {self.unit}s are alone"
+                f" on all of them, {self.singled_out:.1%} on at most three{': ' + '; '.join(worst) if worst else ''}"
             )
         return lines
 
@@ -159,7 +175,7 @@ def checked(recipe: Path, source: Path | None, *, trial: bool = True) -> Checked
 
 def check_table(name: str, recipe: Recipe, source: str, table: Table, uses: list[str], *, trial: bool) -> Checked:
     """`checked` of a table in memory."""
-    schema = Schema.resolve(table, recipe.columns, recipe.others)
+    schema = Schema.resolve(table, recipe.columns, recipe.others, recipe.unit)
     released = recipe.fit(schema)
     check_columns(recipe, schema)
     masked: dict[str, None] = {}
@@ -172,7 +188,17 @@ def check_table(name: str, recipe: Recipe, source: str, table: Table, uses: list
         if combination.k is not None and table.n_rows < combination.k:
             raise InputError(f"mask: k = {combination.k} is more than the table's {table.n_rows} rows")
     kept = tuple(c.name for c in released.columns if c.name not in masked and c.kind is not None)
-    alone = _alone(table, [column.name for column in released.columns])
+    names = [column.name for column in released.columns]
+    codes = value_codes(table, names)  # once for all that is counted
+    unit = schema.unit_column
+    who = units_of(table, None if unit is None else unit.name)
+    alone = _alone(codes, names, who)
+
+    def risk(some: tuple[str, ...]) -> Risk | None:
+        chosen = np.ascontiguousarray(codes[:, [names.index(name) for name in some]])
+        return risk_of(table, some, None if unit is None else unit.name, schema.unit, codes=chosen)
+
+    left = risk(kept)
     columns = tuple(
         ColumnCheck(
             column.name,
@@ -184,10 +210,11 @@ def check_table(name: str, recipe: Recipe, source: str, table: Table, uses: list
         for column in schema.columns
     )
     estimate, promises = _trial(table, recipe) if trial else (None, ())
+    warnings = _warnings(table, recipe, schema, kept) + _left_warnings(left, recipe)
     return Checked(
         recipe=name, columns_named=len(recipe.columns), masks=tuple(masks), table=source, rows=table.n_rows,
-        warnings=_warnings(table, recipe, schema, kept), notes=_notes(table, recipe, schema), columns=columns,
-        quasi=risk_of(table, schema.quasi), kept=risk_of(table, kept), promises=promises, limits=dict(recipe.limits),
+        unit=schema.unit, warnings=warnings, notes=_notes(table, recipe, schema), columns=columns,
+        quasi=risk(schema.quasi), kept=left, promises=promises, limits=dict(recipe.limits),
         estimate=estimate,
     )  # fmt: skip
 
@@ -199,7 +226,7 @@ def _warnings(table: Table, recipe: Recipe, schema: Schema, kept: tuple[str, ...
     found += unused_hierarchies(recipe, schema.without(schema.identifiers))
     if kept and table.n_rows:
         rows = table.take(sample_rows(table.n_rows, SAMPLE_ROWS, "identifying columns"))
-        persons = None if schema.person is None else row_bits(rows, [schema.person.name])[:, 0]
+        persons = None if schema.unit_column is None else row_bits(rows, [schema.unit_column.name])[:, 0]
         found += identifying_columns(rows, kept, persons)
     return found
 
@@ -215,13 +242,29 @@ def _notes(table: Table, recipe: Recipe, schema: Schema) -> tuple[str, ...]:
     return (*table.notes, *schema.notes, *code_notes(table, schema, recipe.columns))
 
 
-def _alone(table: Table, names: list[str]) -> dict[str, float]:
-    """For each column the share of records with a value of their own."""
-    if table.n_rows == 0:
+def _alone(codes: Host, names: Sequence[str], who: Host | None) -> dict[str, float]:
+    """For each column the share of people with a value that nobody else has."""
+    if not len(codes):
         return {}
-    words = column_words(table, names, stored=True)
-    counts = {name: ClassCounts.of(bits_of([found], table.n_rows)) for name, found in words.items()}
-    return {name: float((found.sizes == 1).sum()) / table.n_rows for name, found in counts.items()}
+    people = len(codes) if who is None else len(np.unique(who))
+
+    def share(at: int) -> float:
+        alone = single_person(codes[:, at], int(codes[:, at].max()) + 1, who)
+        return (int(alone.sum()) if who is None else len(np.unique(who[alone]))) / people
+
+    return dict(zip(names, each(share, range(len(names))), strict=True))
+
+
+def _left_warnings(left: Risk | None, recipe: Recipe) -> tuple[str, ...]:
+    """A warning where the columns that stay unmasked single out more people than a verdict allows."""
+    limit = recipe.limits.get("singled_out", LIMIT)
+    if left is None or left.singled_out <= limit or "singled_out" in recipe.accept:
+        return ()
+    worst = f", most by {next(iter(left.sets))}" if left.sets else ""
+    return (
+        f"{left.singled_out:.1%} of the {left.unit}s are alone on at most three of the columns that stay"
+        f" unmasked{worst}: above {limit:.0%} the verdict on a release is bad",
+    )
 
 
 def _trial(table: Table, recipe: Recipe) -> tuple[Estimate, tuple[str, ...]]:

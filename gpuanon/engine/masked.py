@@ -109,6 +109,7 @@ class Masked:
     released  : gives the released rows
     origins   : for each part of the release, the record that each row stands for, −1 for an added row
     reference : the reference sample that was given, with the columns that masks saw
+    guessable : whether the key follows from a number that anybody can try
     """
 
     manifest: dict[str, Any]
@@ -117,6 +118,7 @@ class Masked:
     released: Give
     origins: tuple[Host, ...]
     reference: Table | None
+    guessable: bool = False
 
     @property
     def link(self) -> Host:
@@ -186,6 +188,7 @@ def mask_input(
         lambda: (store.released(at) for at in range(done.parts)),
         tuple(store.origin(at) for at in range(done.parts)),
         sample,
+        key.guessable,
     )
     if run.recipe.limits:
         manifest["measured"] = _measured_limits(run, found)

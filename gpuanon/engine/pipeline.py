@@ -64,7 +64,7 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
     reference : a second, non-overlapping sample of the population, for automatic parameters
     """
     rows = sum(part.rows for part in parts)
-    schema = Schema.infer(head, run.recipe.columns, run.recipe.others)
+    schema = Schema.infer(head, run.recipe.columns, run.recipe.others, run.recipe.unit)
     if rows == 0:
         raise InputError("the table has no rows", hint="there is nothing to mask")
     for mask in run.recipe.mask:
@@ -81,7 +81,8 @@ def protect_parts(run: Run, parts: Sequence[Part], head: Table, reference: Table
             raise GuaranteeError(
                 "no row is left to be released; nothing was written", hint="a smaller k keeps more rows"
             )
-    pseudonym = schema.person.name if schema.person is not None and schema.person.release == "pseudonym" else None
+    unit = schema.unit_column
+    pseudonym = unit.name if unit is not None and unit.release == "pseudonym" else None
     labels = tuple(step.fitted.class_label for step in steps if step.fitted.class_label is not None)
     route = state.route
     assemble = partial(
@@ -202,7 +203,7 @@ def _step(run: Run, number: int, state: _State, schema: Schema, reference: Table
         stream=f"cells.{number}",
         drop=schema.identifiers if number == 0 else (),
         route=route,
-        person=schema.person.name if number == 0 and schema.person is not None else None,
+        person=schema.unit_column.name if number == 0 and schema.unit_column is not None else None,
         backend=run.backend,
     )
     placed = run.stage(f"place-{number}", place, list(zip(state.parts, names, strict=True)), names)
@@ -309,7 +310,7 @@ REPEATS_HELD = 1_000_000
 def _repeated_identifiers(run: Run, parts: Sequence[Part], schema: Schema, rows: int) -> tuple[str, ...]:
     """A warning for each identifier whose values repeat, unless a column says whose the records are."""
     names = schema.with_role("identifier")
-    if not names or schema.unit == "person":
+    if not names or schema.unit != "record":
         return ()
     share = (0, -(-rows // REPEATS_HELD))
     found = run.stage("identifiers", partial(tasks.repeats, names=names, share=share), parts)

@@ -94,7 +94,8 @@ def protect(
         Arrow batches, or `Table`; with `client` a lazy one, or the path of a file or of a folder of Parquet parts
     recipe : a `Recipe`, the same structure as a mapping, or the path of a recipe file
     rng : the secret of the draws; None takes a fresh one from the operating system.  The same secret, table and
-        recipe give the same release, whatever the backend, the batch size or the number of threads.
+        recipe give the same release, whatever the backend, the batch size or the number of threads.  A small whole
+        number is for trials: anybody can guess it, and a release that is written under it says so.
     backend : ``"auto"``, ``"numpy"`` or ``"cupy"``; an explicit one runs there or fails
     reference : a second, non-overlapping sample of the same population, for limits on measures that need one
     client : a Dask client: mask out-of-core on its workers.  The parameters below are for such runs

@@ -7,6 +7,7 @@ texts are read a second time, and written by the number of each released row's o
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -63,14 +64,14 @@ class Texts:
         quasi = (name for name, spec in recipe.columns.items() if spec.role == "quasi")
         return cls(source, recipe.csv, recipe.csv_columns, folder, frozenset(quasi if recipe.limits else ()))
 
-    def dialect(self, done: Done) -> CsvDialect | None:
+    def dialect(self, done: Done) -> CsvDialect:
         """How the release is written: as the file was.  A cell that a mask blanked is empty, whatever word the file has
         for no value."""
         found = dialect_of(self.source, self.read_as, self.options, {column.name for column in done.schema.columns})
         blanked = {
             name for step in done.steps if step.fitted.combination.operation.blanks for name in step.fitted.columns
         }
-        if found is None or not blanked & found.styles.keys():
+        if not blanked & found.styles.keys():
             return found
         styles = {
             name: replace(style, missing="") if name in blanked else style for name, style in found.styles.items()
@@ -108,7 +109,7 @@ def unmasked_columns(done: Done, schema: pa.Schema, measured: Collection[str] = 
         return []
     names = {column.name for column in done.schema.columns}
     names -= {name for step in done.steps for name in step.fitted.columns} | set(measured)
-    if done.schema.unit == "person":
+    if done.schema.unit != "record":
         names -= set(done.schema.quasi)
     return [field.name for field in schema if field.name in names and family(field.type) != "text"]
 
@@ -122,6 +123,13 @@ def put_back(piece: pa.Table, texts: pa.Table, names: Sequence[str], origin: Hos
     for name in names:
         piece = piece.set_column(piece.column_names.index(name), name, texts[name].take(rows))
     return piece
+
+
+GUESSABLE = (
+    "the random numbers follow from a small seed, which anybody can try until a masked value agrees with one that they"
+    " know, and then take noise, order and pseudonyms off: release rows only under rng=None or a secret Key"
+)
+"""Of a release that is written under such a key."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -292,6 +300,9 @@ def write_release(
         its values to the bit has the same classes, and any other is counted.  None: the file is counted
     """
     done, origins = masked.done, masked.origins
+    if masked.guessable:
+        warnings.warn(f"{output}: {GUESSABLE}", stacklevel=3)
+        manifest = {**manifest, "warnings": [*manifest["warnings"], GUESSABLE]}
     declared = {column.name: column.levels for column in done.schema.columns}
     dialect = None if texts is None else texts.dialect(done)
     with io.Writing(force=force, guard=Guard(output, link)) as out:

@@ -85,7 +85,7 @@ class Done:
         of the same classes were counted in both; fewer in the file, and the classes are not the same.
         """
         for classes in self.smallest:
-            if classes.unit == "person" and found[classes.of_records] < self.smallest[classes.of_records]:
+            if classes.unit != "record" and found[classes.of_records] < self.smallest[classes.of_records]:
                 raise GuaranteeError("the classes of the file are smaller than those that were checked")
         return {classes: found.get(classes, count) for classes, count in self.smallest.items()}
 

@@ -255,6 +255,6 @@ def count(
     if not store.one_part:  # counts of several parts are merged
         found = [counts.on_host() if isinstance(counts, ClassCounts) else counts for counts in found]
     for at, classes in enumerate(counted):
-        if classes.unit == "person" and persons is not None:
+        if classes.unit != "record" and persons is not None:
             found[at] = PersonCounts.of(row_bits(table, classes.columns, stored=True), persons, share)
     return tuple(found)

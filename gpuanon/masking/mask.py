@@ -157,7 +157,7 @@ class Mask:
         groups, operation = self.combination.groups, self.combination.operation
         if operation.whole_table and operation.constraint is not None:
             return "together"  # the classes that are released hold the constraint, not those that come in
-        if self.schema.unit == "person" and groups.placement in ("near", "random"):
+        if self.schema.unit != "record" and groups.placement in ("near", "random"):
             return "person"
         constraint = self.combination.constraint
         if constraint is not None and constraint.closeness is not None and groups.placement == "near":

@@ -63,8 +63,8 @@ def heeded_columns(combination: Combination, schema: Schema) -> tuple[str, ...]:
     known = tuple(n for n in schema.sensitive if n not in masked and schema[n].released_names == (n,))
     if operation.asks_sensitive and not known:
         raise RecipeError("mask: order, strata: need a column of role sensitive that the mask does not change")
-    if operation.response_strata is not None and schema.unit == "person":
-        raise RecipeError("mask: strata: are of records, and a column has the role person")
+    if operation.response_strata is not None and schema.unit != "record":
+        raise RecipeError(f"mask: strata: are of records, and k counts {schema.unit}s")
     if operation.response_strata is not None and all(schema[name].kind == "categorical" for name in known):
         raise RecipeError("mask: strata: need a sensitive column whose values have an order")
     return known

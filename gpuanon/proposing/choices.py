@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gpuanon.proposing.codebook import Codebook, Entry
 from gpuanon.proposing.content import content, dates_as_text
 from gpuanon.proposing.profiling import Profile, ordered_texts
-from gpuanon.proposing.words import Subject, subjects, tokens
+from gpuanon.proposing.words import Subject, subjects, subjects_of_label, tokens
 from gpuanon.tables.native import column_type
 from gpuanon.tables.schema import Kind, Role, Transform
 from gpuanon.tables.table import Table
@@ -79,20 +80,70 @@ class Choice:
         return replace(self, reason=reason, **changes)
 
 
-def choices(table: Table, profiles: Sequence[Profile]) -> list[Choice]:
-    """A proposal for every column by itself; what nothing is known of is masked."""
+def choices(table: Table, profiles: Sequence[Profile], codebook: Codebook | None = None) -> list[Choice]:
+    """A proposal for every column by itself; what nothing is known of is masked, and what a codebook says wins."""
     replicates = replicate_weights(profiles)
-    return [_with_kind(table, _choose(profile, profile.name in replicates)) for profile in profiles]
+    found = []
+    for profile in profiles:
+        entry = (codebook or {}).get(profile.name, Entry())
+        profile = replace(profile, label=entry.label)
+        choice = _with_kind(table, _said(_choose(profile, profile.name in replicates), entry))
+        found.append(_as_coded(choice, entry))
+    return found
+
+
+def _said(choice: Choice, entry: Entry) -> Choice:
+    """The choice with the role of a codebook."""
+    if entry.role is None or entry.role == choice.role:
+        return choice
+    return choice.because("by the codebook", role=entry.role, doubtful=False, unknown=False)
+
+
+def _as_coded(choice: Choice, entry: Entry) -> Choice:
+    """The choice with the type, the levels and the missing codes of a codebook."""
+    profile = choice.profile
+    if choice.role not in ("quasi", "sensitive") or not (entry.kind or entry.levels or entry.missing):
+        return choice
+    kind = entry.kind
+    codes = [code for code in entry.levels if code not in entry.missing]
+    if kind is None and codes:
+        ordered = any(subject.group == "ordinal" for subject in about(profile))
+        kind = "ordinal" if ordered else "categorical"
+    fits = {"number": ("numeric", "ordinal", "categorical"), "text": ("ordinal", "categorical"), "time": ("date",)}
+    if kind is not None and kind not in fits.get(profile.holds, ("categorical", "ordinal")):
+        reason = f"{choice.reason}; the codebook says {kind}, and its values are not"
+        return choice.because(reason, doubtful=True)
+    levels = choice.levels
+    if kind == "ordinal" and profile.holds == "text" and codes and set(profile.values) <= {*codes, *entry.missing}:
+        levels = tuple(codes)
+    transform = choice.transform if kind in (None, "numeric") else "none"
+    missing = tuple(dict.fromkeys((*choice.missing, *entry.missing)))
+    reason = f"{choice.reason}; by the codebook" if kind not in (None, choice.kind) else choice.reason
+    return choice.because(reason, kind=kind or choice.kind, levels=levels, transform=transform, missing=missing)
+
+
+_ROLES = frozenset(("identifier", "quasi", "sensitive", "weight", "household", "income"))
+
+
+def about(profile: Profile) -> list[Subject]:
+    """What a column is about: by its label where that says it, else by its name."""
+    named, labelled = subjects(profile.name), subjects_of_label(profile.label)
+    roles = [subject for subject in labelled if subject.group in _ROLES]
+    if not roles:
+        return [*labelled, *named]
+    both = [subject for subject in roles if subject in named] or roles
+    others = [subject for subject in (*labelled, *named) if subject.group not in _ROLES]
+    return [*both, *others, *(subject for subject in named if subject.group == "weight")]
 
 
 def _choose(profile: Profile, replicate: bool = False) -> Choice:
     """Role and reason."""
-    about = subjects(profile.name)
+    known = about(profile)
     if replicate:
         return Choice(profile, "weight", "replicate weight, by its number and its mean: masked like the others")
-    if profile.distinct > 1 and (reason := _weight(profile, about)) is not None:
+    if profile.distinct > 1 and (reason := _weight(profile, known)) is not None:
         return Choice(profile, "weight", reason)
-    direct = _direct(profile, about)
+    direct = _direct(profile, known)
     if direct is not None:
         return direct
     if profile.holds == "nothing" or profile.distinct <= 1:
@@ -104,7 +155,7 @@ def _choose(profile: Profile, replicate: bool = False) -> Choice:
         return Choice(profile, "dropped", reason, doubtful=True, hipaa=3)
     if profile.holds == "text" and profile.length >= 30 and profile.spaces > 0.5 and profile.distinct > 50:
         return Choice(profile, "dropped", "free text, which may name people", doubtful=True)
-    return _indirect(profile, about)
+    return _indirect(profile, known)
 
 
 _WEIGHT = re.compile(r"(?:p|h|hh|per|fnl|final|samp|smp|s|f)?w(?:g|gh)?ts?(?:p|mec|int|adj|ssall|ss|f|x)?")
@@ -112,12 +163,14 @@ _BODY = frozenset(("weight", "gewicht", "poids", "peso", "wt"))
 _REPLICATES = 8  # columns of one name and consecutive numbers
 
 
-def _weight(profile: Profile, about: Sequence[Subject]) -> str | None:
+def _weight(profile: Profile, subjects_: Sequence[Subject]) -> str | None:
     """Why a column is a sample weight; None for another.  What people weigh is told by its mean and spread."""
     if profile.holds != "number" or profile.nulls or profile.lowest < 0 or profile.distinct <= FEW:
         return None
     words = set(tokens(profile.name))
-    named = any(subject.group == "weight" for subject in about) or any(map(_WEIGHT.fullmatch, words))
+    if re.search(r"(?i)(sampl|survey|design|person|expansion|replicate)\w*[ -]+weight", profile.label):
+        return "sample weight, by its label: masked, totals are kept"
+    named = any(subject.group == "weight" for subject in subjects_) or any(map(_WEIGHT.fullmatch, words))
     if not named and not words & _BODY:
         return None
     body = 30 <= profile.mean <= 250 and profile.spread < 0.4 * profile.mean and profile.highest < 700
@@ -158,9 +211,9 @@ def _is_weight_stem(name: str) -> bool:
     )
 
 
-def _direct(profile: Profile, about: Sequence[Subject]) -> Choice | None:
+def _direct(profile: Profile, subjects_: Sequence[Subject]) -> Choice | None:
     """A direct identifier: by its name, by its values, or because every value is different."""
-    named = next((subject for subject in about if subject.group == "identifier"), None)
+    named = next((subject for subject in subjects_ if subject.group == "identifier"), None)
     seen = content(profile)
     if named is not None and (seen is not None or _plausible(profile, named)):
         hipaa = seen.hipaa if seen is not None and named.hipaa == 18 else named.hipaa
@@ -168,12 +221,12 @@ def _direct(profile: Profile, about: Sequence[Subject]) -> Choice | None:
         return Choice(profile, "identifier", f"{named.label}, {by}", hipaa=hipaa)
     if named is not None and profile.holds == "other":
         return Choice(profile, "identifier", f"{named.label}, by its name", hipaa=named.hipaa)
-    household = next((subject for subject in about if subject.group == "household"), None)
+    household = next((subject for subject in subjects_ if subject.group == "household"), None)
     if household is not None and profile.nulls == 0 and profile.share_distinct > 0.02 and _is_code(profile):
         return Choice(profile, "household", "household, by its name", doubtful=profile.alone == profile.present)
     if seen is not None:
         return Choice(profile, "identifier", f"{seen.label}, by its content", hipaa=seen.hipaa, doubtful=True)
-    return _unique_code(profile, about)
+    return _unique_code(profile, subjects_)
 
 
 def _plausible(profile: Profile, named: Subject) -> bool:
@@ -192,9 +245,9 @@ def _is_code(profile: Profile) -> bool:
     return profile.holds == "text" or (profile.holds == "number" and profile.whole)
 
 
-def _unique_code(profile: Profile, about: Sequence[Subject]) -> Choice | None:
+def _unique_code(profile: Profile, subjects_: Sequence[Subject]) -> Choice | None:
     """A column in which every record has a value of its own, and that is no measurement."""
-    known = any(subject.group in ("quasi", "sensitive", "weight", "count") for subject in about)
+    known = any(subject.group in ("quasi", "sensitive", "weight", "count") for subject in subjects_)
     if profile.present < 20 or profile.share_distinct < _UNIQUE or not _is_code(profile) or _is_text_date(profile):
         return None
     if profile.holds == "text":
@@ -210,9 +263,9 @@ def _unique_code(profile: Profile, about: Sequence[Subject]) -> Choice | None:
     return None
 
 
-def _indirect(profile: Profile, about: Sequence[Subject]) -> Choice:
+def _indirect(profile: Profile, subjects_: Sequence[Subject]) -> Choice:
     """Quasi-identifiers, sensitive columns, weights and others, by name."""
-    groups = {subject.group: subject for subject in reversed(about)}
+    groups = {subject.group: subject for subject in reversed(subjects_)}
     if "quasi" in groups or profile.holds == "time":
         subject = groups.get("quasi")
         label, hipaa = (subject.label, subject.hipaa) if subject is not None else ("date", 3)
@@ -260,9 +313,9 @@ def _with_levels(table: Table, choice: Choice) -> Choice:
     series = table.series(profile.name)
     if column_type(series)[1] is not None and not series.implementation.is_polars():  # an Enum is a set, not an order
         return choice.because(f"{choice.reason}; categories with an order", kind="ordinal")
-    nominal = any(subject.group == "nominal" for subject in subjects(profile.name))
+    nominal = any(subject.group == "nominal" for subject in about(profile))
     bands = None if nominal or profile.holds != "text" else ordered_texts(table, profile.name, MOST_LEVELS)
-    ordinal = any(subject.group == "ordinal" for subject in subjects(profile.name))
+    ordinal = any(subject.group == "ordinal" for subject in about(profile))
     if bands is not None and (ordinal or not bands.numbers):
         choice = replace(choice, missing=bands.words)
         if bands.numbers:
@@ -286,7 +339,7 @@ def _with_levels(table: Table, choice: Choice) -> Choice:
 def _numeric(choice: Choice) -> Choice:
     """A column of numbers: amounts, ordered levels, or codes of categories."""
     profile = choice.profile
-    groups = {subject.group for subject in subjects(profile.name)}
+    groups = {subject.group for subject in about(profile)}
     values = profile.distinct - len(profile.codes)
     if profile.whole and values <= 2:
         return choice.because(f"{choice.reason}; two whole numbers: categories", kind="categorical")

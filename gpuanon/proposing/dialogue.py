@@ -16,17 +16,21 @@ from gpuanon.arrays import progress
 from gpuanon.engine.inputs import read_table
 from gpuanon.errors import InputError, OutputError, ParameterError, nearest
 from gpuanon.proposing.choices import Choice
+from gpuanon.proposing.codebook import Codebook, labels_of, read_codebook
 from gpuanon.proposing.findings import Findings, examine, with_risk
 from gpuanon.proposing.proposal import HEADINGS, MARK, Proposal, assembled, foot_of, reason_of, rows_of, with_trials
 from gpuanon.proposing.purposes import PURPOSES, Purpose, purpose_of
 from gpuanon.tables.formats import format_of, io
-from gpuanon.tables.formats.csv.csv_dialect import read_any
+from gpuanon.tables.formats.csv.csv_dialect import count_columns, read_any
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
 from gpuanon.tables.schema import Role
 from gpuanon.tables.table import Table
 
 ROLES: tuple[Role, ...] = ("identifier", "person", "household", "quasi", "sensitive", "other", "weight", "dropped")
 Ask = Callable[[Choice, str], Role]
+
+MOST_COLUMNS = 2000
+"""Of a table for which a recipe is proposed: every column is looked at, and many in pairs."""
 
 
 def init(
@@ -39,9 +43,11 @@ def init(
     out: Console,
     err: Console,
     csv: Sequence[str] = (),
+    codebook: Path | None = None,
 ) -> Proposal:
     """Propose a recipe for the table in a file; write it to `output`, or print it.
 
+    codebook : file of what is known of the columns
     csv : settings of ``[csv]`` as NAME=VALUE; words for missing values have commas between
     """
     given = csv_options(csv)
@@ -50,7 +56,7 @@ def init(
         if output.suffix.lower() != ".toml":
             raise OutputError(f"{output}: a proposed recipe is TOML, got {output.suffix!r}", hint="-o recipe.toml")
         io.check_output(output, force=force, inputs=[table], table=False, guard=_only_proposals)
-    rows, findings = examine_file(table, chosen, given)
+    rows, findings = examine_file(table, chosen, given, None if codebook is None else read_codebook(codebook))
     if ask:
         asked = answered(findings, lambda choice, reason: ask_role(choice, reason, err))
         findings = findings if asked is findings else with_risk(rows, asked)
@@ -70,13 +76,33 @@ def init(
     return proposal
 
 
-def examine_file(path: Path, purpose: Purpose, given: CsvOptions | None = None) -> tuple[Table, Findings]:
-    """The table in a file, and what is found in it; `given` is known of how a CSV is to be read."""
+def _check_width(path: Path, given: CsvOptions | None) -> None:
+    """Refuse a table of too many columns before it is read."""
+    width = count_columns(path, given)
+    if width > MOST_COLUMNS:
+        raise InputError(
+            f"{path}: has {width:,} columns, and init looks at {MOST_COLUMNS:,} at most",
+            hint="propose for a file with the columns that are to be released; the others are dropped by others ="
+            " 'drop' in the recipe",
+        )
+
+
+def examine_file(
+    path: Path, purpose: Purpose, given: CsvOptions | None = None, codebook: Codebook | None = None
+) -> tuple[Table, Findings]:
+    """The table in a file, and what is found in it.
+
+    given    : what is known of how a CSV is to be read
+    codebook : what is known of its columns; None: the labels that the file has
+    """
     with progress.stage("read"):
-        table, csv, missing = read_any(path, given)
+        _check_width(path, given)
+        known = labels_of(path) if codebook is None else codebook
+        coded = {name: one.missing for name, one in known.items() if one.missing and one.kind != "categorical"}
+        table, csv, missing = read_any(path, given, coded)
     if not table.n_rows:
         raise InputError(f"{path}: the table has no rows", hint="a recipe is proposed by what the columns hold")
-    return table, examine(table, purpose, source=path.name, csv=csv, missing=missing)
+    return table, examine(table, purpose, source=path.name, csv=csv, missing=missing, codebook=known)
 
 
 def csv_options(texts: Sequence[str]) -> CsvOptions:

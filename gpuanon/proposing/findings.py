@@ -9,18 +9,22 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays import progress
-from gpuanon.engine.combinations import Risk, risk_of
+from gpuanon.engine.combinations import RISK_ROWS, Risk, risk_of
 from gpuanon.proposing.choices import Choice, choices
+from gpuanon.proposing.codebook import Codebook, unknown_columns
 from gpuanon.proposing.profiling import profiles
 from gpuanon.proposing.purposes import Purpose
 from gpuanon.proposing.trials_of_masks import TriedMask
 from gpuanon.tables.codes import level_codes
 from gpuanon.tables.formats.csv.csv_dialect import Missing
 from gpuanon.tables.formats.csv.csv_files import CsvOptions
+from gpuanon.tables.schema import Unit
 from gpuanon.tables.table import Table
 
 PAIR_ROWS = 20_000
 PERSON_ROWS = 50_000
+_KEYS, _PAIRED = 20, 200
+"""Columns that may say whose records they are, and columns that are looked at in pairs, at most: the first."""
 _CONSTANT = 0.995  # of the repeated values of a person column, another column is constant in so many
 _CHANCE = 0.9
 _NUMBERS = (7, 8, 9, 18)  # kinds of HIPAA's list that are given to one person each: national, record, plan, other codes
@@ -78,27 +82,32 @@ def examine(
     source: str | None = None,
     csv: CsvOptions | None = None,
     missing: Missing | None = None,
+    codebook: Codebook | None = None,
 ) -> Findings:
     """What is found in a table: a choice for every column, the risk, columns that determine each other.
 
     csv, missing : how it was read, and the words for no value of its columns; None if it was not a CSV
+    codebook : what is known of its columns beforehand
     """
     with progress.stage("columns"):
         seen = profiles(table)
-        found = choices(table, seen)
+        found = choices(table, seen, codebook)
         found = _with_person(table, found)
     found = _with_missing(found, csv is not None, missing or {})
     with progress.stage("combinations"):
         determined = determinations(table, [choice for choice in found if choice.released])
+    notes = (*table.notes, *unknown_columns(codebook or {}, table.names))
     found = [replace(choice, profile=choice.profile.without_cells()) for choice in found]
-    findings = Findings(tuple(found), purpose, table.n_rows, None, determined, source, csv or CsvOptions(), table.notes)
+    findings = Findings(tuple(found), purpose, table.n_rows, None, determined, source, csv or CsvOptions(), notes)
     return with_risk(table, findings)
 
 
 def with_risk(table: Table, findings: Findings) -> Findings:
     """The findings with the risk of the quasi-identifiers as they are chosen now."""
     quasi = [choice.name for choice in findings.choices if choice.role == "quasi"]
-    return replace(findings, risk=risk_of(table, quasi))
+    person = next((choice.name for choice in findings.choices if choice.role == "person"), None)
+    unit: Unit = "record" if person is None else "person"
+    return replace(findings, risk=risk_of(table, quasi, person, unit, rows=RISK_ROWS))
 
 
 def determinations(table: Table, chosen: Sequence[Choice]) -> dict[str, tuple[str, ...]]:
@@ -107,7 +116,7 @@ def determinations(table: Table, chosen: Sequence[Choice]) -> dict[str, tuple[st
     Only columns of few values count: in one with many, a value occurs too seldom to say so.
     """
     rows = min(table.n_rows, PAIR_ROWS)
-    names = [c.name for c in chosen if 2 <= c.profile.distinct <= 1000 and c.profile.holds != "other"]
+    names = [c.name for c in chosen if 2 <= c.profile.distinct <= 1000 and c.profile.holds != "other"][:_PAIRED]
     if rows < 40 or len(names) < 2:
         return {}
     picked = np.sort(np.random.default_rng(1).choice(table.n_rows, rows, replace=False))
@@ -135,7 +144,8 @@ def _with_person(table: Table, chosen: list[Choice]) -> list[Choice]:
     columns are constant inside of its values, though by chance they would not be.
     """
     best: tuple[int, Choice] | None = None
-    for choice in chosen:
+    likely = sorted(chosen, key=lambda choice: (choice.role != "identifier", -choice.profile.distinct))
+    for choice in [one for one in likely if one.profile.distinct >= 30][:_KEYS]:
         profile = choice.profile
         repeats = profile.present - profile.distinct
         code = profile.holds == "text" or (profile.holds == "number" and profile.whole)
@@ -166,6 +176,7 @@ def constant_columns(table: Table, key: str, chosen: Sequence[Choice]) -> tuple[
     step = max(1, table.n_rows // PERSON_ROWS)
     rows = np.flatnonzero(labels % step == 0)  # all rows of some persons
     others = [c.name for c in chosen if c.name != key and 2 <= c.profile.distinct <= 100 and c.profile.holds != "other"]
+    others = others[:_PAIRED]
     if len(rows) == 0 or not others:
         return ()
     rows = rows[np.argsort(labels[rows], kind="stable")]
@@ -193,7 +204,7 @@ def _with_missing(chosen: list[Choice], csv: bool, words: Missing) -> list[Choic
     for choice in chosen:
         profile = choice.profile
         codes = profile.codes if choice.kind in ("numeric", "ordinal") and choice.role in ("quasi", "sensitive") else ()
-        known: tuple[str | int, ...] = (*choice.missing, *words.get(choice.name, ()))
+        known: tuple[str | int, ...] = tuple(dict.fromkeys((*choice.missing, *words.get(choice.name, ()))))
         if codes:
             read = csv and profile.certain
             listed = ", ".join(f"{code:g}" for code in codes)
@@ -205,5 +216,5 @@ def _with_missing(chosen: list[Choice], csv: bool, words: Missing) -> list[Choic
             )
         if choice.kind != "categorical" and len(known) + bool(profile.nulls and codes) > 1:
             choice = choice.because(f"{choice.reason}; its words for no value come out as one, empty")
-        changed.append(replace(choice, missing=tuple(dict.fromkeys(known))))
+        changed.append(replace(choice, missing=known))
     return changed

@@ -45,6 +45,7 @@ class Profile:
     length   : text: mean characters of a value
     spaces   : text: share of values with a space inside
     rare     : rows of the rarest value
+    label    : what a codebook, or the file, calls it
     values   : some different values as text, spread over all
     """
 
@@ -52,6 +53,7 @@ class Profile:
     holds: Family
     rows: int
     nulls: int = 0
+    label: str = ""
     distinct: int = 0
     alone: int = 0
     whole: bool = False

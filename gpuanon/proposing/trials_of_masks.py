@@ -82,7 +82,7 @@ def _try(sample: Table, recipe: Mapping[str, Any], mask: Mapping[str, Any]) -> T
     try:
         loaded = Recipe.load(recipe)
         release = protect(sample, loaded)
-        schema = Schema.resolve(sample, loaded.columns, loaded.others)
+        schema = Schema.resolve(sample, loaded.columns, loaded.others, loaded.unit)
         figures = measure(Pieces.of(sample), Pieces.of(release.table), schema, ("marginals",), link=release.link)
     except GpuanonError as error:
         return TriedMask(name, mask, None, str(error).splitlines()[0])

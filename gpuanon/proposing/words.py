@@ -193,6 +193,19 @@ def subjects(name: str) -> list[Subject]:
     return found if any(subject.hipaa == 18 for subject in found) or not _numbers_people(words) else [_CODE, *found]
 
 
+def subjects_of_label(label: str) -> list[Subject]:
+    """What a sentence says a column is about, by whole words or their beginnings; brackets are left out."""
+    words = tokens(re.sub(r"\([^)]*\)?", " ", label))
+    return [subject for subject in SUBJECTS if any(_begins(word, words) for word in subject.words)]
+
+
+def _begins(word: str, words: tuple[str, ...]) -> bool:
+    """Whether a word of a subject is one of these, or begins one; words with a + stand together."""
+    if "+" in word:
+        return _matches(word, words, "quasi")
+    return word in words or (len(word) > 5 and any(one.startswith(word) for one in words))
+
+
 def _numbers_people(words: tuple[str, ...]) -> bool:
     """Whether a name is a word for people and one for a number, apart or as a German compound."""
     apart = PEOPLE & set(words) and NUMBERS & set(words)

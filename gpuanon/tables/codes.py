@@ -13,6 +13,7 @@ from gpuanon.arrays.threads import each
 from gpuanon.errors import InputError
 from gpuanon.tables.arrow import arrow_array, arrow_scalar, numpy_array
 from gpuanon.tables.hierarchy import Hierarchy, value_texts
+from gpuanon.tables.row_bits import bits_of, column_words
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
 from gpuanon.tables.values import NULL, distinct, family, floats, lookup, plain, value_type
@@ -179,3 +180,17 @@ def code_notes(table: Table, schema: Schema, specs: Mapping[str, ColumnSpec]) ->
                     'if they are codes of categories, say kind = "categorical"'
                 )
     return notes
+
+
+def value_codes(table: Table, columns: Sequence[str]) -> Host:
+    """(n, columns) whole numbers from 0, equal for equal values of a column of whatever type; a null is a value."""
+    import pyarrow as pa
+
+    words = column_words(table, columns, stored=True)
+
+    def one(name: str) -> Host:
+        bits = np.ascontiguousarray(bits_of([words[name]], table.n_rows)[:, 0])
+        codes = pa.array(bits).dictionary_encode().indices.to_numpy(zero_copy_only=False)
+        return np.asarray(codes, dtype=np.int64)
+
+    return np.stack(each(one, columns), axis=1) if columns else np.zeros((table.n_rows, 0), dtype=np.int64)

@@ -17,8 +17,8 @@ from gpuanon.tables.table import Table
 from gpuanon.tables.values import family
 
 Role: TypeAlias = Literal["identifier", "person", "household", "quasi", "sensitive", "other", "weight", "dropped"]
-Unit: TypeAlias = Literal["record", "person"]
-"""What k counts."""
+Unit: TypeAlias = Literal["record", "person", "household"]
+"""What k, limits and measures count."""
 UNRELEASED: tuple[Role, ...] = ("identifier", "person", "household", "dropped")
 """Roles of columns that never reach a release as they are."""
 CHECKED: tuple[Role, ...] = ("quasi", "sensitive", "weight", "person", "household")
@@ -54,7 +54,8 @@ class ColumnSpec(BaseModel):
     levels    : the order of an ordinal column's values, lowest first
     missing   : words or numbers that stand for no value in this column; a CSV has them again in its release
     keep      : a quasi-identifier that no mask changes has to say so
-    release   : role person only: pseudonym releases random text, equal for the records of a person
+    release   : role person or household, where that is the unit: pseudonym releases random text, equal for the records
+                of a person or household
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -83,8 +84,8 @@ class ColumnSpec(BaseModel):
 
     @model_validator(mode="after")
     def _pseudonym_of_a_person(self) -> Self:
-        if self.release is not None and self.role != "person":
-            raise ValueError(f"release: pseudonym is for role person, got role {self.role}")
+        if self.release is not None and self.role not in ("person", "household"):
+            raise ValueError(f"release: pseudonym is for roles person and household, got role {self.role}")
         return self
 
 
@@ -113,7 +114,7 @@ class Schema(BaseModel):
     """All columns of a table, in its order.
 
     notes : what the steward should know of what was inferred
-    unit  : what k counts: persons where a column has that role, also after it was dropped
+    unit  : what k counts, also after the column that says so was dropped
     """
 
     model_config = ConfigDict(frozen=True)
@@ -124,7 +125,11 @@ class Schema(BaseModel):
 
     @classmethod
     def resolve(
-        cls, table: Table, columns: Mapping[str, ColumnSpec | Mapping[str, Any]], others: Others = "keep"
+        cls,
+        table: Table,
+        columns: Mapping[str, ColumnSpec | Mapping[str, Any]],
+        others: Others = "keep",
+        unit: Unit | None = None,
     ) -> Schema:
         """Decide role and kind of every column of `table`, and check its values; every fault is named at once.
 
@@ -132,19 +137,24 @@ class Schema(BaseModel):
         ----------
         table   : the table
         columns : what is known of its columns; a column that is not named has role other
+        unit    : what k counts; None: persons where a column has that role, else records
 
         Raises
         ------
         RecipeError : a named column does not exist, or cannot be what the recipe says
         InputError  : the values cannot be masked as they are
         """
-        schema = cls.infer(table, columns, others)
+        schema = cls.infer(table, columns, others, unit)
         schema.check(table, schema.checked)
         return schema
 
     @classmethod
     def infer(
-        cls, table: Table, columns: Mapping[str, ColumnSpec | Mapping[str, Any]], others: Others = "keep"
+        cls,
+        table: Table,
+        columns: Mapping[str, ColumnSpec | Mapping[str, Any]],
+        others: Others = "keep",
+        unit: Unit | None = None,
     ) -> Schema:
         """`resolve` by names and types alone, without a look at the values (a part or an empty table will do)."""
         specs, faults = _specs(columns)
@@ -166,8 +176,10 @@ class Schema(BaseModel):
             decided.append(column)
             notes += remarks
             faults += fault
+        if unit is None:
+            unit = "person" if any(column.role == "person" for column in decided) else "record"
+        faults += _unit_faults(unit, decided)
         _raise(faults, broken)
-        unit: Unit = "person" if any(column.role == "person" for column in decided) else "record"
         return cls(columns=tuple(decided), notes=tuple(notes), unit=unit)
 
     def check(self, table: Table, names: Iterable[str]) -> None:
@@ -202,9 +214,9 @@ class Schema(BaseModel):
         return tuple(name for role in CHECKED for name in self.with_role(role))
 
     @property
-    def person(self) -> Column | None:
-        """The column that says whose record each is."""
-        return next((column for column in self.columns if column.role == "person"), None)
+    def unit_column(self) -> Column | None:
+        """The column that says to which person or household a record belongs; None where k counts records."""
+        return next((column for column in self.columns if column.role == self.unit), None)
 
     @property
     def household(self) -> str | None:
@@ -295,6 +307,20 @@ def _specs(columns: Mapping[str, ColumnSpec | Mapping[str, Any]]) -> tuple[dict[
                 at = ".".join(map(str, fault["loc"]))
                 faults.append(f"column {name!r}: {at + ': ' if at else ''}{fault['msg'].lower()}")
     return specs, faults
+
+
+def _unit_faults(unit: Unit, columns: Sequence[Column]) -> list[str]:
+    """What is wrong with the unit."""
+    faults = []
+    if unit != "record" and not any(column.role == unit for column in columns):
+        faults.append(f'unit: "{unit}" needs a column of role {unit}')
+    for column in columns:
+        if column.release is not None and column.role != unit:
+            faults.append(
+                f"columns.{column.name}: release: pseudonyms join the records of a {column.role}, and k counts {unit}s;"
+                f' unit = "{column.role}" counts what they join'
+            )
+    return faults
 
 
 def _unknown(names: Iterable[str], known: Sequence[str]) -> list[str]:

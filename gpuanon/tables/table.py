@@ -108,7 +108,7 @@ class Table:
         """Put these columns in place of those of the same name; new names go to the end."""
         if not columns:
             return self
-        return Table(self._frame.with_columns(**{name: column.alias(name) for name, column in columns.items()}))
+        return Table(self._frame.with_columns(*(column.alias(name) for name, column in columns.items())))
 
     def select(self, names: Sequence[str]) -> Table:
         """These columns, in this order."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import secrets
+import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 import gpuanon
+from gpuanon.arrays.rng import Key
 from gpuanon.engine import release as release_file
 from gpuanon.errors import GuaranteeError
 
@@ -40,3 +45,23 @@ def test_the_classes_of_a_file_with_the_same_values_are_not_counted_again(
     manifests = [found.write(tmp_path / name) for name in ("release.parquet", "release.csv")]
     assert [path.name for path in counted] == ["release.csv"]
     assert manifests[0]["guarantee"] == manifests[1]["guarantee"]
+
+
+SMALL = [7, np.random.default_rng(7), np.int64(2**40)]
+LARGE = [None, Key.fresh(), secrets.randbits(128) | 1 << 127, np.random.default_rng(), b"0123456789abcdef"]
+
+
+@pytest.mark.parametrize("at", range(len(SMALL) + len(LARGE)))
+def test_a_release_under_a_small_seed_says_so(tmp_path: Path, at: int) -> None:
+    small = at < len(SMALL)
+    found = gpuanon.protect(DATA, RECIPE, rng=[*SMALL, *LARGE][at], backend="numpy")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        manifest = found.write(tmp_path / "release.parquet")
+    assert any("small seed" in str(one.message) for one in said) == small
+    for text in (
+        manifest["warnings"],
+        json.loads((tmp_path / "release.parquet.manifest.json").read_text())["warnings"],
+    ):
+        assert any("small seed" in line for line in text) == small
+    assert str(2**40) not in (tmp_path / "release.parquet.manifest.json").read_text()

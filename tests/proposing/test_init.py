@@ -10,10 +10,12 @@ import tomllib
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
 from gpuanon.cli import app as cli
+from gpuanon.errors import InputError
 from gpuanon.proposing import dialogue as proposing
 from gpuanon.proposing.dialogue import examine_file
 from gpuanon.proposing.proposal import assembled
@@ -158,3 +160,15 @@ def test_what_cannot_be_found_out_of_a_csv_can_be_said(folder, monkeypatch, caps
     assert recipe["columns"]["cost"]["kind"] == "numeric"
     assert "did you mean 'newlines'?" in init("--csv", "newline=true")[2]
     assert "--csv newlines: " in init("--csv", "newlines=perhaps")[2]
+
+
+@pytest.mark.parametrize("name", ["wide.csv", "wide.parquet"])
+def test_a_table_of_too_many_columns_is_refused_before_it_is_read(tmp_path, name, monkeypatch):
+    columns = {f"c{at}": [1, 2, 3] for at in range(2001)}
+    if name.endswith("csv"):
+        (tmp_path / name).write_text(",".join(columns) + "\n" + ",".join("1" * 2001) + "\n")
+    else:
+        pq.write_table(pa.table(columns), tmp_path / name)
+    monkeypatch.setattr(proposing, "read_any", lambda *given: pytest.fail("was read"))
+    with pytest.raises(InputError, match="2,001 columns, and init looks at 2,000"):
+        examine_file(tmp_path / name, purpose_of(None))

@@ -189,7 +189,7 @@ def _attribute_disclosure(c: Comparison) -> Measured:
     tables = [c.original, c.points, *(() if reference is None else (reference,))]
     codes = _sensitive_bins(c, tables)
     points = [*c.standardised, *(() if reference is None else (c.standardised_reference,))]
-    person = c.schema.person
+    person = c.schema.unit_column
     return attribute_disclosure(
         (points[0], codes[0]),
         (points[1], codes[1]),
@@ -205,7 +205,8 @@ ATTRIBUTE_DISCLOSURE = Measure(
     " have told.",
     summary="share of sensitive values predicted beyond what other people's tell",
     family="risk", range=(-1.0, 1.0), usual="0 or less: nothing beyond what is known of people in general",
-    unit="person", applies=QUASI_SENSITIVE, function=attribute_disclosure, compute=_attribute_disclosure,
+    unit="person", records="a value is told by the released records near a person, who may be one",
+    applies=QUASI_SENSITIVE, function=attribute_disclosure, compute=_attribute_disclosure,
     arrays="points", weights=RISK_OF_RECORDS,
     nulls="a missing sensitive value is a value of its own; missing quasi-identifiers count as means, and are marked",
     scaling="whole",

@@ -104,7 +104,7 @@ def targets_of(
 
 
 def _one_each(c: Comparison, table: Table) -> Table:
-    person = c.schema.person
+    person = c.schema.unit_column
     if person is None or person.name not in table.names:
         return table
     return table.take(np.sort(np.unique(row_bits(table, [person.name])[:, 0], return_index=True)[1]))

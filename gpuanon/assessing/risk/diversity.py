@@ -116,7 +116,9 @@ L_DIVERSITY = Measure(
     summary="fewest different sensitive values in a class",
     family="risk", better="higher", range=FROM_0,
     usual="1: everybody in some class with a known sensitive value has the same; 0: nobody there has one",
-    unit="class", applies=QUASI_SENSITIVE, function=l_diversity, compute=_l_diversity, arrays="classes",
+    unit="class",
+    records="the values of a class are those of its records",
+    applies=QUASI_SENSITIVE, function=l_diversity, compute=_l_diversity, arrays="classes",
     weights=RISK_OF_RECORDS, nulls=NULL_IS_LEFT_OUT, scaling="whole", source="Machanavajjhala et al. 2007",
 )  # fmt: skip
 T_CLOSENESS = Measure(
@@ -124,7 +126,9 @@ T_CLOSENESS = Measure(
     sentence="In the group that differs most, the sensitive values are this far from those of the whole release: 0"
     " alike, 1 as different as can be.",
     summary="largest distance of a class's sensitive values from the table's",
-    family="risk", range=SHARE, unit="class", applies=QUASI_SENSITIVE, function=t_closeness,
+    family="risk", range=SHARE, unit="class",
+    records="shares of values are those of records",
+    applies=QUASI_SENSITIVE, function=t_closeness,
     compute=_t_closeness, arrays="classes", weights=RISK_OF_RECORDS, nulls=NULL_IS_A_VALUE, scaling="whole",
     source="Li, Li and Venkatasubramanian 2007",
 )  # fmt: skip

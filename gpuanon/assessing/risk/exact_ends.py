@@ -70,7 +70,9 @@ EXACT_ENDS = Measure(
     name="exact_ends", label="ends of intervals that are one person's value",
     sentence="This share of the ends of released intervals is the exact value of one person.",
     summary="share of ends of intervals that exactly one original has",
-    family="risk", range=SHARE, usual="0 where ends are rounded", unit="cell", applies=QUASI, function=exact_ends,
+    family="risk", range=SHARE, usual="0 where ends are rounded", unit="cell",
+    records="an end that several records of a person share counts as shared",
+    applies=QUASI, function=exact_ends,
     compute=_exact_ends, arrays=None, weights=RISK_OF_RECORDS, nulls=NULL_IS_LEFT_OUT, scaling="whole",
     host="not written for a device: sorts of pairs of codes", source="ours",
 )  # fmt: skip

@@ -308,7 +308,9 @@ MATCH_AUC = Measure(
     " guessing.",
     summary="how well an attacker tells right matches from wrong ones (0.5: not at all)",
     family="risk", range=SHARE, usual="0.5 is guessing; 1 is certain",
-    unit="record", applies=PAIRED_QUASI, function=match_auc, compute=_match_auc, arrays="points",
+    unit="record",
+    records="it ranks pairs of records",
+    applies=PAIRED_QUASI, function=match_auc, compute=_match_auc, arrays="points",
     weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="queries", source="Lasko 2007",
 )  # fmt: skip
 
@@ -323,6 +325,8 @@ MATCH_AUC_JOINT = Measure(
     " go together.",
     summary="the same, by the three prediction measures together, held-out records",
     family="risk", range=SHARE, usual="0.5 is guessing; 1 is certain",
-    unit="record", applies=PAIRED_QUASI, function=match_auc_joint, compute=_match_auc_joint, arrays="points",
+    unit="record",
+    records="it ranks pairs of records",
+    applies=PAIRED_QUASI, function=match_auc_joint, compute=_match_auc_joint, arrays="points",
     weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="queries", source="Lasko 2007", long=1,
 )  # fmt: skip

@@ -310,6 +310,7 @@ PREDICTION_AMBIGUITY = Measure(
     sentence="For a typical person the nearest released record is hardly nearer than others (1), or clearly the nearest"
     " (0).",
     summary="median of nearest over k-th nearest distance",
+    records="the records near a person may be those of one other",
     range=SHARE, function=prediction_ambiguity, compute=_prediction_ambiguity, **_PREDICTION,
 )  # fmt: skip
 PREDICTION_UNCERTAINTY = Measure(
@@ -317,6 +318,7 @@ PREDICTION_UNCERTAINTY = Measure(
     sentence="The released records most like a typical person differ this much among themselves: the more, the less"
     " they tell of that person.",
     summary="median variance among the k nearest released records",
+    records="the records near a person may be those of one other",
     range=FROM_0, function=prediction_uncertainty, compute=_prediction_uncertainty,
     options={"weights": dict[str, NOT_NEGATIVE]}, **_PREDICTION,
 )  # fmt: skip

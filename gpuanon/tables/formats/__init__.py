@@ -84,6 +84,7 @@ class Format:
     reread   : path, columns → pieces of what was written, as another program reads it; None: by `open`
     becomes  : types that are written, and come back as another one with equal values
     refuses  : types that are not written, and why.  All others come back as they were
+    labels   : path → the label of each column that has one; None: its files have none
     needs    : libraries of the extra ``[formats]``
     is_text  : its values are texts, in a dialect that is detected; columns that no mask changes come out text for text
     divisible : workers read ranges of its rows; any other format is copied to Parquet for them
@@ -100,6 +101,7 @@ class Format:
     reread: Callable[..., Iterator[pa.Table]] | None = None
     becomes: Mapping[TypeName, TypeName] = field(default_factory=dict)
     refuses: Mapping[TypeName, str] = field(default_factory=dict)
+    labels: Callable[[Path], Mapping[str, str]] | None = None
     needs: tuple[str, ...] = ()
     is_text: bool = False
     divisible: bool = False

@@ -46,6 +46,14 @@ def _read(path: Path, dialect: Any, reader: str) -> tuple[pa.Table, tuple[str, .
     return pa.table(arrays), tuple(notes)
 
 
+def _labels(path: Path, reader: str) -> dict[str, str]:
+    """The labels of the columns."""
+    import pyreadstat
+
+    _, about = getattr(pyreadstat, reader)(str(path), metadataonly=True)
+    return {name: str(label) for name, label in about.column_names_to_labels.items() if label}
+
+
 def _typed(values: list[Any]) -> pa.Array:
     """Values as Arrow: these formats know no missing text but the empty one."""
     import pyarrow as pa
@@ -86,13 +94,31 @@ def _write(file: IO[bytes], rows: pa.Table, writer: str) -> None:
         except (OSError, MemoryError):
             raise
         except Exception:  # the library's own errors may quote values
-            raise OutputError(
-                "cannot be stored in this format: a name of a column or a text is too long, or a name has other "
-                "characters than letters, digits and _"
-            ) from None
+            names = [name for name in plain.column_names if not _fits(name, path, writer)]
+            if names:
+                raise OutputError(
+                    f"cannot be stored in this format: the name of column {', '.join(map(repr, names))}",
+                    hint="names begin with a letter, have letters, digits and _ only, are short, and are no word of the"
+                    " format's own program",
+                ) from None
+            raise OutputError("cannot be stored in this format: a text is too long") from None
         with path.open("rb") as made:
             while piece := made.read(1 << 22):
                 file.write(piece)
+
+
+def _fits(name: str, path: Path, writer: str) -> bool:
+    """Whether the library takes a name for a column."""
+    import polars
+    import pyreadstat
+
+    try:
+        getattr(pyreadstat, writer)(polars.DataFrame({name: [0.0]}), str(path))
+    except (OSError, MemoryError):
+        raise
+    except Exception:
+        return False
+    return True
 
 
 def _as_codes(rows: pa.Table) -> tuple[pa.Table, dict[str, dict[int, str]]]:
@@ -130,14 +156,33 @@ def _stored(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.timestamp("ms")) if pa.types.is_timestamp(type_) else column
 
 
-SAS = Format("sas7bdat", (".sas7bdat",), partial(_read, reader="read_sas7bdat"), needs=("pyreadstat",))
-SAS_TRANSPORT = replace(SAS, name="xpt", suffixes=(".xpt",), read=partial(_read, reader="read_xport"))
-SPSS_PORTABLE = replace(SAS, name="por", suffixes=(".por",), read=partial(_read, reader="read_por"))
+SAS = Format(
+    "sas7bdat",
+    (".sas7bdat",),
+    partial(_read, reader="read_sas7bdat"),
+    labels=partial(_labels, reader="read_sas7bdat"),
+    needs=("pyreadstat",),
+)
+SAS_TRANSPORT = replace(
+    SAS,
+    name="xpt",
+    suffixes=(".xpt",),
+    read=partial(_read, reader="read_xport"),
+    labels=partial(_labels, reader="read_xport"),
+)
+SPSS_PORTABLE = replace(
+    SAS,
+    name="por",
+    suffixes=(".por",),
+    read=partial(_read, reader="read_por"),
+    labels=partial(_labels, reader="read_por"),
+)
 STATA = Format(
     "dta",
     (".dta",),
     partial(_read, reader="read_dta"),
     write=partial(_write, writer="write_dta"),
+    labels=partial(_labels, reader="read_dta"),
     becomes={
         **dict.fromkeys(("whole number", "decimal", "truth value", "levels of numbers"), "float"),
         "ordered levels": "levels", "nulls only": "text",
@@ -156,4 +201,5 @@ SPSS = replace(
     suffixes=(".sav", ".zsav"),
     read=partial(_read, reader="read_sav"),
     write=partial(_write, writer="write_sav"),
+    labels=partial(_labels, reader="read_sav"),
 )

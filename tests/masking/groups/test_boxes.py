@@ -19,7 +19,8 @@ from gpuanon.errors import GpuanonError, GuaranteeError, ParameterError, RecipeE
 from gpuanon.masking import mask as masking
 from gpuanon.masking.constraints import separated_values
 from gpuanon.masking.groups import AnyGroups
-from gpuanon.masking.groups.boxes import BoxGroups
+from gpuanon.masking.groups.boxes import BoxGroups, box_improvement
+from gpuanon.masking.groups.boxes.box_cuts import box_cuts, whole_coordinates
 from gpuanon.masking.groups.median_cuts import widest_cuts
 from tests.cuda.fixtures import host, xp
 
@@ -68,6 +69,41 @@ def test_a_column_that_no_statistic_names_is_not_cut() -> None:
     groups = BoxGroups(k=5, statistic="variance(0)", improve=False).form(X, draws(500))
     ends = np.sort(np.stack([segment_minima(X[:, :1], groups), segment_maxima(X[:, :1], groups)], axis=2)[:, 0], axis=0)
     assert (ends[1:, 0] >= ends[:-1, 1]).mean() > 0.9  # nearly all are slabs of the column that counts
+
+
+def levels_beside(n: int, levels: int, seed: int = 3) -> np.ndarray[Any, Any]:
+    """Two numbers and a column for each value of a category."""
+    of = np.random.default_rng(seed).integers(0, levels, n)
+    return np.column_stack([normals(n), np.eye(levels)[of]])
+
+
+def test_both_backends_give_the_same_boxes_of_many_columns(xp: Any) -> None:
+    X = levels_beside(80, 20)
+    part = BoxGroups(k=4, sweeps=2).informed(tuple((str(j), j > 1) for j in range(22)))
+    expected = part.form(X, draws(80))
+    found = part.form(xp.asarray(X), KEY.draws(xp.arange(80)))
+    assert np.array_equal(host(found.labels()), expected.labels())
+
+
+@pytest.mark.parametrize("levels", [10, 50, 200])
+def test_what_is_weighed_for_a_pair_of_boxes_does_not_grow_with_the_columns_cubed(monkeypatch, levels) -> None:
+    weighed: list[int] = []
+    true = box_improvement.Faces.swapped
+
+    def watched(self, other, cost):
+        found = true(self, other, cost)
+        weighed.append(found[0].size * len(self.z))
+        return found
+
+    monkeypatch.setattr(box_improvement.Faces, "swapped", watched)
+    X = levels_beside(120, levels)
+    part = BoxGroups(k=5, sweeps=1).informed(tuple((str(j), j > 1) for j in range(X.shape[1])))
+    groups = part.form(X, draws(120))
+    assert groups.sizes.min() >= 5
+    assert 0 < max(weighed) <= 4 * 12**3
+    x, cost = whole_coordinates(X), part._cost(X)
+    start = box_cuts(x, cost, Partition.whole(120, X), 5)
+    assert cost.of_groups(x, groups).sum() < cost.of_groups(x, start).sum()
 
 
 @pytest.mark.parametrize("n", [40, 133])

@@ -412,3 +412,16 @@ def test_a_release_is_assessed_as_it_is_written_not_as_its_original_was(tmp_path
     output.write_text("\n".join(line for line in output.read_text().replace("01234", "99999").split("\n")))
     found = assess(original, output, recipe, measures=("k_anonymity",), backend="numpy")
     assert found.measured["k_anonymity"].value >= 5
+
+
+@pytest.mark.parametrize("header", ["", "a,b\n1,2\n"])
+@pytest.mark.parametrize("fill", [b"1,", b"a"])
+def test_a_line_without_an_end_is_refused_soon(tmp_path, header, fill):
+    """Of four hundred megabytes that a few hundred kilobytes hold."""
+    path = tmp_path / "line.csv.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(header.encode())
+        for _ in range(20 if fill == b"1," and header else 400):
+            file.write(fill * (1_000_000 // len(fill)))
+    message = error_message(lambda: io.read(path), GpuanonError)
+    assert "longer than 16 MB" in message or "the header has 2" in message

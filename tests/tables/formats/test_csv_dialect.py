@@ -1,10 +1,13 @@
 """A CSV comes out as it went in: separator, encoding, decimal sign, thousands, per cent, dates, words for no value."""
 
+import csv
+import io
 import json
 import re
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from gpuanon.engine.assess import assess
@@ -14,7 +17,7 @@ from gpuanon.proposing.dialogue import examine_file
 from gpuanon.proposing.proposal import assembled
 from gpuanon.proposing.purposes import purpose_of
 from gpuanon.tables.formats.csv.csv_dialect import read_any
-from gpuanon.tables.formats.csv.csv_styles import ColumnStyle, plain_dates, plain_numbers
+from gpuanon.tables.formats.csv.csv_styles import ColumnStyle, CsvDialect, plain_dates, plain_numbers
 
 N = 300
 
@@ -185,3 +188,31 @@ def test_a_style_writes_every_number_that_it_reads():
         texts = style.texts(pa.chunked_array([pa.array(values)]))
         again = plain_numbers(texts, ",", ".", False).cast(pa.float64())
         assert again.to_pylist() == values.tolist()
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_a_plain_csv_has_no_quotes_that_it_did_not_have(tmp_path, line_end):
+    rng = np.random.default_rng(2)
+    rows = [f"{rng.integers(20, 60)},{'abc'[at % 3]},{'x y' if at % 2 else ''}" for at in range(60)]
+    source, output = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_bytes(line_end.join(["age,level,note", *rows, ""]).encode())
+    columns = {"age": {"role": "quasi"}, "level": {"role": "quasi"}, "note": {"role": "other"}}
+    protect_file(
+        source, {"columns": columns, "mask": [{"method": "microaggregation", "k": 3}], "nulls": "category"}, output
+    )
+    written = output.read_bytes().decode()
+    assert '"' not in written
+    assert written.split(line_end)[0] == "age,level,note"
+    assert written.count(line_end) == 61 == written.count("\n")
+
+
+def test_texts_are_quoted_where_a_reader_needs_it():
+    texts = ["a,b", 'say "x"', "two\nlines", " led", "", None, "plain"]
+    rows = pa.table({"t": texts, "d": pa.array(texts).dictionary_encode(), "n": range(7)})
+    dialect = CsvDialect()
+    written = (dialect.header(rows.column_names) + bytes(dialect.lines(rows))).decode()
+    read = list(csv.reader(io.StringIO(written)))
+    assert read[1:] == [[text or "", text or "", str(at)] for at, text in enumerate(texts)]
+    assert written.splitlines()[-1] == "plain,plain,6"
+    assert written.splitlines()[-2] == ",,5"
+    assert written.splitlines()[-3] == '"","",4'

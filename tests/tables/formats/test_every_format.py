@@ -28,6 +28,7 @@ from gpuanon.cli.app import app
 from gpuanon.errors import InputError, OutputError
 from gpuanon.tables.formats import FORMATS, TYPES, Format, TypeName, formats, io, type_name
 from gpuanon.tables.table import Table
+from gpuanon.visible import visible
 from tests.support.workbook import workbook
 
 SAMPLES: dict[TypeName, pa.Array] = {
@@ -278,8 +279,11 @@ def test_values_that_a_statistical_file_would_change_are_refused(tmp_path: Path,
     for column in (pa.array([2**53 + 1]), fine):
         with pytest.raises(OutputError, match="column 'x': cannot be stored"):
             io.write(Table.of(pa.table({"x": column})), tmp_path / name)
-    with pytest.raises(OutputError, match="cannot be stored"):
-        io.write(Table.of(pa.table({"a name with blanks": [1.0]})), tmp_path / name)
+    for bad in ("a name with blanks", "1st", "a" * 65, "a-b", "a\n"):
+        with pytest.raises(OutputError, match="cannot be stored in this format: the name of column") as caught:
+            io.write(Table.of(pa.table({"fine": [1.0], bad: [1.0]})), tmp_path / name)
+        assert visible(repr(bad)) in str(caught.value)
+        assert "fine" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -348,7 +348,9 @@ LINKAGE_PROBABILISTIC = Measure(
     sentence="The record linkage that statistical offices use to join files links this share of people with their own"
     " released record.",
     summary="share of originals linked with their own release by likelihood",
-    family="risk", range=SHARE, unit="record", applies=PAIRED_QUASI, function=linkage_probabilistic,
+    family="risk", range=SHARE, unit="record",
+    records="its model is one of pairs of records",
+    applies=PAIRED_QUASI, function=linkage_probabilistic,
     compute=_linkage_probabilistic, options={"tolerances": list[NOT_NEGATIVE], "candidates": WHOLE, "block": NAMES},
     arrays="points", weights=RISK_OF_RECORDS, nulls="two nulls agree, a null and a value do not", scaling="queries",
     host="EM runs over agreement patterns of candidate pairs, which a k-d tree proposes: it leaves out nearly all"

@@ -108,6 +108,14 @@ class BoxCost:
             total += a
         return total
 
+    def dearest(self, low: Array, high: Array, f: int) -> Array:
+        """(f, …) columns that cost boxes with the ends low, high (d, …) most, in their order; ties: the first."""
+        xp = namespace(low)
+        if f == len(low):
+            return xp.broadcast_to(xp.arange(f).reshape(-1, *[1] * (low.ndim - 1)), low.shape)
+        costs = xp.stack([a * (high[j] - low[j]) for j, a in enumerate(self.sensitivities(low, high))])
+        return xp.sort(xp.argsort(-costs, axis=0, kind="stable")[:f], axis=0)
+
     def of_groups(self, x: Array, groups: Partition) -> Array:
         """(g,) whole float64 cost of each group's tight box."""
         low, high = (segment(x, groups).T.astype(np.float64) for segment in (segment_minima, segment_maxima))

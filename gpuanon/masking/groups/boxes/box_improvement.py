@@ -40,6 +40,8 @@ from gpuanon.numerics.cuts.median_blocks import blocks
 
 _ELEMENTS = 1 << 18
 """Of the ends of boxes that are weighed at once."""
+_WEIGHED = 12**3
+"""Columns times squared columns whose faces are looked at: with more than 12 columns not all faces of a box are."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,7 +85,7 @@ class NearBoxes:
         """
         first, second = _pairs(mate, coin & (self.sizes > 0), ~coin & (self.sizes > 0))
         d, used = len(self.x), int(self.sizes.max()) if len(self.sizes) else 0
-        batch = max(1, _ELEMENTS // max(4 * d**3, d * used))
+        batch = max(1, _ELEMENTS // max(4 * d * _faced(d) ** 2, d * used))
 
         def visit(pairs: slice) -> None:
             self._exchange(first[pairs], second[pairs], heats[first[pairs]], used)
@@ -189,11 +191,13 @@ class NearBoxes:
 
 @dataclass(frozen=True, repr=False)
 class Faces:
-    """The rows on the faces of some boxes, and the boxes without each of them.
+    """The rows on faces of some boxes, and the boxes without each of them.
 
-    slots          : (p, 2d) places of the rows in their boxes: the lowest, then the highest along each column
-    z              : (d, p, 2d) their coordinates
-    low, high      : (d, p, 2d) ends of the box without that row
+    Of a box in many columns (each value of a category is one) the faces are those of the f columns that cost it most.
+
+    slots          : (p, 2f) places of the rows in their boxes: the lowest, then the highest along each column
+    z              : (d, p, 2f) their coordinates
+    low, high      : (d, p, 2f) ends of the box without that row
     ends           : (d, p) lowest and highest coordinates of the box
     sizes          : (p,) rows
     cost           : (p,) whole float64
@@ -217,7 +221,8 @@ class Faces:
         lowest, low, second_low = _two_least(xp.where(outside, np.inf, z))
         highest, high, second_high = _two_least(xp.where(outside, np.inf, -z))
         high, second_high = -high, -second_high
-        slots = xp.concatenate([lowest, highest], axis=0).T
+        at = held.cost.dearest(low, high, _faced(len(z)))
+        slots = xp.concatenate([xp.take_along_axis(rows, at, axis=0) for rows in (lowest, highest)], axis=0).T
         without_low = xp.where(lowest[:, :, None] == slots, second_low[:, :, None], low[:, :, None])
         without_high = xp.where(highest[:, :, None] == slots, second_high[:, :, None], high[:, :, None])
         z = xp.take_along_axis(z, xp.broadcast_to(slots, (len(z), *slots.shape)), axis=2)
@@ -225,20 +230,25 @@ class Faces:
         return cls(slots, z, without_low, without_high, (low, high), sizes, cost)
 
     def swapped(self, other: Faces, cost: BoxCost) -> Array:
-        """(p, 2d, 2d) cost of each box after its row on a face is replaced by one of the other box."""
+        """(p, 2f, 2f) cost of each box after its row on a face is replaced by one of the other box."""
         xp = namespace(self.z)
         z = other.z[:, :, None, :]
         low, high = xp.minimum(self.low[..., None], z), xp.maximum(self.high[..., None], z)
         return cost.per_record(low, high) * self.sizes[:, None, None]
 
     def moved(self, other: Faces, held: NearBoxes) -> Array:
-        """(p, 2d) cost of both boxes after a row on a face has moved to the other box; infinite if it may not."""
+        """(p, 2f) cost of both boxes after a row on a face has moved to the other box; infinite if it may not."""
         xp = namespace(self.z)
         rest = held.cost.per_record(self.low, self.high) * (self.sizes - 1)[:, None]
         low, high = (end[:, :, None] for end in other.ends)
         larger = held.cost.per_record(xp.minimum(low, self.z), xp.maximum(high, self.z)) * (other.sizes + 1)[:, None]
         allowed = (self.sizes > held.k) & (other.sizes < held.width)
         return xp.where(allowed[:, None], rest + larger, np.inf)
+
+
+def _faced(d: int) -> int:
+    """Columns of d whose faces are looked at."""
+    return min(d, max(2, int((_WEIGHED // d) ** 0.5)))
 
 
 def _pairs(mate: Array, proposes: Array, accepts: Array) -> tuple[Array, Array]:
@@ -277,9 +287,10 @@ _LARGEST = 4
 """Boxes of more than so many times k records exchange none."""
 
 
-def usual_sweeps(boxes: int) -> int:
-    """Number of sweeps: more for small tables, few for tiny ones."""
-    slow = int(np.clip(_FEWEST_SWEEPS * np.sqrt(20_000 / max(boxes, 1)), _FEWEST_SWEEPS, _MOST_SWEEPS))
+def usual_sweeps(boxes: int, d: int) -> int:
+    """Number of sweeps: more for small tables, few for tiny ones and for those of many columns."""
+    most = max(_FEWEST_SWEEPS, min(_MOST_SWEEPS, _MOST_SWEEPS * 12 // d))
+    slow = int(np.clip(_FEWEST_SWEEPS * np.sqrt(20_000 / max(boxes, 1)), _FEWEST_SWEEPS, most))
     return min(slow, 4 + boxes // 3)
 
 
@@ -292,10 +303,10 @@ def improve(
     floors : see `box_cuts`
 
     Guarantee : groups keep at least k rows, and the cost never rises.
-    Cost      : O(n d² + n d³ / k) per sweep, times d if statistics depend on pairs of columns.
+    Cost      : O(n d² + n d³ / k) per sweep up to 12 columns, O(n d²) beyond, times d if statistics depend on pairs.
     """
     random = np.random.default_rng(2013)
-    count = sweeps or usual_sweeps(groups.parts)
+    count = sweeps or usual_sweeps(groups.parts, x.shape[1])
     now = groups
     for sweep in range(count):
         heats = [_HEAT * max(0.0, 1 - (sweep * _STEPS + step) / max(1, (count - 1) * _STEPS)) for step in range(_STEPS)]

@@ -35,32 +35,14 @@ def _append(
     file: IO[bytes], schema: pa.Schema, compressed: bool, dialect: CsvDialect | None = None
 ) -> Iterator[Append]:
     import pyarrow as pa
-    import pyarrow.csv as csv
 
-    from gpuanon.tables.arrow import empty_table
+    from gpuanon.tables.formats.csv.csv_styles import CsvDialect
 
-    sink = pa.CompressedOutputStream(file, "gzip") if compressed else pa.PythonFile(file, "w")
-    if dialect is not None:
-        with sink:
-            mark = {"utf-16": b"\xff\xfe", "utf-32": b"\xff\xfe\0\0"}.get(dialect.encoding, b"")
-            sink.write(mark + dialect.header(schema.names))
-            yield lambda rows: sink.write(dialect.lines(rows))
-        return
-    single = len(schema) == 1
-    with sink, csv.CSVWriter(sink, _texts(empty_table(schema)).schema if single else schema) as lines:
-        yield lambda rows: lines.write_table(_texts(rows) if single else rows)
-
-
-def _texts(rows: pa.Table) -> pa.Table:
-    """A single column as text without nulls: most readers skip an empty line, and a null would be one."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from gpuanon.tables.arrow import arrow_scalar
-
-    column = rows.column(0)
-    column = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-    return pa.table({rows.column_names[0]: pc.fill_null(column.cast(pa.string()), arrow_scalar("", pa.string()))})
+    dialect = dialect or CsvDialect()
+    with pa.CompressedOutputStream(file, "gzip") if compressed else pa.PythonFile(file, "w") as sink:
+        mark = {"utf-16": b"\xff\xfe", "utf-32": b"\xff\xfe\0\0"}.get(dialect.encoding, b"")
+        sink.write(mark + dialect.header(schema.names))
+        yield lambda rows: sink.write(dialect.lines(rows))
 
 
 def _reread(

@@ -50,12 +50,16 @@ _FEW_NUMBERS = 12  # different numbers of a code list: words beside them are lev
 _LEAST_SHARE = 0.05  # of the rows hold a number, so that the others are words for none
 
 
-def read_any(path: Path, given: CsvOptions | None = None) -> tuple[Table, CsvOptions | None, Missing]:
+def read_any(
+    path: Path, given: CsvOptions | None = None, coded: Missing | None = None
+) -> tuple[Table, CsvOptions | None, Missing]:
     """The table in a file; of a CSV also how it had to be read, and the words for no value of columns of numbers.
 
     Text that is not UTF-8 is read as UTF-16 if it says so, else as Windows-1252, in which every byte but five is a
     letter.  Numbers with a decimal comma, separators of thousands, per cent signs and words for no value are read as
     numbers, dates as 31.12.2020 or 12/31/2020 as dates.  What is given is taken as it is.
+
+    coded : words for no value that are known beforehand
     """
     form = find_format(path)
     if form is None or not form.is_text:
@@ -80,7 +84,7 @@ def read_any(path: Path, given: CsvOptions | None = None) -> tuple[Table, CsvOpt
     texts = {name: _different(table, name) for name in table.names if family(table.arrow(name).type) == "text"}
     found = {name: value for name, value in _notation(texts, csv.decimal).items() if name not in known}
     csv = csv.model_copy(update=found)
-    missing = {} if "nulls" in known else _missing(texts, csv)
+    missing = {**({} if "nulls" in known else _missing(texts, csv)), **(coded or {})}
     if found or missing:
         table = io.read(path, csv=csv, columns=CsvColumns(missing=missing))
     return table, csv, missing
@@ -197,6 +201,19 @@ def release_options(path: Path, options: CsvOptions) -> CsvOptions:
     if options.decimal == "," and separator_of(path, known.model_copy(update={"separator": None})) == ",":
         return CsvOptions(newlines=True, nulls=options.nulls)
     return known
+
+
+def count_columns(path: Path, given: CsvOptions | None = None) -> int:
+    """Columns of the table in a file, at the cost of its header where the format allows; 0 if it cannot be told."""
+    form = find_format(path)
+    if form is None or not path.exists():
+        return 0
+    if form.is_text and path.is_file():
+        with byte_stream(path) as stream:
+            head: bytes = stream.read(1 << 24).split(b"\n", 1)[0]
+        separator = (given.separator if given else None) or max(",;\t", key=lambda one: head.count(one.encode()))
+        return 1 + head.count(separator.encode())
+    return len(io.open(path).schema.names) if form.open is not None else 0
 
 
 def is_utf8(path: Path) -> bool:

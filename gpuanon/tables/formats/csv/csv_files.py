@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _BLOCK = 1 << 22
+_LONGEST = 1 << 24  # bytes of a line: of a hundred thousand columns, with room
 _NAMED = 5  # lines that a message names, at most
 
 
@@ -99,6 +100,8 @@ class _CsvFile:
         """Detect the separator; refuse another encoding than the one that was said."""
         with byte_stream(path) as stream:
             start = stream.read(1 << 16)
+            if not _BREAK.search(start) and len(start) == 1 << 16:
+                _check_line(start + stream.read(_LONGEST))
         _check_encoding(start, options.encoding)
         text = codecs.getincrementaldecoder(options.encoding)(errors="replace").decode(start)
         head = (re.sub(r'"[^"]*"', "", text).splitlines() or [""])[0]
@@ -167,18 +170,28 @@ class _CsvFile:
     def open_quote(self) -> InputError:
         """The error for a quote that does not end on its line, with the numbers of such lines."""
         count, lines = 0, list[int]()
-        with byte_stream(self.path) as stream:
-            reader = codecs.getreader(self.options.encoding)(stream, "replace")
-            for number, line in enumerate(reader, 1):
-                if line.count('"') % 2:
-                    count += 1
-                    if len(lines) < _NAMED:
-                        lines.append(number)
+        for number, line in enumerate(self._lines(), 1):
+            if line.count('"') % 2:
+                count += 1
+                if len(lines) < _NAMED:
+                    lines.append(number)
         return InputError(
             f"a quoted value does not end on its line, so that a row may swallow others: {_listed(count, lines)}",
             hint="close or double the quote; [csv] newlines = true (init: --csv newlines=true) reads line breaks that "
             "are meant",
         )
+
+    def _lines(self) -> Iterator[str]:
+        """The lines of the file; a line that is too long to be a row is an error."""
+        decoder = codecs.getincrementaldecoder(self.options.encoding)(errors="replace")
+        rest = ""
+        with byte_stream(self.path) as stream:
+            while piece := stream.read(_LONGEST):
+                *lines, rest = (rest + decoder.decode(piece)).split("\n")
+                yield from lines
+                if len(rest) > _LONGEST:
+                    raise _long_line()
+        yield rest + decoder.decode(b"", final=True)
 
     def ragged(self, expected: int, found: int) -> InputError:
         """The error for rows with another number of values than the header, with the numbers of their lines.
@@ -200,6 +213,19 @@ class _CsvFile:
             f"a row has {found} values, the header has {expected}{where}",
             hint="quote values that contain the separator; a value that begins with a quote must end with one",
         )
+
+
+def _check_line(start: bytes) -> None:
+    """Refuse a file whose first line has no end within reach."""
+    if len(start) > _LONGEST and not _BREAK.search(start):
+        raise _long_line()
+
+
+def _long_line() -> InputError:
+    return InputError(
+        f"a line is longer than {_LONGEST >> 20} MB: this is no table with a header and a line for each row",
+        hint="the lines of a CSV end in a line break",
+    )
 
 
 class _Explained:
@@ -303,8 +329,8 @@ def separator_of(path: Path, options: CsvOptions) -> str:
     return _CsvFile.of(path, options).separator
 
 
-def dialect_of(path: Path, columns: CsvColumns, options: CsvOptions, names: Collection[str]) -> CsvDialect | None:
-    """How a CSV writes its values, and these columns theirs; None where there is nothing but commas and points.
+def dialect_of(path: Path, columns: CsvColumns, options: CsvOptions, names: Collection[str]) -> CsvDialect:
+    """How a CSV writes its values, and these columns theirs.
 
     Cost : the texts are read once more where columns have a notation of their own.
     """
@@ -317,8 +343,6 @@ def dialect_of(path: Path, columns: CsvColumns, options: CsvOptions, names: Coll
         for batch in texts:
             each(lambda at, batch=batch: _add(styles[at], batch[at], columns, options.notation, at), known)  # type: ignore[misc]
         styles = {name: style.finish() for name, style in styles.items()}
-    if file.separator == "," and options.encoding == "utf-8" and not styles:
-        return None
     return CsvDialect(file.separator, options.encoding, file.line_end, styles)
 
 

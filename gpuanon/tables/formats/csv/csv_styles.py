@@ -121,6 +121,11 @@ class ColumnStyle:
         self.decimals = next(iter(self._decimals)) if same else None
         return self
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether numbers are written with a point and nothing else, and no word stands for no value."""
+        return self.decimal == "." and self.thousands is None and not self.percent and not self.missing
+
     def texts(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """The values as this column writes them; a null is its word for no value, or null."""
         import pyarrow as pa
@@ -198,22 +203,26 @@ class CsvDialect:
     line_end: str = "\n"
     styles: Mapping[str, ColumnStyle] = field(default_factory=dict)
 
-    def lines(self, rows: pa.Table) -> bytes:
-        """The rows as they are written."""
+    def lines(self, rows: pa.Table) -> Any:
+        """The rows as they are written, as bytes or a buffer of them."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         if not rows.num_rows:
             return b""
         columns = [self._cells(name, rows[name], single=rows.num_columns == 1) for name in rows.column_names]
-        joined = pc.binary_join_element_wise(*columns, arrow_scalar(self.separator, pa.string()))
-        return self.encoded("".join(f"{line}{self.line_end}" for line in joined.to_pylist()))
+        end, nothing = (arrow_scalar(text, pa.large_string()) for text in (self.line_end, ""))
+        joined = pc.binary_join_element_wise(*columns, arrow_scalar(self.separator, pa.large_string()))
+        lines = pc.binary_join_element_wise(joined, end, nothing).combine_chunks()
+        length = int(pc.sum(pc.binary_length(lines)).as_py())
+        text = lines.buffers()[2].slice(0, length)  # values of an array that was just made follow each other
+        return text if self.encoding == "utf-8" else self.encoded(text.to_pybytes().decode())
 
     def header(self, names: Iterable[str]) -> bytes:
         """The line of names."""
         import pyarrow as pa
 
-        cells = self._quoted(pa.chunked_array([pa.array(list(names), pa.string())])).to_pylist()
+        cells = self._quoted(pa.chunked_array([pa.array(list(names), pa.large_string())])).to_pylist()
         return self.encoded(self.separator.join(cells) + self.line_end)
 
     def encoded(self, text: str) -> bytes:
@@ -231,8 +240,17 @@ class CsvDialect:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        texts = self.styles.get(name, ColumnStyle()).texts(column).cast(pa.string())
-        return pc.fill_null(self._quoted(texts), arrow_scalar('""' if single else "", pa.string()))
+        style = self.styles.get(name, ColumnStyle())
+        if pa.types.is_dictionary(column.type):
+            coded = column.unify_dictionaries().combine_chunks()
+            coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
+            levels = pa.chunked_array([coded.dictionary])
+            texts = self._quoted(style.texts(levels).cast(pa.large_string())).take(coded.indices)
+            texts = pc.fill_null(texts, arrow_scalar(style.missing, pa.large_string())) if style.missing else texts
+        else:
+            texts = style.texts(column).cast(pa.large_string())
+            texts = texts if style.is_plain and _never_quoted(column.type) else self._quoted(texts)
+        return pc.fill_null(texts, arrow_scalar('""' if single else "", pa.large_string()))
 
     def _quoted(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
         """Texts with quotes where a reader needs them; an empty text is quoted, a null is not."""
@@ -240,6 +258,15 @@ class CsvDialect:
         import pyarrow.compute as pc
 
         special = pc.match_substring_regex(texts, rf'[{re.escape(self.separator)}"\r\n]|^$|^\s|\s$')
-        mark, nothing = arrow_scalar('"', pa.string()), arrow_scalar("", pa.string())
+        if not pc.any(special).as_py():
+            return texts
+        mark, nothing = arrow_scalar('"', pa.large_string()), arrow_scalar("", pa.large_string())
         doubled = pc.binary_join_element_wise(mark, pc.replace_substring(texts, '"', '""'), mark, nothing)
         return pc.if_else(special, doubled, texts)
+
+
+def _never_quoted(dtype: pa.DataType) -> bool:
+    """Whether no text of this type has a separator, a quote or a space at an end."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(dtype) or pa.types.is_floating(dtype) or pa.types.is_boolean(dtype))

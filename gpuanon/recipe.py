@@ -33,6 +33,7 @@ POINTS = ("promise", "smallest_class", "singled_out", "copies", "given_back", "w
 class Recipe(MaskPart):
     """A whole recipe; `Recipe.load` reads one from a file or a mapping."""
 
+    purpose: str = Field(default="", max_length=300, description="what the release is for: printed on the report")
     columns: dict[str, ColumnSpec] = Field(min_length=1, description="what each column is")
     others: Others = Field(default="refuse", description="what becomes of columns that are not named")
     unit: Unit | None = Field(

@@ -68,11 +68,7 @@ def groups_text(mask: Mapping[str, Any]) -> str:
 
 
 _MARKS = {"good": "✓", "open": "!", "bad": "✗"}
-_STATES = {
-    "good": "good: promises kept, and people are not singled out",
-    "open": "open: somebody has to decide what is marked",
-    "bad": "BAD: people can be found in this release; see what is marked",
-}
+_TOLD_WARNINGS = 3
 
 
 def print_release(result: dict[str, Any], console: Console = out) -> None:
@@ -97,13 +93,31 @@ def print_release(result: dict[str, Any], console: Console = out) -> None:
         table.add_row("quasi-identifiers", escape(f"{smallest} {', '.join(quasi['columns'])}"))
         if quasi["kept"]:
             table.add_row("", escape(f"released as they are: {', '.join(quasi['kept'])}"))
-    verdict = result["verdict"]
-    table.add_row("verdict", f"{_STATES[verdict['state']]}")
-    for point in verdict["points"]:
-        table.add_row("", escape(f"{_MARKS[point['state']]} {point['text']}"))
+    left = result["unmasked"]
+    names = f": {', '.join(left['columns'])}" if left["columns"] else ""
+    table.add_row("left unmasked", escape(f"{len(left['columns'])} of {left['of']} columns{names}"))
+    for text, state in _verdict_lines(result["verdict"]):
+        table.add_row("verdict" if state is None else "", escape(text))
     table.add_row("time", f"{result['seconds']:.1f} s on {result['backend']} ({rate:,.0f} rows/s)")
     table.add_row("written", escape(str(result["output"])))
     console.print(table, highlight=False)
+
+
+def _verdict_lines(verdict: Mapping[str, Any]) -> list[tuple[str, str | None]]:
+    """The verdict in the words of the report: the headline, then its points, the worst first."""
+    from gpuanon.report.verdict import headline_of, point_check, ranked
+
+    lines: list[tuple[str, str | None]] = [(f"{_MARKS[verdict['state']]} {headline_of(verdict)}", None)]
+    kept = [point for point in verdict["points"] if point["name"] != "promise" or point["state"] != "good"]
+    checks = ranked([point_check(point) for point in kept])  # promises that were kept stand above
+    warned = [check for check in checks if check.name == "warnings"]
+    for check in checks:
+        if check not in warned[_TOLD_WARNINGS:]:
+            accepted = f" Accepted by the recipe: {check.accepted}." if check.accepted else ""
+            lines.append((f"{_MARKS[check.state]} {check.what}: {check.how}.{accepted}", check.state))
+    if warned[_TOLD_WARNINGS:]:
+        lines.append((f"! {len(warned) - _TOLD_WARNINGS} more warnings, which are in the manifest", "open"))
+    return lines
 
 
 def print_assessment(result: Assessment) -> None:

@@ -50,6 +50,13 @@ class VerdictResult(_Open):
     reasons: list[str]
 
 
+class UnmaskedResult(_Fixed):
+    """The released columns that no mask changed, of how many."""
+
+    columns: list[str]
+    of: int
+
+
 class ProtectResult(_Result):
     """What ``protect --json`` prints."""
 
@@ -62,6 +69,7 @@ class ProtectResult(_Result):
     guarantee: list[GuaranteeResult]
     quasi: QuasiResult
     verdict: VerdictResult
+    unmasked: UnmaskedResult
     warnings: list[str]
     seconds: float
     output: str

@@ -23,6 +23,7 @@ from gpuanon.engine.outputs import manifest_path, read_manifest, write_report
 from gpuanon.engine.series_runs import Prepared, prepared
 from gpuanon.errors import GuaranteeError
 from gpuanon.recipe import Recipe
+from gpuanon.report import Paper
 from gpuanon.tables.formats import io
 from gpuanon.tables.formats.csv.csv_dialect import release_options
 from gpuanon.tables.schema import Schema
@@ -60,6 +61,7 @@ class Assessment(Measurements):
     least: int = field(default=LEAST, compare=False)
     manifest: Mapping[str, Any] | None = field(default=None, compare=False)
     _kind: Any = field(default=nw.Implementation.PYARROW, compare=False)
+    _files: Mapping[str, Path] = field(default_factory=dict, compare=False)
 
     def __repr__(self) -> str:
         """The figures, one per line; `to_json` has their details."""
@@ -95,7 +97,8 @@ class Assessment(Measurements):
         """Write the figures as one HTML page, with pictures of the columns in which nobody can be told apart."""
         from gpuanon.report.contents import assessed
 
-        write_report(assessed(self, self.manifest, self.least), path, force=force)
+        papers = [Paper(what, file.name, digest_of(file)) for what, file in self._files.items()]
+        write_report(assessed(self, self.manifest, self.least, papers=papers), path, force=force)
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows: the page of the figures, without pictures, which `report` draws."""
@@ -184,7 +187,10 @@ def assess(
     manifest = read_manifest(manifest_path(Path(release))) if _is_path(release) and not notes else None
     kind = first.frame.implementation
     told = (*found.notes, *notes)
-    return Assessment(found.measured, found.failed, found.inapplicable, told, found.seen, loaded.least, manifest, kind)
+    files = {"original": original, "recipe": recipe, "release": release}
+    paths = {what: Path(file) for what, file in files.items() if _is_path(file)}
+    known = (found.measured, found.failed, found.inapplicable, told, found.seen)
+    return Assessment(*known, loaded.least, manifest, kind, paths)
 
 
 def _is_path(data: Any) -> bool:

@@ -32,6 +32,7 @@ from gpuanon.version import __version__
 
 if TYPE_CHECKING:
     from gpuanon.assessing.streams import Pieces
+    from gpuanon.report import Paper
     from gpuanon.report.contents import Contents
 
 
@@ -60,6 +61,7 @@ def describe(recipe: Recipe, backend: str, done: Done) -> dict[str, Any]:
         "rows_dropped": rows_in - (rows_out - done.added),
         "columns": {column.name: {"role": column.role, "kind": column.kind} for column in done.schema.columns},
         "readings": {column.name: column.reading for column in released.columns if column.reading != "same"},
+        **({"purpose": recipe.purpose} if recipe.purpose else {}),
         "nulls": recipe.nulls,
         "limits": recipe.limits,
         **({"accept": recipe.accept} if recipe.accept else {}),
@@ -133,14 +135,15 @@ class Masked:
 
         return Pieces(self.original, self.done.rows[0]), Pieces(self.released, self.done.rows[1])
 
-    def contents(self, manifest: Mapping[str, Any]) -> Contents:
+    def contents(self, manifest: Mapping[str, Any], papers: Sequence[Paper] = ()) -> Contents:
         """The report of the release, measured against its original.
 
         manifest : as it is written
+        papers   : the files of the run
         """
         from gpuanon.report.contents import reporter
 
-        return reporter(*self.pieces, self.done.schema, self.link, self.reference)(manifest)
+        return reporter(*self.pieces, self.done.schema, self.link, self.reference, papers)(manifest)
 
 
 def mask_input(

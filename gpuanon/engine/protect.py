@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from gpuanon.arrays import ledger, progress
 from gpuanon.arrays.backend import BackendName, choose
 from gpuanon.arrays.compiled import describe_compiled
 from gpuanon.arrays.rng import Key, as_key
-from gpuanon.engine.identity import InputContents, identity_of
+from gpuanon.engine.identity import InputContents, digest_of, identity_of
 from gpuanon.engine.inputs import FileInput, TableInput, open_table, read_table
 from gpuanon.engine.masked import mask_input
 from gpuanon.engine.outputs import check_intervals, check_outputs, recipe_inputs, work_path
@@ -32,7 +32,7 @@ from gpuanon.engine.workers.clusters import ClusterKind
 from gpuanon.errors import GuaranteeError, InputError, OutputError, ParameterError, RecipeError, Remark
 from gpuanon.masking.mask import check_backend
 from gpuanon.recipe import Recipe
-from gpuanon.report import figures_path
+from gpuanon.report import Paper, figures_path, unmasked_columns
 from gpuanon.tables.formats import format_of
 from gpuanon.tables.formats.parquet import spooled
 from gpuanon.tables.formats.places import PARTIAL, open_locked
@@ -260,6 +260,8 @@ def protect_file(
     chosen = choose(backend)
     log(f"backend: {chosen.name} ({chosen.reason}); compiled functions: {describe_compiled()}")
     with progress.stage("read"):
+        files = {} if report is None else {"input": source, "recipe": recipe}
+        papers = [Paper(what, path.name, digest_of(path)) for what, path in files.items()]
         sample = None if reference is None else read_table(reference, loaded)
     if in_parts is None:
         check_not_running(work_path(output))
@@ -270,14 +272,14 @@ def protect_file(
         release = protect(table, loaded, rng=key, backend=chosen.name, reference=sample)
         with progress.stage("write"):
             texts = Texts.of(source, output, loaded)
-            manifest = release.write(output, link=link, report=report, force=force, texts=texts)
+            manifest = release.write(output, link=link, report=report, force=force, texts=texts, papers=papers)
     else:
         from gpuanon.engine.workers.clusters import on_cluster
 
         with on_cluster(in_parts.cluster, in_parts.workers, in_parts.report, log) as workers:
             manifest = protect_in_parts(
                 source, loaded, output, key=key, backend=chosen.name, workers=workers,
-                cell_rows=in_parts.cell, reference=sample, link=link, report=report,
+                cell_rows=in_parts.cell, reference=sample, link=link, report=report, papers=papers,
                 resume=in_parts.resume, resumable=kept, force=force, log=log,
             )  # fmt: skip
     names = (
@@ -296,7 +298,9 @@ def protect_file(
         with Writing(force=force) as writing:
             writing.text(profile, json.dumps(written.to_json(), indent=1) + "\n")
     seconds = round(time.perf_counter() - began, 3)
-    return {**{name: manifest[name] for name in names}, "seconds": seconds, "output": str(output)}
+    kept_columns, released = unmasked_columns(manifest)
+    left = {"columns": list(kept_columns), "of": released}
+    return {**{name: manifest[name] for name in names}, "unmasked": left, "seconds": seconds, "output": str(output)}
 
 
 def protect_in_parts(
@@ -311,6 +315,7 @@ def protect_in_parts(
     reference: Table | None = None,
     link: Path | None = None,
     report: Path | None = None,
+    papers: Sequence[Paper] = (),
     resume: bool = False,
     resumable: bool = True,
     force: bool = False,
@@ -345,7 +350,7 @@ def protect_in_parts(
         manifest = write_release(
             masked, output, link, manifest=manifest, pieces=masked.released, force=force,
             fill=(lambda folder: _link_parts(store.release_folder, folder)) if format_of(output).is_folder else None,
-            report=report, texts=Texts.of(source, output, recipe, workspace.folder),
+            report=report, papers=papers, texts=Texts.of(source, output, recipe, workspace.folder),
         )  # fmt: skip
     except BaseException as error:
         met_again = isinstance(error, (InputError, RecipeError, ParameterError, GuaranteeError))

@@ -22,6 +22,7 @@ from gpuanon.engine.outputs import Guard, manifest_path, write_report
 from gpuanon.engine.run import Done
 from gpuanon.errors import InputError, OutputError, ParameterError
 from gpuanon.recipe import Recipe
+from gpuanon.report import Paper
 from gpuanon.tables.arrow import arrow_array, empty_table
 from gpuanon.tables.dictionaries import common_levels, with_levels
 from gpuanon.tables.formats import format_of, io
@@ -204,13 +205,15 @@ class Release:
         report: str | Path | None = None,
         force: bool = False,
         texts: Texts | None = None,
+        papers: Sequence[Paper] = (),
     ) -> dict[str, Any]:
         """Write the release, its manifest beside it, on request the report and the private link: all of them or none.
 
         The claims are checked again on the file, as it is written; the manifest that is returned has the figures of
         the file.
 
-        texts : of the CSV that was masked, for columns that come out as they went in
+        texts  : of the CSV that was masked, for columns that come out as they went in
+        papers : the files that were read, for the report
         """
         if self._masked is None:
             raise ParameterError(
@@ -226,7 +229,7 @@ class Release:
             table = Table(nw.from_native(stored, eager_only=True))  # as it is
         return write_release(
             self._masked, output, None if link is None else Path(link), manifest=self.manifest, pieces=lambda: [table],
-            force=force, report=None if report is None else Path(report), texts=texts,
+            force=force, report=None if report is None else Path(report), texts=texts, papers=papers,
             checked=self.table if self.table.is_immutable else None,
         )  # fmt: skip
 
@@ -287,6 +290,7 @@ def write_release(
     force: bool,
     fill: Callable[[Path], None] | None = None,
     report: Path | None = None,
+    papers: Sequence[Paper] = (),
     texts: Texts | None = None,
     checked: Table | None = None,
 ) -> dict[str, Any]:
@@ -295,6 +299,7 @@ def write_release(
     pieces : the rows of the release, as they are to be stored
     fill   : puts the release parts into a folder, instead of `pieces`; None when `output` is a file
     report : where the report goes
+    papers : the files that were read, for the report
     texts  : see `Release.write`
     checked : the whole release, whose classes were counted and which nobody can have changed since; a file that holds
         its values to the bit has the same classes, and any other is counted.  None: the file is counted
@@ -323,7 +328,8 @@ def write_release(
         manifest = {**manifest, **conclude(done, done.on_file(smallest)), "release": release}
         out.text(manifest_path(output), json_text(manifest, indent=2) + "\n")
         if report is not None:
-            _put_report(out, report, masked.contents(manifest))
+            files = (*papers, Paper("release", output.name, release["digest"]))
+            _put_report(out, report, masked.contents(manifest, files))
         if link is not None:
             lines = ["row", *(str(row) for origin in origins for row in origin.tolist()), ""]
             out.text(link, "\n".join(lines), private=True)

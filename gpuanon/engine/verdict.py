@@ -19,6 +19,7 @@ from gpuanon.assessing.measures import MEASURES
 from gpuanon.assessing.risk.singled_out import LIMIT
 from gpuanon.assessing.run import Measurements, measure
 from gpuanon.assessing.streams import Pieces
+from gpuanon.engine.warnings import Minor
 from gpuanon.errors import GpuanonError
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
@@ -78,7 +79,7 @@ def judged(
         _singled_out(found, limits.get("singled_out", LIMIT)),
         _copies(found),
         _given_back(found, limits.get("given_back", GIVEN_BACK)),
-        *(Point("warnings", "open", warning) for warning in manifest["warnings"]),
+        *(Point("warnings", "good" if isinstance(one, Minor) else "open", one) for one in manifest["warnings"]),
     ]
     verdict = concluded([_accepted(point, accept) for point in points if point is not None])
     return {**verdict, "measured": {name: figure.value for name, figure in found.measured.items()}}

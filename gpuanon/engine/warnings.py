@@ -29,6 +29,14 @@ SAMPLE_ROWS = 20_000
 MOST = 0.5
 PAIRED_COLUMNS = 24
 """Pairs of at most so many columns are looked at."""
+TOLD_PAIRS = 3
+"""Pairs that are named, the worst first; the others are counted."""
+
+
+class Minor(str):
+    """A warning about the recipe, not about people: it leaves no verdict open."""
+
+    __slots__ = ()
 
 
 def identifying_columns(table: Table, columns: Sequence[str], persons: Host | None = None) -> tuple[str, ...]:
@@ -52,14 +60,17 @@ def identifying_columns(table: Table, columns: Sequence[str], persons: Host | No
         for name, share in alone.items()
         if share > MOST
     ]
+    pairs: list[tuple[float, str]] = []
     harmless = [name for name, share in alone.items() if share <= MOST][:PAIRED_COLUMNS]
     for one, other in combinations(harmless, 2):
         share = _unique_share(bits[one] + bits[other], who)
         if share > MOST:
-            warnings.append(
-                f"columns {one!r} and {other!r} are released unmasked, and {share:.0%} {about} have a pair of values"
-                f" {own} there"
-            )
+            text = f"columns {one!r} and {other!r} are released unmasked, and {share:.0%} {about} have a pair of values"
+            pairs.append((share, f"{text} {own} there"))
+    pairs.sort(key=lambda pair: -pair[0])
+    warnings += [text for _, text in pairs[:TOLD_PAIRS]]
+    if pairs[TOLD_PAIRS:]:
+        warnings.append(f"{len(pairs) - TOLD_PAIRS} further pairs of unmasked columns tell most of the rows apart")
     return tuple(warnings)
 
 
@@ -81,7 +92,7 @@ def unused_hierarchies(recipe: Recipe, schema: Schema) -> tuple[str, ...]:
         for name in schema.select(mask.combination().columns)
     }
     return tuple(
-        f"column {column.name!r}: no mask uses its hierarchy, which is for methods on classes"
+        Minor(f"column {column.name!r}: no mask uses its hierarchy, which is for methods on classes")
         for column in schema.columns
         if column.hierarchy is not None and column.name not in used
     )

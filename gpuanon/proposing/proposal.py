@@ -155,6 +155,7 @@ def _recipe(findings: Findings, edits: Mapping[str, Any] | None = None) -> dict[
     edited = edits or {}
     columns = edited.get("columns", {})
     recipe: dict[str, Any] = {
+        "purpose": findings.purpose.name,
         "columns": {choice.name: {**choice.spec(), **columns.get(choice.name, {})} for choice in findings.choices},
         "others": "refuse",
         "nulls": "indicator",
@@ -179,6 +180,7 @@ def _toml(proposal: Proposal) -> str:
     recipe = _recipe(found, proposal._edits)
     lines = [*_head(found), ""]
     lines += [
+        f"purpose = {_value(proposal.purpose):<11} # what the release is for, as the report prints it",
         f"nulls  = {_value(proposal.nulls):<12} # what a missing value means: refuse | category | indicator | wildcard",
         f"others = {_value(proposal.others):<12} # columns that are not named here: refuse | drop | keep",
         "",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import pairwise
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,10 +17,7 @@ from gpuanon.assessing.risk.singled_out import LIMIT
 from gpuanon.assessing.run import Measurements
 from gpuanon.assessing.streams import Streamed
 from gpuanon.numerics.alone import alone_on_few
-from gpuanon.tables.schema import UNRELEASED
-
-Fate: TypeAlias = Literal["masked", "kept", "dropped", "pseudonym", "released"]
-"""What became of a column; *released* where nothing says whether a mask changed it."""
+from gpuanon.report import Fate, fates_of, unmasked_columns
 
 _ORDER: tuple[Fate, ...] = ("masked", "released", "kept", "pseudonym", "dropped")
 
@@ -87,18 +84,6 @@ class ColumnRow:
         return {"fate": self.fate, "moved": moved, "changed": self.changed, "alone": self.alone}
 
 
-def fates_of(manifest: Mapping[str, Any], released: Sequence[str] | None = None) -> dict[str, Fate]:
-    """What became of each column of a run; a column of role person is a pseudonym where it is released."""
-    masked = {name for mask in manifest["mask"] for name in mask["columns"]}
-    found: dict[str, Fate] = {}
-    for name, column in manifest["columns"].items():
-        if column["role"] in UNRELEASED:
-            found[name] = "pseudonym" if released is not None and name in released else "dropped"
-        else:
-            found[name] = "masked" if name in masked else "kept"
-    return found
-
-
 def left_unmasked(manifest: Mapping[str, Any] | None, seen: Comparison | Streamed | None) -> Unmasked | None:
     """The columns that no mask changed, and whom they single out; None where nothing says which they are.
 
@@ -106,9 +91,7 @@ def left_unmasked(manifest: Mapping[str, Any] | None, seen: Comparison | Streame
     """
     if manifest is None:
         return None
-    fates = fates_of(manifest)
-    names = tuple(name for name, fate in fates.items() if fate == "kept")
-    released = sum(fate in ("kept", "masked") for fate in fates.values())
+    names, released = unmasked_columns(manifest)
     if not names or not isinstance(seen, Comparison) or seen.sampled:
         return Unmasked(names, released)
     shown = [at for at, name in enumerate(seen.shown) if name in names]

@@ -14,7 +14,7 @@ from gpuanon.assessing.densities import Components, Contours
 from gpuanon.assessing.figures import Counts, Distribution, Measured, Part, strict
 from gpuanon.assessing.run import Measurements, measure
 from gpuanon.assessing.streams import Pieces, Streamed
-from gpuanon.report import KIND
+from gpuanon.report import KIND, Paper
 from gpuanon.report.columns import ColumnRow, Unmasked, column_rows, left_unmasked
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.table import Table
@@ -53,20 +53,6 @@ class TrialsData(Protocol):
     @property
     def notes(self) -> tuple[str, ...]: ...
     def to_json(self) -> dict[str, Any]: ...
-
-
-@dataclass(frozen=True)
-class Paper:
-    """A file that a report is about.
-
-    what   : "input", "recipe" …
-    name   : of the file, without its folder
-    digest : of its bytes; a digest of an original stands on the page alone, see `Contents`
-    """
-
-    what: str
-    name: str
-    digest: str | None = None
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from gpuanon.assessing.figures import By, Part, figure_text
 from gpuanon.assessing.measures import MEASURES
-from gpuanon.report.contents import Contents
+
+if TYPE_CHECKING:  # the terminal prints verdicts without what draws pages
+    from gpuanon.report.contents import Contents
 
 State: TypeAlias = Literal["good", "bad", "open"]
 """Met, not met, or left to the reader."""
@@ -73,7 +75,7 @@ def verdict_of(contents: Contents) -> Verdict | None:
     """The verdict on a release; None where the report is not about one."""
     if contents.figures is None and contents.manifest is None:
         return None
-    manifest, found = contents.manifest, _ranked([*_disclosures(contents), *_standards(contents)])
+    manifest, found = contents.manifest, ranked([*_disclosures(contents), *_standards(contents)])
     if manifest is None:
         reason = (
             "No manifest lies beside the release, so that nothing is known of what it promises. The figures below say "
@@ -107,17 +109,19 @@ def _of_run(manifest: Mapping[str, Any], found: list[Check]) -> Verdict:
         "open": "Whoever signs decides on what follows.",
         "bad": f"Not met: {', '.join(check.what for check in deciding if check.state == 'bad')}.",
     }[state]
-    return Verdict(state, headline, reason + _weighed(found), tuple(deciding), tuple(_ranked(others)))
+    return Verdict(state, headline, reason + _weighed(found), tuple(deciding), tuple(ranked(others)))
 
 
 def point_check(point: Mapping[str, Any]) -> Check:
     """A point of the verdict, under the plain label of its measure; why it is accepted stands apart."""
     name, (text, _, accepted) = point["name"], point["text"].partition(ACCEPTED)
     label = MEASURES[name].label if name in MEASURES else _LABELS.get(name, name.replace("_", " "))
+    if name == "warnings" and point["state"] == "good" and not accepted:
+        label = "note"
     return Check(point["state"], label, text, accepted or None, name)
 
 
-def _ranked(checks: list[Check]) -> list[Check]:
+def ranked(checks: list[Check]) -> list[Check]:
     """The worst first, accepted ones before those that are simply good."""
     order = ("bad", "open", "good")
     return sorted(checks, key=lambda check: (order.index(check.state), check.accepted is None))

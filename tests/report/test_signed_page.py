@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import copy
+import hashlib
+import io
+import json
 import re
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import gpuanon
 from gpuanon.assessing.column_pictures import Bars, Histogram, Pictures
 from gpuanon.assessing.figures import By, Measured
 from gpuanon.assessing.run import Measurements
+from gpuanon.engine.protect import protect_file
 from gpuanon.report.columns import column_rows, left_unmasked, moved_in, worst_of
 from gpuanon.report.contents import Contents
 from gpuanon.report.page import report_html
@@ -178,3 +183,98 @@ def test_the_columns_of_the_recipe_are_the_columns_of_the_page(releases):
     text = Page(report_html(Contents("Release", releases["bad"].manifest))).text
     assert "Every column" in text
     assert all(name in text for name in COLUMNS)
+
+
+@pytest.fixture
+def written(tmp_path):
+    """A run from files: the folder, with a report."""
+    pq.write_table(registry(200), tmp_path / "registry.parquet")
+    (tmp_path / "recipe.json").write_text(json.dumps({**RECIPES["good"], "purpose": "a study of <sleep>"}))
+    protect_file(
+        tmp_path / "registry.parquet", tmp_path / "recipe.json", tmp_path / "release.parquet",
+        report=tmp_path / "page.html",
+    )  # fmt: skip
+    return tmp_path
+
+
+def test_the_page_has_the_digests_and_what_travels_with_the_release_has_not_that_of_the_input(written):
+    """By a digest of the input somebody who knows nearly all of it could check a guess."""
+    digests = {
+        name: hashlib.blake2b((written / name).read_bytes(), digest_size=32).hexdigest()
+        for name in ("registry.parquet", "recipe.json", "release.parquet")
+    }
+    page = (written / "page.html").read_text()
+    header = page[page.index('id="about"') : page.index('id="columns"')]
+    for name, digest in digests.items():
+        assert name in header
+        assert digest in header
+    manifest = (written / "release.parquet.manifest.json").read_text()
+    figures = (written / "page.figures.json").read_text()
+    embedded = page[page.index('id="figures"') :]
+    for text in (manifest, figures, embedded):
+        assert digests["registry.parquet"] not in text
+        assert "registry.parquet" not in text
+    assert digests["release.parquet"] in manifest
+    assert page.count(digests["registry.parquet"]) == 1
+    assert "This digest stands on this page only" in page
+
+
+def test_the_header_has_purpose_unit_k_version_date_and_lines_to_sign(written):
+    text = Page((written / "page.html").read_text()).text
+    manifest = json.loads((written / "release.parquet.manifest.json").read_text())
+    assert manifest["purpose"] == "a study of <sleep>"
+    assert "a study of <sleep>" in text
+    assert "records are counted; k = 6 is promised, the smallest class has" in text
+    assert f"{manifest['created'][:10]} {manifest['created'][11:16]} UTC by gpuanon {gpuanon.__version__}" in text
+    assert "☐ may go out ☐ may not go out Name Date Signature" in text
+
+
+def test_an_assessment_of_files_names_them(written):
+    found = gpuanon.assess(
+        written / "registry.parquet", written / "release.parquet", written / "recipe.json", measures=["ks", "means"]
+    )
+    found.report(written / "assessment.html")
+    text = Page((written / "assessment.html").read_text()).text
+    assert hashlib.blake2b((written / "registry.parquet").read_bytes(), digest_size=32).hexdigest() in text
+    assert "Signature" in text
+    assert found.manifest["verdict"]["state"] == "good"
+    assert "✓ May go out by its recipe" in text
+
+
+def test_the_terminal_says_the_same_in_eighty_columns(written, monkeypatch):
+    from rich.console import Console
+
+    from gpuanon.cli import printing
+
+    result = protect_file(written / "registry.parquet", written / "recipe.json", written / "again.parquet")
+    console = Console(width=80, record=True, file=io.StringIO())
+    monkeypatch.setattr(printing, "out", console)
+    printing.print_release(result)
+    shown = console.export_text()
+    assert max(map(len, shown.splitlines())) <= 80
+    said = " ".join(shown.split())
+    assert "verdict ✓ May go out by its recipe" in said
+    assert "left unmasked 0 of 2 columns" in said
+    for check in verdict_of(Contents("Release", result | {"limits": {}})).reasons:
+        if check.name != "promise":
+            assert f"✓ {check.what}: {check.how}." in said
+
+
+def test_pairs_of_columns_that_tell_people_apart_are_named_three_times_and_counted():
+    rng = np.random.default_rng(0)
+    table = pa.table({f"c{number}": rng.integers(0, 30, 200) for number in range(12)})
+    columns = {name: {"role": "other"} for name in table.column_names} | {"c0": {"role": "quasi"}}
+    found = gpuanon.protect(table, {"columns": columns, "mask": [{"method": "microaggregation", "k": 5}]}, rng=KEY)
+    warnings = found.manifest["warnings"]
+    assert len([one for one in warnings if "pair of values of their own" in one]) == 3
+    assert warnings[-1] == "52 further pairs of unmasked columns tell most of the rows apart"  # of 55
+
+
+def test_a_warning_about_the_recipe_alone_leaves_no_verdict_open(tmp_path):
+    (tmp_path / "sex.csv").write_text("leaf,all\nfemale,*\nmale,*\n")
+    recipe = copy.deepcopy(RECIPES["good"])
+    recipe["columns"]["sex"] = {"role": "quasi", "hierarchy": str(tmp_path / "sex.csv")}
+    manifest = gpuanon.protect(registry(400), recipe, rng=KEY).manifest
+    assert any("no mask uses its hierarchy" in warning for warning in manifest["warnings"])
+    assert manifest["verdict"]["state"] == "good"
+    assert "note" in {check.what for check in verdict_of(Contents("Release", manifest)).reasons}

@@ -184,13 +184,11 @@ def code_notes(table: Table, schema: Schema, specs: Mapping[str, ColumnSpec]) ->
 
 def value_codes(table: Table, columns: Sequence[str]) -> Host:
     """(n, columns) whole numbers from 0, equal for equal values of a column of whatever type; a null is a value."""
-    import pyarrow as pa
-
     words = column_words(table, columns, stored=True)
 
     def one(name: str) -> Host:
         bits = np.ascontiguousarray(bits_of([words[name]], table.n_rows)[:, 0])
-        codes = pa.array(bits).dictionary_encode().indices.to_numpy(zero_copy_only=False)
+        codes = arrow_array(bits).dictionary_encode().indices.to_numpy(zero_copy_only=False)
         return np.asarray(codes, dtype=np.int64)
 
     return np.stack(each(one, columns), axis=1) if columns else np.zeros((table.n_rows, 0), dtype=np.int64)

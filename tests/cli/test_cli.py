@@ -104,7 +104,7 @@ def test_classes_of_the_original_are_not_called_groups_of_the_release(gpuanon, f
 
 
 def test_quiet_is_quiet(gpuanon):
-    assert gpuanon(*protect_arguments("--quiet"))[2] == ""
+    assert gpuanon(*protect_arguments("--quiet")) == (0, "", "")
 
 
 def test_the_link_is_written_on_request_only_and_is_right(gpuanon, folder):

@@ -9,6 +9,8 @@
 // final division rounds as in NumPy.  So the groups equal those of the host, ties included.
 #include "parts.cuh"
 
+constexpr int MOST_WARPS = 8;
+
 // Two groups: the rows of a, then those of b, column by column, and the sums of their distances.
 struct Pair {
     const int* x;  // (d, stride)
@@ -200,9 +202,10 @@ __device__ __forceinline__ unsigned long long random_word(long long group, int t
 
 __device__ __forceinline__ bool coin(unsigned long long word, int step) { return (word >> (step % 64)) & 1; }
 
-// An exponential random number, from 16 bits that differ from step to step.
-__device__ __forceinline__ double patience(unsigned long long word, int step) {
-    return -log(((double)((word * (2 * step + 1)) >> 48) + 0.5) / 65536.0);
+// An exponential random number: the one in a table of its quantiles that is chosen by 16 bits, which differ from step to
+// step.  The host makes the table, because logarithms are rounded differently on every device.
+__device__ __forceinline__ double patience(const double* noise, unsigned long long word, int step) {
+    return noise[(word * (2 * step + 1)) >> 48];
 }
 
 // The arguments of a launch.
@@ -240,15 +243,17 @@ __device__ __forceinline__ double visit(const Task& task, long long a, long long
 // order, starts : (groups) and (cells + 1): the groups of each cell
 // near      : (count, groups) for each place in order, the places of near groups of the same cell
 // steps     : number of steps; step s has the temperature heat * max(0, 1 - (first + s) / all)
+// noise     : (65536) quantiles of the exponential distribution
 // largest   : groups in the largest cell.  Shared memory holds 12 bytes for each, rounded up to a multiple of 8, then the
 //             words of each warp; if it is too small these are in scratch, (cells, warps, words), else null
-// change    : (cells, warps) change of the distortion
+// change    : (cells) change of the distortion
 extern "C" __global__ void __launch_bounds__(256, 1)
 anneal(const int* __restrict__ x, int d, const int* __restrict__ mismatch, long long* members, long long* sizes, int k,
        int width, const long long* __restrict__ order, const long long* __restrict__ starts,
        const long long* __restrict__ near, long long groups, int count, int turn, int steps, int first, int all, double heat,
-       int largest, long long* scratch, double* __restrict__ change) {
+       const double* __restrict__ noise, int largest, long long* scratch, double* __restrict__ change) {
     DYN_SHARED(unsigned long long, words);  // random bits of each group
+    __shared__ double changes[MOST_WARPS];
     int* asked_by = reinterpret_cast<int*>(words + largest);  // the group whose proposal each group accepts, or -1
     long long* rooms = reinterpret_cast<long long*>(asked_by + (largest + largest % 2));
     const Task task = {x, d, k, width, mismatch, members, sizes};
@@ -271,11 +276,15 @@ anneal(const int* __restrict__ x, int d, const int* __restrict__ mismatch, long 
         for (int own = warp; own < size; own += warps) {
             const int asking = asked_by[own];
             if (asking < 0) continue;
-            const double allowed = now * patience(words[asking], step);
+            const double allowed = now * patience(noise, words[asking], step);
             changed += scratch ? visit(task, order[asking], order[own], allowed, scratch + own_scratch)
                                : visit(task, order[asking], order[own], allowed, rooms + warp * task.room());
         }
         __syncthreads();
     }
-    if (threadIdx.x % WARP == 0) change[(long long)blockIdx.x * warps + warp] = changed;
+    if (threadIdx.x % WARP == 0) changes[warp] = changed;
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    for (int other = 1; other < warps; ++other) changed += changes[other];
+    change[blockIdx.x] = changed;
 }

@@ -178,7 +178,7 @@ class Measure:
     summary   : what it is, in a line of a table
     better    : which way a release is better
     range     : the smallest and the largest value that it can take, both included
-    usual     : what a good or a bad figure is, where there is a convention
+    usual     : what a good or a bad figure is: a convention, or what a copy has
     unit      : of what it speaks
     records   : why it counts records where persons or households are the unit; None: it counts the unit, or does not
                 depend on how often a person occurs
@@ -208,7 +208,7 @@ class Measure:
     family: Family
     better: Better = "lower"
     range: tuple[float, float]
-    usual: str = ""
+    usual: str
     unit: Unit
     records: str | None = None
     applies: Applies = field(default=Applies())

@@ -239,7 +239,9 @@ WORKLOAD = Measure(
     sentence="Predictions of the recipe made from the release are off by this many more points of per cent than"
     " those made from the original.",
     summary="largest change of the relative bias of the recipe's predictions, in points of per cent",
-    family="utility", range=FROM_0, unit="table", function=workload, compute=workload,
+    family="utility", range=FROM_0,
+    usual="0: as good as from the original",
+    unit="table", function=workload, compute=workload,
     options={"workloads": list[Workload]}, arrays="values", weights=USED,
     nulls="a missing predictor is a level of its own; records without a response are left out", scaling="whole",
     host="generalised linear models of scikit-learn, as an analyst would fit them",

@@ -31,7 +31,7 @@ import numpy as np
 
 from gpuanon.arrays.backend import Host
 from gpuanon.assessing.evidence import EvidenceSource
-from gpuanon.assessing.figures import ConfidenceInterval, Measured, join
+from gpuanon.assessing.figures import ConfidenceInterval, Measured, figure_text, join
 from gpuanon.errors import GpuanonError
 from gpuanon.numerics.sampling import uniform_numbers
 
@@ -75,7 +75,7 @@ def with_error(
     error = sampling_error(measured.value, refits, squares=squares)
     cuts, pieces = np.atleast_2d(np.asarray(refits)).shape
     times = f", cut {cuts} times" if cuts > 1 else ""
-    note = f"right to ±{error:.2g} (95 %) by refits on {pieces} disjoint pieces of the sample{times}"
+    note = f"right to ±{figure_text(error, 2)} (95 %) by refits on {pieces} disjoint pieces of the sample{times}"
     return replace(measured, details={**measured.details, "sampling_error": error}, note=join(measured.note, note))
 
 

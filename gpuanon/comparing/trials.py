@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuanon.assessing.figures import figure_text
 from gpuanon.assessing.measure import Measure
 from gpuanon.assessing.measures import MEASURES
 from gpuanon.engine.outputs import RECIPE_MARK, Guard, write_report
@@ -122,7 +123,7 @@ class Trials:
         """The measures of every release, one release per line; `to_json` has their details."""
         lines = [f"Comparison of {len(self.trials)} releases"]
         for trial in self.trials:
-            figures = ", ".join(f"{name} {value:.4g}" for name, value in trial.measured.items())
+            figures = ", ".join(f"{name} {figure_text(value)}" for name, value in trial.measured.items())
             lines.append(f"  {trial.name}: {figures or 'refused'}{'  (best)' if trial is self.best else ''}")
         lines += [f"  {name}: left out, {reason}" for name, reason in self.left_out.items()]
         return "\n".join(lines)

@@ -13,6 +13,7 @@ from gpuanon.arrays import progress
 from gpuanon.arrays.backend import Backend, BackendName, Host, choose
 from gpuanon.assessing.bins import LEAST
 from gpuanon.assessing.compared_tables import as_link
+from gpuanon.assessing.figures import figure_text
 from gpuanon.assessing.measure import Options
 from gpuanon.assessing.measures import MEASURES
 from gpuanon.assessing.run import IN_MEMORY_ROWS, Measurements, check_names, measure
@@ -69,7 +70,9 @@ class Assessment(Measurements):
         for side in ("risk", "utility"):
             figures = [measure.name for measure in MEASURES.values() if measure.family == side]
             lines += [f"  {side}"] * any(name in self.measured for name in figures)
-            lines += [f"    {name:<26}{self.measured[name].value:.4g}" for name in figures if name in self.measured]
+            lines += [
+                f"    {name:<26}{figure_text(self.measured[name].value)}" for name in figures if name in self.measured
+            ]
         if self.failed:
             lines.append(f"  not measured: {', '.join(self.failed)}")
         return "\n".join(lines)
@@ -263,7 +266,8 @@ def check_limits(
     for name, figure in assessment.measured.items():
         if MEASURES[name].exceeds(figure.value, limits[name]):
             way = "at most" if MEASURES[name].better == "lower" else "at least"
-            faults.append(f"limits.{name}: {way} {limits[name]:g} is allowed, the release has {figure.value:.4g}")
+            allowed = f"{way} {limits[name]:g} is allowed"
+            faults.append(f"limits.{name}: {allowed}, the release has {figure_text(figure.value)}")
     if unknown or faults:
         hint = "a larger k, or another method, lowers the risk" if faults else "give what the measure needs, or drop it"
         raise GuaranteeError("\n".join([*unknown, *faults, "Nothing was written"]), hint=hint)

@@ -62,16 +62,6 @@ class Row:
         """The parts that are tables of figures."""
         return tuple(part for part in self.parts if part[0] != "counts.html")
 
-    @property
-    def usual(self) -> str:
-        """What a good figure is: by convention, or by the end of the range that is better."""
-        best = self.measure.range[0 if self.measure.better == "lower" else 1]
-        if self.measure.usual:
-            return self.measure.usual
-        if isfinite(best):
-            return f"{figure_text(float(best))} is best"
-        return "the more, the better" if self.measure.better == "higher" else "the less, the better"
-
 
 def report_html(contents: Contents) -> str:
     """The page: self-contained, every label escaped; its one script is the page's own, named by its digest.

@@ -35,6 +35,104 @@ class Mutation:
 
 
 MUTATIONS = (
+    # -- median cuts ---------------------------------------------------------------------------------------
+    Mutation(
+        "ties go to the last rows",
+        "cuts",
+        "key < border || (key == border && equals < lower - below)",
+        "key < border || (key == border && equals >= lower - below)",
+        "median cuts",
+    ),
+    Mutation("both zeros differ", "cuts", "value == 0.0f ? 0.0f : value", "value", "median cuts"),
+    Mutation(
+        "negative numbers above positive ones",
+        "cuts",
+        "bits < 0 ? ~(unsigned)bits : (unsigned)bits | 0x80000000u",
+        "(unsigned)bits",
+        "median cuts",
+    ),
+    Mutation(
+        "digits counted before they are cleared",
+        "cuts",
+        "counts[digit] = 0;\n        __syncthreads();",
+        "counts[digit] = 0;",
+        "median cuts",
+    ),
+    Mutation(
+        "digits read before they are counted",
+        "cuts",
+        "atomicAdd(counts + (int)(key & (DIGITS - 1)), 1);\n        }\n        __syncthreads();",
+        "atomicAdd(counts + (int)(key & (DIGITS - 1)), 1);\n        }",
+        "median cuts",
+    ),
+    Mutation(
+        "a digit read before it is found",
+        "cuts",
+        "found[1] = lower;\n            }\n        }\n        __syncthreads();",
+        "found[1] = lower;\n            }\n        }",
+        "median cuts",
+    ),
+    Mutation(
+        "rows read before all are moved",
+        "cuts",
+        "        equals += key == border;\n    }\n    __syncthreads();",
+        "        equals += key == border;\n    }",
+        "median cuts",
+    ),
+    Mutation(
+        "categories are cut", "cuts", "work.categorical[column] ? -1.0 : sum / sample", "sum / sample", "median cuts"
+    ),
+    Mutation(
+        "slots added before they are summed",
+        "cuts",
+        "half /= 2) {\n        __syncwarp();",
+        "half /= 2) {",
+        "median cuts",
+    ),
+    Mutation(
+        "the last of about equal columns",
+        "cuts",
+        "while (spread[chosen] < (1 - 1e-9) * largest) ++chosen;",
+        "while (spread[chosen] < (1 + 1e-9) * largest && chosen + 1 < work.d) ++chosen;",
+        "median cuts",
+    ),
+    Mutation(
+        "halves of the wrong size",
+        "cuts",
+        "Range{middle, end, units - held, leaves - left}",
+        "Range{middle, end, units - held, left}",
+        "median cuts",
+    ),
+    Mutation(
+        "units forgotten",
+        "cuts",
+        "units * (leaves / 2) / leaves * multiple;",
+        "(end - begin) * (leaves / 2) / leaves;",
+        "median cuts",
+    ),
+    # -- places of groups ----------------------------------------------------------------------------------
+    Mutation(
+        "a slot too many",
+        "refine_cells",
+        "slot < size; ++slot",
+        "slot <= size && slot < width; ++slot",
+        "places of groups",
+    ),
+    Mutation(
+        "truncated places",
+        "refine_cells",
+        "(int)rint(__dmul_rn(centre, finer))",
+        "(int)__dmul_rn(centre, finer)",
+        "places of groups",
+    ),
+    Mutation("half a reflection", "refine_cells", "__dmul_rn(2.0, mirror[j])", "mirror[j]", "places of groups"),
+    Mutation(
+        "a group too many",
+        "refine_cells",
+        "if (group >= groups) return;",
+        "if (group > groups) return;",
+        "places of groups",
+    ),
     # -- the tile loop of all pairs of rows --------------------------------------------------------------
     Mutation(
         "tile read before it is complete",

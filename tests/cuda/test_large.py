@@ -26,7 +26,7 @@ from tests.cuda.support.fake_device import hardware
 
 pytestmark = pytest.mark.skipif(one_lane.MISSING is not None, reason=str(one_lane.MISSING))
 
-GROUPS = ("kmember", "mdav", "refine", "refine_neighbours", "univariate")
+GROUPS = ("cuts", "kmember", "mdav", "refine", "refine_cells", "refine_neighbours", "univariate")
 
 
 def check_agrees(check: Check, dtype: Any) -> None:

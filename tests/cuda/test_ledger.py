@@ -23,8 +23,8 @@ from tests.cuda.support import one_lane
 from tests.cuda.support.fake_cupy import fake_cupy
 
 CEILINGS = {
-    "microaggregation": (20758, 124, 735),
-    "Gaussian": (16776, 165, 599),
+    "microaggregation": (1129, 86, 126),
+    "Gaussian": (2011, 138, 181),
     "PICA": (10180, 154, 416),
 }
 """Calls and launches, distinct signatures, and waits of a run of 3000 rows; lower them when a run needs fewer."""

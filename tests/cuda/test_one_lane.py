@@ -74,7 +74,7 @@ def optimal(X: Any, metric: Metric) -> Partition:
 KERNELS = {
     k_member: {"kmember"},
     mdav_groups: {"mdav"},
-    refined: {"neighbours", "anneal"},
+    refined: {"cut_parts", "locate", "neighbours", "anneal"},
     optimal: {"chunk_paths", "chunk_entries", "chunk_cuts"},
 }
 

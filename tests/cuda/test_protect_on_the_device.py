@@ -17,6 +17,9 @@ from gpuanon.engine import tasks
 from gpuanon.engine.store.placement import usual_cell_rows
 from gpuanon.errors import BackendError
 from gpuanon.masking.claims.drawn_claims import _Drawn
+from gpuanon.masking.groups.refine import refine as refinement
+from gpuanon.masking.groups.refine.overlapping_cells import Neighbourhood
+from gpuanon.numerics.cuts.device_cuts import CutPlan
 from tests.cuda.fixtures import real_device
 from tests.cuda.support.fake_cupy import fake_cupy
 from tests.support.every import MASKS, ON_THE_CPU_ONLY, ON_THE_DEVICE, recipe, registry
@@ -89,8 +92,11 @@ STEPS = (
     (tasks, "content", "content"),
     (tasks, "count", "count"),
     (_Drawn, "check", "verify"),
+    (CutPlan, "of", "plans of cuts"),
+    (Neighbourhood, "_mirrors", "axes of turns"),
+    (refinement, "noise_on", "noise"),
 )
-"""What a run does on the device beside its masks."""
+"""What a run does on the device beside its masks, and tables that do not depend on values."""
 
 
 def count_transfers(cp: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[int, int]]:
@@ -138,6 +144,10 @@ def test_every_method_runs_on_the_device_with_few_transfers(name: str, monkeypat
     assert steps["content"][0] <= (2 * columns + 2) * masks
     assert 0 < steps["count"][0] <= 2 * columns
     assert steps.get("verify", (0, 0))[0] <= 4 * columns + 4
+    # Blocks of all rows and of each of three strata, and the cells of a refinement; one turn.
+    assert steps.get("plans of cuts", (0, 0)) <= (8, 0)
+    assert steps.get("axes of turns", (0, 0)) <= (3, 0)
+    assert steps.get("noise", (0, 0)) <= (3, 0)
     assert beside[1] == 0, "the figures of the verification are scalars"
 
 

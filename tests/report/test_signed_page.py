@@ -17,6 +17,7 @@ import pytest
 import gpuanon
 from gpuanon.assessing.column_pictures import Bars, Histogram, Pictures
 from gpuanon.assessing.figures import By, Measured
+from gpuanon.assessing.measures import MEASURES
 from gpuanon.assessing.run import Measurements
 from gpuanon.engine.protect import protect_file
 from gpuanon.report.columns import column_rows, left_unmasked, moved_in, worst_of
@@ -177,6 +178,10 @@ def test_each_figure_stands_with_its_label_and_what_is_usual(releases):
     names = {name.replace("<wbr>", "") for _, name, _ in rows}
     assert names == set(found.figures.measured)
     assert all(label and usual.strip() for label, _, usual in rows)
+
+
+def test_every_measure_says_what_is_usual():
+    assert [measure.name for measure in MEASURES.values() if not 1 <= len(measure.usual) <= 100] == []
 
 
 def test_the_columns_of_the_recipe_are_the_columns_of_the_page(releases):

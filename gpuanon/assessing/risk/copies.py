@@ -166,7 +166,9 @@ EXACT_COPIES = Measure(
     sentence="This share of the released records repeats, in every compared column, the record of a person who was"
     " unique in the original.",
     summary="share of released records that equal a unique original record",
-    family="risk", range=SHARE, unit="record",
+    family="risk", range=SHARE,
+    usual="0; no more than chance repeats",
+    unit="record",
     records="it counts equal records; copies counts the people",
     function=exact_copies, compute=_exact_copies, arrays="values",
     weights=RISK_OF_RECORDS, nulls=NULL_IS_A_VALUE, scaling="whole", source="ours",

@@ -126,7 +126,9 @@ CT_ISOLATION = Measure(
     sentence="This share of the released records lies so close to one person, and so far from others, that it points at"
     " that person.",
     summary="share of released records that single out an original: c times closer",
-    family="risk", range=SHARE, unit="record",
+    family="risk", range=SHARE,
+    usual="0: no record points at one person",
+    unit="record",
     records="its balls hold records",
     applies=QUASI, function=ct_isolation, compute=_ct_isolation,
     options={"c": ABOVE_1, "t": WHOLE}, arrays="points", weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="whole",

@@ -126,7 +126,9 @@ T_CLOSENESS = Measure(
     sentence="In the group that differs most, the sensitive values are this far from those of the whole release: 0"
     " alike, 1 as different as can be.",
     summary="largest distance of a class's sensitive values from the table's",
-    family="risk", range=SHARE, unit="class",
+    family="risk", range=SHARE,
+    usual="0: groups are like the whole; 1: as different as can be",
+    unit="class",
     records="shares of values are those of records",
     applies=QUASI_SENSITIVE, function=t_closeness,
     compute=_t_closeness, arrays="classes", weights=RISK_OF_RECORDS, nulls=NULL_IS_A_VALUE, scaling="whole",

@@ -84,7 +84,9 @@ HOUSEHOLD_RISK = Measure(
     sentence="In this share of households at least one member would be found by the attack of `reidentification`, and"
     " with that member the whole household.",
     summary="expected share of households of which a member is reidentified",
-    family="risk", range=SHARE, unit="household", records="it joins the risks of all records of a household",
+    family="risk", range=SHARE,
+    usual="0: no household is found",
+    unit="household", records="it joins the risks of all records of a household",
     applies=Applies(("kept", "dropped", "added"), link=True, roles=("household", "quasi")),
     function=household_risk, compute=_household_risk, arrays="quasi", weights=RISK_OF_RECORDS,
     nulls=NULL_IS_MARKED, scaling="whole", source="Hundepool et al. 2012; sdcMicro",

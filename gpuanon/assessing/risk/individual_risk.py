@@ -79,7 +79,9 @@ INDIVIDUAL_RISK = Measure(
     sentence="This share of the released records would be matched with the right person by somebody who knows the whole"
     " population, on average.",
     summary="expected share of records reidentified in the population (weights)",
-    family="risk", range=SHARE, unit="record",
+    family="risk", range=SHARE,
+    usual="at most 1/k where k records look alike",
+    unit="record",
     records="sample weights say how many people of the population a record stands for",
     applies=Applies(roles=("quasi", "weight")),
     function=individual_risk, compute=_individual_risk, arrays="classes",

@@ -169,7 +169,9 @@ INFERENCE = Measure(
     sentence="For this share of people an attacker guesses a secret from the release who would not guess it for people"
     " who are not in it.",
     summary="share of attributes that it tells, beyond those of people not in the table",
-    family="risk", range=SHARE, unit="person", applies=CONTROLLED, function=inference, compute=_inference,
+    family="risk", range=SHARE,
+    usual="0: no more than for people who are not in the table",
+    unit="person", applies=CONTROLLED, function=inference, compute=_inference,
     options={"secrets": NAMES, "known": NAMES, "tolerance": TO_1}, arrays=None, weights=RISK_OF_RECORDS,
     nulls="a guess of a null is right for a null only; what is known may be missing, and is marked", scaling="whole",
     source="Giomi et al. 2023; ours", long=0.3,

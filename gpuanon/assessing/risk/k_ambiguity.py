@@ -65,7 +65,9 @@ K_AMBIGUITY = Measure(
     name="k_ambiguity", label="fewest combinations of sensitive values",
     sentence="A person's group of look-alikes holds at least this many different combinations of sensitive values.",
     summary="fewest different combinations of sensitive values in a class",
-    family="risk", better="higher", range=FROM_1, unit="class", applies=QUASI_SENSITIVE, function=k_ambiguity,
+    family="risk", better="higher", range=FROM_1,
+    usual="1: some group has one combination, which is then known",
+    unit="class", applies=QUASI_SENSITIVE, function=k_ambiguity,
     compute=_k_ambiguity, arrays="classes", weights=RISK_OF_RECORDS, nulls=NULL_IS_A_VALUE, scaling="whole",
     source="Vinterbo 2004; Lasko 2007",
 )  # fmt: skip

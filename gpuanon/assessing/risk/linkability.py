@@ -294,7 +294,9 @@ LINKABILITY = Measure(
     sentence="For this share of people the release lets an attacker who has two halves of their data see that both"
     " belong to one person, beyond people who are not in it.",
     summary="share of people whose columns it links, beyond people not in the table",
-    family="risk", range=SHARE, unit="person",
+    family="risk", range=SHARE,
+    usual="0: no more than for people who are not in the table",
+    unit="person",
     records="the released records that are near a person may be those of one other",
     applies=CONTROLLED, function=linkability, compute=_linkability,
     options={"first": NAMES, "second": NAMES}, arrays=None, weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED,

@@ -166,7 +166,9 @@ NOISE_STRIPPING = Measure(
     sentence="An attacker who first removes what looks like noise from the release matches this share of people with"
     " their own record.",
     summary="share of records matched after noise is stripped by principal components",
-    family="risk", range=SHARE, unit="record",
+    family="risk", range=SHARE,
+    usual="no more than `reidentification`",
+    unit="record",
     records="it links stripped records to records",
     applies=PAIRED_QUASI, function=noise_stripping,
     compute=_noise_stripping, arrays="points", weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="queries",

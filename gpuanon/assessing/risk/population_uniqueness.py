@@ -200,7 +200,9 @@ POPULATION_UNIQUENESS = Measure(
     sentence="About this share of the whole population, not only of the file, is alone with its values of the"
     " quasi-identifiers.",
     summary="estimated share of the population alone on the quasi-identifiers",
-    family="risk", range=SHARE, unit="person", applies=QUASI, function=population_uniqueness,
+    family="risk", range=SHARE,
+    usual="0: nobody is unique in the population",
+    unit="person", applies=QUASI, function=population_uniqueness,
     compute=_population_uniqueness, options=FRACTION, arrays="classes",
     weights=Weights("estimates", "their sum gives the sampling fraction, where the recipe names none"),
     nulls=NULL_IS_A_VALUE, scaling="merged", source="Dankar, El Emam, Neisa and Roffey 2012; ARX",

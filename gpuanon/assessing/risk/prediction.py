@@ -303,6 +303,7 @@ PREDICTION_DISTANCE = Measure(
     sentence="Half of the people are at least this far, in standard deviations, from the released record most like"
     " them.",
     summary="median distance from an original to the nearest released record",
+    usual="no less than a sample of other people gives",
     range=FROM_0, function=prediction_distance, compute=_prediction_distance, **_PREDICTION,
 )  # fmt: skip
 PREDICTION_AMBIGUITY = Measure(
@@ -311,6 +312,7 @@ PREDICTION_AMBIGUITY = Measure(
     " (0).",
     summary="median of nearest over k-th nearest distance",
     records="the records near a person may be those of one other",
+    usual="near 1: the nearest record is no better than the next",
     range=SHARE, function=prediction_ambiguity, compute=_prediction_ambiguity, **_PREDICTION,
 )  # fmt: skip
 PREDICTION_UNCERTAINTY = Measure(
@@ -319,6 +321,7 @@ PREDICTION_UNCERTAINTY = Measure(
     " they tell of that person.",
     summary="median variance among the k nearest released records",
     records="the records near a person may be those of one other",
+    usual="0: the nearest records agree, and tell the values",
     range=FROM_0, function=prediction_uncertainty, compute=_prediction_uncertainty,
     options={"weights": dict[str, NOT_NEGATIVE]}, **_PREDICTION,
 )  # fmt: skip

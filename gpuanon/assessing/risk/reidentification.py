@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.backend import Array, Host, like, namespace, on_device, to_host
-from gpuanon.assessing.figures import Beside, ConfidenceInterval, Distribution, Figure, Measured, join
+from gpuanon.assessing.figures import Beside, ConfidenceInterval, Distribution, Figure, Measured, figure_text, join
 from gpuanon.assessing.measure import NULL_IS_MARKED, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction
 from gpuanon.errors import ParameterError
@@ -228,7 +228,7 @@ def _note(unmasked: float) -> str | None:
     """How to read a rate on columns that identify few records in the first place."""
     if unmasked > 0.5:
         return None
-    return f"the unmasked table itself gives {unmasked:.3g}: compare with that as well as with 1/k"
+    return f"the unmasked table itself gives {figure_text(unmasked, 3)}: compare with that as well as with 1/k"
 
 
 # `c` below is a `Comparison`, which imports this file.
@@ -252,7 +252,9 @@ REIDENTIFICATION = Measure(
     sentence="Somebody who knows a person's quasi-identifiers and picks the most similar released record picks that"
     " person's own this often.",
     summary="expected share of originals whose nearest released record is their own",
-    family="risk", range=SHARE, unit="record", applies=PAIRED_QUASI, function=reidentification,
+    family="risk", range=SHARE,
+    usual="at most 1/k where k records look alike; 0.09 is a common maximum",
+    unit="record", applies=PAIRED_QUASI, function=reidentification,
     compute=_reidentification, arrays="quasi", weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="queries",
     source="Wei, Ramamurthy and Varshney 2018", long=1,
 )  # fmt: skip
@@ -261,7 +263,9 @@ REIDENTIFICATION_BY_CLASS = Measure(
     sentence="As `reidentification`, but people who were alike before masking count once together, so that rare people"
     " weigh as much as common ones.",
     summary="the same, each class of equal originals counting once",
-    family="risk", range=SHARE, unit="class", applies=PAIRED_QUASI, function=reidentification_by_class,
+    family="risk", range=SHARE,
+    usual="at most 1/k where k records look alike",
+    unit="class", applies=PAIRED_QUASI, function=reidentification_by_class,
     compute=_reidentification_by_class, arrays="quasi", weights=RISK_OF_RECORDS, nulls=NULL_IS_MARKED, scaling="whole",
     source="Wei, Ramamurthy and Varshney 2018",
 )  # fmt: skip

@@ -322,7 +322,9 @@ SINGLING_OUT = Measure(
     sentence="This share of the descriptions that an attacker reads off the release fits exactly one person in the"
     " table, beyond what fits people who are not in it.",
     summary="share of predicates that single out people, beyond people not in the table",
-    family="risk", range=SHARE, unit="person",
+    family="risk", range=SHARE,
+    usual="0: no more than for people who are not in the table",
+    unit="person",
     records="its predicates are tried on the released records",
     applies=CONTROLLED, function=singling_out, compute=_singling_out,
     options={"columns": NAMES, "size": WHOLE, "attacks": WHOLE}, arrays=None, weights=RISK_OF_RECORDS,

@@ -290,7 +290,9 @@ ANALYSIS = Measure(
     sentence="Estimates of the recipe's models from original and release, with their margins of error, differ this"
     " much: 0 same, 1 apart.",
     summary="one less the overlap of the intervals of coefficients of the recipe's models",
-    family="utility", range=SHARE, unit="table", function=analysis, compute=_analysis,
+    family="utility", range=SHARE,
+    usual="0: the same answers; 1: no interval in common",
+    unit="table", function=analysis, compute=_analysis,
     options={"models": list[Analysis]}, arrays="values",
     weights=Weights(
         "estimates",

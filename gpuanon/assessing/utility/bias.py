@@ -200,7 +200,9 @@ MEAN_BIAS = Measure(
     sentence="The averages of the columns moved by this much, in standard deviations, or in their own units for"
     " columns that the recipe names.",
     summary="mean absolute shift of a mean, standardised columns",
-    family="utility", range=FROM_0, unit="column", function=mean_bias, compute=_mean_bias,
+    family="utility", range=FROM_0,
+    usual="0 for a copy; below 0.1 is called balanced",
+    unit="column", function=mean_bias, compute=_mean_bias,
     options={"columns": NAMES}, arrays="encoded",
     weights=Weights(
         "estimates",
@@ -214,7 +216,9 @@ CORRELATION_BIAS = Measure(
     sentence="How columns go together in pairs, from −1 to 1, changed by this much on average, or for the pair"
     " that the recipe names.",
     summary="mean absolute change of a correlation",
-    family="utility", range=(0.0, 2.0), unit="pair of columns", function=correlation_bias,
+    family="utility", range=(0.0, 2.0),
+    usual="0 for a copy; a correlation of 0.1 is called weak",
+    unit="pair of columns", function=correlation_bias,
     compute=_correlation_bias, options={"pair": NAMES}, arrays="encoded", weights=USED, nulls=NULL_IS_MARKED,
     scaling="merged", source="Fried and Vamvourellis", sees="together",
 )  # fmt: skip
@@ -223,7 +227,9 @@ REGRESSION_DRIFT = Measure(
     sentence="The coefficients that explain one column by the others moved by this many of their standard errors"
     " on average.",
     summary="mean shift of the coefficients that explain the last column by the others",
-    family="utility", range=FROM_0, unit="table", function=regression_drift, compute=_regression_drift,
+    family="utility", range=FROM_0,
+    usual="below 2: within the usual margin of error",
+    unit="table", function=regression_drift, compute=_regression_drift,
     options={"response": str, "predictors": NAMES}, arrays="encoded",
     weights=Weights(
         "ignored", "shifts are measured in standard errors of this number of records; `analysis` takes weights"

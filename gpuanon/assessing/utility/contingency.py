@@ -344,6 +344,7 @@ KL = Measure(
     name="kl", label="information lost in tables of two columns",
     sentence="If the release is taken for the original, tables of two columns surprise by this much on average.",
     summary="mean Kullback–Leibler divergence of two-way tables",
+    usual="0 for equal tables",
     range=FROM_0, function=kl, compute=_kl, weights=USED, scaling="sample",
     source="Kulik, lecture on utility and information loss", settles="root", **_TABLES,
 )  # fmt: skip
@@ -351,6 +352,7 @@ JSD = Measure(
     name="jsd", label="difference of tables of two columns",
     sentence="Tables of two columns differ by this much on average: 0 equal, 0.69 nothing in common.",
     summary="mean Jensen–Shannon divergence of two-way tables",
+    usual="0 for equal tables; 0.69: nothing in common",
     range=(0.0, math.log(2)), function=jsd, compute=_jsd, weights=USED, scaling="sample",
     source="Kulik, lecture on utility and information loss", settles="root", **_TABLES,
 )  # fmt: skip
@@ -359,6 +361,7 @@ VW = Measure(
     sentence="The cells of tables of two columns differ by this much in all, each change set against what chance"
     " would do.",
     summary="mean Σ (td − ta)² / ta of two-way tables",
+    usual="0 for equal tables",
     range=FROM_0, function=vw, compute=_vw, weights=OF_COUNTS, scaling="whole",
     source="Kulik, lecture on utility and information loss", **_TABLES,
 )  # fmt: skip
@@ -380,6 +383,7 @@ CELL_KS = Measure(
     name="cell_ks", label="largest change of a table cell",
     sentence="In a typical table of two columns the cell that changed most holds this much more or less of all people.",
     summary="mean of the largest difference of a cell's share, two-way tables",
+    usual="0 for equal tables; 0.01 is one person in a hundred",
     range=SHARE, function=cell_ks, compute=_cell_ks, weights=USED, scaling="sample",
     source="Kulik, lecture on utility and information loss", **_TABLES,
 )  # fmt: skip

@@ -224,28 +224,36 @@ MEANS = Measure(
     name="means", label="shift of a typical average",
     sentence="The average of a typical column moved by this many standard deviations.",
     summary="median shift of a mean, in standard deviations",
-    range=FROM_0, unit="column", function=means, compute=_means, scaling="merged", source="Lasko 2007",
+    range=FROM_0,
+    usual="below 0.1 is called balanced where groups are compared",
+    unit="column", function=means, compute=_means, scaling="merged", source="Lasko 2007",
     sees="columns", **_DIFFERENCES,
 )  # fmt: skip
 VARIANCES = Measure(
     name="variances", label="change of a typical spread",
     sentence="The spread of a typical column changed by this share of itself.",
     summary="median relative change of a variance",
-    range=FROM_0, unit="column", function=variances, compute=_variances, scaling="merged", source="Lasko 2007",
+    range=FROM_0,
+    usual="0 for a copy; 0.1 is a tenth of the spread",
+    unit="column", function=variances, compute=_variances, scaling="merged", source="Lasko 2007",
     sees="columns", **_DIFFERENCES,
 )  # fmt: skip
 CORRELATIONS = Measure(
     name="correlations", label="change of a typical correlation",
     sentence="How two columns go together, from −1 to 1, changed by this much for a typical pair.",
     summary="median change of a correlation",
-    range=(0.0, 2.0), unit="pair of columns", function=correlations, compute=_correlations, scaling="merged",
+    range=(0.0, 2.0),
+    usual="0 for a copy; a correlation of 0.1 is called weak",
+    unit="pair of columns", function=correlations, compute=_correlations, scaling="merged",
     source="Lasko 2007", sees="together", **_DIFFERENCES,
 )  # fmt: skip
 COVARIANCES = Measure(
     name="covariances", label="change of a typical covariance",
     sentence="How two columns vary together, their spread included, changed by this much for a typical pair.",
     summary="median change of a covariance, in the original's standard deviations",
-    range=FROM_0, unit="pair of columns", function=covariances_of, compute=_covariances, scaling="merged",
+    range=FROM_0,
+    usual="0 for a copy",
+    unit="pair of columns", function=covariances_of, compute=_covariances, scaling="merged",
     source="Kulik, lecture on utility and information loss", sees="together", **_DIFFERENCES,
 )  # fmt: skip
 RANK_CORRELATIONS = Measure(
@@ -253,6 +261,8 @@ RANK_CORRELATIONS = Measure(
     sentence="Whether people high in one column are high in another, from −1 to 1, changed by this much for a"
     " typical pair.",
     summary="median change of a rank correlation",
-    range=(0.0, 2.0), unit="pair of columns", function=rank_correlations, compute=_rank_correlations, scaling="sample",
+    range=(0.0, 2.0),
+    usual="0 for a copy; a correlation of 0.1 is called weak",
+    unit="pair of columns", function=rank_correlations, compute=_rank_correlations, scaling="sample",
     source="Lasko 2007", sees="together", long=0.4, large=True, **_DIFFERENCES,
 )  # fmt: skip

@@ -149,7 +149,9 @@ DISTRIBUTION_FIT = Measure(
     sentence="How well a column follows a named distribution, such as the bell curve, changed by this much for the"
     " column that changed most.",
     summary="largest change of a column's distance from a named distribution",
-    family="utility", range=SHARE, unit="column", function=distribution_fit, compute=_distribution_fit,
+    family="utility", range=SHARE,
+    usual="0: it fits as well as before",
+    unit="column", function=distribution_fit, compute=_distribution_fit,
     options={"distribution": Family, "parameters": dict[str, list[float]]}, arrays="values",
     weights=Weights("ignored", "it is the distance of the records' values from a named distribution"),
     nulls=NULL_IS_LEFT_OUT, scaling="sample",

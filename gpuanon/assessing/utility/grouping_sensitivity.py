@@ -41,7 +41,9 @@ GROUPING_SENSITIVITY = Measure(
     sentence="Between coarse and fine bins the difference of tables varies by this much: a large figure says that"
     " `jsd` and its like depend on the grouping.",
     summary="how far a divergence of tables depends on the number of bins",
-    family="utility", range=(0.0, log(2)), unit="column", function=grouping_sensitivity,
+    family="utility", range=(0.0, log(2)),
+    usual="0: the bins do not matter",
+    unit="column", function=grouping_sensitivity,
     compute=grouping_sensitivity, options={"ways": WHOLE, "columns": NAMES}, arrays="values", weights=USED,
     nulls=NULL_IS_A_VALUE, scaling="sample", source="Kulik, lecture on utility and information loss",
     sees="columns", long=0.7,

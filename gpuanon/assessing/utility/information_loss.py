@@ -198,7 +198,9 @@ RECORDS_CHANGED = Measure(
     name="records_changed", label="values that were changed",
     sentence="In a typical column this share of the records has another value than before.",
     summary="mean share of records whose value changed, by column",
-    family="utility", range=SHARE, unit="cell", applies=PAIRED, function=records_changed,
+    family="utility", range=SHARE,
+    usual="0 for a copy; near 1 where every record is masked",
+    unit="cell", applies=PAIRED, function=records_changed,
     compute=_records_changed, arrays="values", weights=OF_RECORDS, nulls=NULL_IS_A_VALUE, scaling="pairs",
     source="Kulik, lecture on utility and information loss", sees="records",
 )  # fmt: skip
@@ -233,7 +235,9 @@ IL1S = Measure(
     name="il1s", label="total of all changes",
     sentence="The changes of all values of the quasi-identifiers add up to this much, in standard deviations.",
     summary="sum of absolute changes over √2 standard deviations, quasi-identifiers",
-    range=FROM_0, unit="table", function=il1s, compute=_il1s, scaling="whole",
+    range=FROM_0,
+    usual="0 for a copy; it grows with the number of records",
+    unit="table", function=il1s, compute=_il1s, scaling="whole",
     source="Mateo-Sanz, Sebé and Domingo-Ferrer 2004; sdcMicro", **_QUASI_PAIRS,
 )  # fmt: skip
 INFORMATION_LOSS = Measure(

@@ -199,7 +199,9 @@ KERNEL_PCA = Measure(
     sentence="Along the main directions, bent ones included, in which people differ, the distributions differ by"
     " this much on average.",
     summary="mean Kolmogorov–Smirnov distance along kernel principal components",
-    family="utility", range=SHARE, unit="table", function=kernel_pca, compute=_kernel_pca,
+    family="utility", range=SHARE,
+    usual="0 for equal distributions",
+    unit="table", function=kernel_pca, compute=_kernel_pca,
     options={
         "kernel": Literal["polynomial", "rbf", "exponential"],
         "degree": Annotated[int, Field(strict=True, ge=1, le=10)],

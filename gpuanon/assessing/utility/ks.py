@@ -134,7 +134,9 @@ KS = Measure(
     sentence="In the column that changed most, the share of people up to some value differs by this much between"
     " original and release.",
     summary="largest Kolmogorov–Smirnov distance of a column",
-    family="utility", range=SHARE, unit="column", function=ks, compute=_ks, options=PERMUTATIONS,
+    family="utility", range=SHARE,
+    usual="below what 5 % of fresh samples exceed",
+    unit="column", function=ks, compute=_ks, options=PERMUTATIONS,
     arrays="encoded", weights=USED, nulls=NULL_IS_MARKED, scaling="sample",
     source="Kulik, lecture on utility and information loss", sees="columns", long=0.5,
 )  # fmt: skip

@@ -146,7 +146,9 @@ MMD = Measure(
     name="mmd", label="distance of the two tables as a whole",
     sentence="All columns together, original and release are this far apart: 0 equal, 1.41 nothing in common.",
     summary="distance of all columns together, Gaussian kernel",
-    family="utility", range=(0.0, sqrt(2) + 1e-9), unit="table", function=mmd, compute=_mmd,
+    family="utility", range=(0.0, sqrt(2) + 1e-9),
+    usual="0 for equal tables; 1.41: nothing in common",
+    unit="table", function=mmd, compute=_mmd,
     options={**PERMUTATIONS, "features": WHOLE}, arrays="encoded",
     weights=Weights(
         "ignored", "it is a distance of all columns of two sets of records, held against exchanges of records"

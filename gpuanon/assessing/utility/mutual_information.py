@@ -72,7 +72,9 @@ MUTUAL_INFORMATION = Measure(
     name="mutual_information", label="change of what columns tell of each other",
     sentence="How much one column tells of another changed by this much on average over all pairs.",
     summary="mean change of the mutual information of two columns",
-    family="utility", range=FROM_0, unit="pair of columns", function=mutual_information,
+    family="utility", range=FROM_0,
+    usual="0 for a copy",
+    unit="pair of columns", function=mutual_information,
     compute=_mutual_information, arrays="values", weights=USED, nulls=NULL_IS_A_VALUE, scaling="sample",
     source="Cover and Thomas 2006", sees="together",
 )  # fmt: skip

@@ -50,7 +50,9 @@ WASSERSTEIN = Measure(
     sentence="In the column that changed most, values would have to be moved by this many standard deviations on"
     " average to make the release's distribution the original's.",
     summary="largest Wasserstein distance of a column, in standard deviations",
-    family="utility", range=FROM_0, unit="column", function=wasserstein, compute=_wasserstein, arrays="encoded",
+    family="utility", range=FROM_0,
+    usual="0 for a copy; 0.1 is a tenth of a standard deviation",
+    unit="column", function=wasserstein, compute=_wasserstein, arrays="encoded",
     weights=Weights("ignored", "it is the distance of the records' values; ks and cdf_points take weights"),
     nulls=NULL_IS_MARKED, scaling="sample", source="Vaserstein 1969", sees="columns",
 )  # fmt: skip

@@ -21,9 +21,11 @@ from gpuanon.masking.groups.kmember import kmember
 from gpuanon.masking.groups.mdav import mdav
 from gpuanon.masking.groups.refine.annealing import Schedule, anneal
 from gpuanon.masking.groups.refine.neighbours import neighbours
+from gpuanon.masking.groups.refine.overlapping_cells import Neighbourhood
 from gpuanon.masking.groups.univariate import first_of_group
 from gpuanon.masking.operations.dither import empirical, rosenblatt
 from gpuanon.numerics import kernel_values
+from gpuanon.numerics.cuts.median_blocks import blocks
 from gpuanon.numerics.distance import distance
 from gpuanon.numerics.metric import Metric
 from gpuanon.numerics.spectral import affinity
@@ -195,6 +197,28 @@ def _univariate(put: Put) -> Results:
     return tuple(first_of_group(put(rows), k, chunks) for rows, k, chunks in cases)
 
 
+def _cuts(put: Put) -> Results:
+    """Of several sizes: with ties and zeros of both signs, of mixed rows, in units, and of many parts in one launch."""
+    tied = _rng(29).integers(-3, 4, (140, 3)) * np.where(_rng(30).random((140, 1)) < 0.5, -1.0, 1.0)
+    found = [
+        blocks(put(_rows(31, 150, 5)), _parts(put, [93, 57]), 9),
+        blocks(put(tied), _parts(put, [140]), 12, WEIGHTED, multiple=3),
+        blocks(put(_mixed(32, 130)), _parts(put, [65, 1, 64]), 16, GOWER),
+        blocks(put(_rows(33, 200, 2)), _parts(put, [6] * 32 + [8]), 2),
+    ]
+    return tuple(array for one in found for array in (one.order, one.starts))
+
+
+def _places(put: Put) -> Results:
+    """Mean places of groups of two to four rows, and along mirrored axes."""
+    rng = _rng(34)
+    places, sizes = put(rng.integers(-(1 << 20), 1 << 20, (400, 5), dtype=np.int32)), rng.integers(2, 5, 140)
+    members = put(rng.integers(0, 400, (140, 4)))
+    neighbourhood = Neighbourhood(places, bits=20, groups=140, count=3, turns=2)
+    cells, near, largest = neighbourhood.at(1, members, put(sizes))
+    return *neighbourhood.locate(members, put(sizes), 0), cells.order, near, put(np.array([largest]))
+
+
 def _exchanges(put: Put, mismatch: Host | None) -> Results:
     rng = _rng(22)
     sizes = np.where(rng.random(24) < 0.5, 3, 4)
@@ -286,6 +310,8 @@ CHECKS: tuple[Check, ...] = (
     Check("MDAV groups of mixed rows", ("mdav/mdav",), _mdav_gower, (EXACT, EXACT)),
     Check("optimal groups of one column",
           ("univariate/chunk_paths", "univariate/chunk_entries", "univariate/chunk_cuts"), _univariate, (EXACT, EXACT)),
+    Check("median cuts", ("cuts/cut_parts",), _cuts, (EXACT, EXACT)),
+    Check("places of groups", ("refine_cells/locate",), _places, (EXACT, EXACT)),
     Check("exchanges between groups", ("refine_neighbours/neighbours", "refine/anneal"), _annealing, (EXACT, EXACT)),
     Check("exchanges of mixed rows", ("refine_neighbours/neighbours", "refine/anneal"), _annealing_gower,
           (EXACT, EXACT)),

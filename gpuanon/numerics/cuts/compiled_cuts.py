@@ -10,38 +10,52 @@ import numpy as np
 from gpuanon.arrays.backend import Host
 from gpuanon.arrays.compiled import ZERO, compiled, inner
 
+_ADDERS = 32  # slots of a sum, see `median_blocks`
 _DEPTH = 64  # of cuts inside cuts: the number of blocks is halved each time
 
 
 @inner
-def _widest(X: Host, order: Host, begin: int, size: int, most: int, categorical: Host, mean: Host, spread: Host) -> int:
+def _halved(slots: Host) -> None:
+    """Add the lines of `slots` by halving; the sum is in the first line, the others are spoilt."""
+    half = _ADDERS // 2
+    while half > 0:
+        for i in range(half):
+            for j in range(slots.shape[1]):
+                slots[i, j] += slots[i + half, j]
+        half //= 2
+
+
+@inner
+def _widest(X: Host, order: Host, begin: int, size: int, most: int, categorical: Host, mean: Host, slots: Host) -> int:
     """The column of largest variance among evenly spaced rows of a part; of about equal ones the first.
 
-    mean, spread : (d,) scratch
+    mean, slots : (d,) and (32, d) scratch
     """
     step = 1
     while size // step >= 32:  # lengths of five bits, as `padded_length` rounds them
         step *= 2
     sample = min(most, -(-size // step) * step)
     d = X.shape[1]
-    for j in range(d):
-        mean[j], spread[j] = 0.0, 0.0
+    slots[:] = 0.0
     for i in range(sample):
         row = order[begin + i * size // sample]
         for j in range(d):
-            mean[j] += X[row, j]
+            slots[i % _ADDERS, j] += X[row, j]
+    _halved(slots)
     for j in range(d):
-        mean[j] /= sample
+        mean[j] = slots[0, j] / sample
+    slots[:] = 0.0
     for i in range(sample):
         row = order[begin + i * size // sample]
         for j in range(d):
-            spread[j] += (X[row, j] - mean[j]) * (X[row, j] - mean[j])
+            slots[i % _ADDERS, j] += (X[row, j] - mean[j]) * (X[row, j] - mean[j])
+    _halved(slots)
     largest = -np.inf
     for j in range(d):
-        spread[j] = -1.0 if categorical[j] else spread[j] / sample
-        largest = max(largest, spread[j])
+        slots[0, j] = -1.0 if categorical[j] else slots[0, j] / sample
+        largest = max(largest, slots[0, j])
     for j in range(d):
-        if spread[j] >= (1 - 1e-9) * largest:
+        if slots[0, j] >= (1 - 1e-9) * largest:
             return j
     return 0
 
@@ -138,7 +152,7 @@ def cut_parts(
     for part in range(chosen[0], chosen[1]):
         largest = max(largest, bounds[part + 1] - bounds[part])
     values, upper = np.empty(largest, X.dtype), np.empty(largest, np.int64)
-    mean, spread = np.empty(d), np.empty(d)
+    mean, slots = np.empty(d), np.empty((_ADDERS, d))
     stack = np.empty((_DEPTH, 5), np.int64)
     for part in range(chosen[0], chosen[1]):
         push(stack, ZERO, bounds[part], bounds[part + 1], units[part], leaves[part], first[part])
@@ -152,7 +166,7 @@ def cut_parts(
                 continue
             left = blocks // 2
             lower = held * left // blocks
-            axis = _widest(X, order, begin, end - begin, most, categorical, mean, spread)
+            axis = _widest(X, order, begin, end - begin, most, categorical, mean, slots)
             _cut(X, order, begin, end - begin, lower * multiple, axis, values, upper)
             middle = begin + lower * multiple
             push(stack, depth, middle, end, held - lower, blocks - left, number + left)

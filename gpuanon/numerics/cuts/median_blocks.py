@@ -11,13 +11,13 @@ from gpuanon.arrays.partition import Batch, Partition
 from gpuanon.arrays.ranges import ranges
 from gpuanon.arrays.threads import each, thread_count
 from gpuanon.errors import ParameterError
-from gpuanon.numerics.cuts.device_cuts import blocks_cuda, widest
+from gpuanon.numerics.cuts.device_cuts import SAMPLE, blocks_cuda
 from gpuanon.numerics.metric import EUCLIDEAN, Metric, weighted
 
 _BATCH_ELEMENTS = 1 << 18
 _PIECES = 4  # of a table for each thread, so that all are busy to the end
-_SAMPLE = 512
-"""Rows of a part by which its widest column is estimated: the choice between nearly equal ones hardly matters."""
+_ADDERS = 32
+"""Slots of a sum over rows: it is taken in this many slots, which are then added by halving, on every device."""
 
 
 def blocks(
@@ -52,7 +52,7 @@ def blocks(
     if not 1 <= multiple <= size:
         raise ParameterError(f"size: at least {max(1, multiple)} is allowed, got {size}")
     if on_device(X):
-        return blocks_cuda(X, within, size, metric, multiple, _SAMPLE)
+        return blocks_cuda(X, within, size, metric, multiple)
     X = weighted(X, metric)
     units = -(-within.sizes // multiple)  # of `multiple` rows; the last unit of a part may be smaller
     leaves = -(-units // (size // multiple))
@@ -85,7 +85,7 @@ def _blocks_compiled(
 
     def cut(chosen: slice, fewest: int) -> None:
         parts = (chosen.start, chosen.stop)
-        cut_parts(X, order, bounds, units, leaves, first, parts, multiple, fewest, _SAMPLE, categorical, starts)
+        cut_parts(X, order, bounds, units, leaves, first, parts, multiple, fewest, SAMPLE, categorical, starts)
 
     pieces = _PIECES * thread_count()
     if pieces > within.parts and thread_count() > 1:
@@ -117,12 +117,27 @@ def _cut(X: Array, level: Partition, chosen: Array, cuts: Array, metric: Metric,
 def _widest(X: Array, level: Partition, parts: Array, metric: Metric) -> Array:
     """(b,) the column of largest variance in each part, estimated from evenly spaced rows."""
     sizes = level.sizes[parts]
-    sample = min(_SAMPLE, int(padded_length(sizes)[0]))  # of the padded length, so the same for all parts of a batch
+    sample = min(SAMPLE, int(padded_length(sizes)[0]))  # of the padded length, so the same for all parts of a batch
     picks = level.starts[parts][:, None] + np.arange(sample) * sizes[:, None] // sample
-    variance = X[level.order[picks]].var(axis=1, dtype=np.float64)
+    values = X[level.order[picks]].astype(np.float64, copy=False)
+    values -= (_slot_sums(values) / sample)[:, None]
+    variance = _slot_sums(values * values) / sample
     if metric.categorical is not None:
         variance[:, np.asarray(metric.categorical)] = -1
-    return widest(variance)
+    # The first of those that differ by rounding only.
+    return (variance >= (1 - 1e-9) * variance.max(axis=1, keepdims=True)).argmax(axis=1)
+
+
+def _slot_sums(values: Array) -> Array:
+    """(b, d) sums of `values` (b, n, d) over rows, in the order of every device: by slots, which are then halved."""
+    total = np.zeros((len(values), _ADDERS, values.shape[2]))
+    for first in range(0, values.shape[1], _ADDERS):
+        rows = values[:, first : first + _ADDERS]
+        total[:, : rows.shape[1]] += rows
+    while total.shape[1] > 1:
+        half = total.shape[1] // 2
+        total = total[:, :half] + total[:, half:]
+    return total[:, 0]
 
 
 def lowest_first(values: Array, batch: Batch, starts: Array, low: Array, order: Array) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 VIEWS = frozenset(
     (
         *("reshape", "ravel", "transpose", "view", "squeeze", "swapaxes", "moveaxis", "broadcast_to", "expand_dims"),
-        *("diagonal", "atleast_1d", "atleast_2d", "shape", "ndim", "result_type", "dtype", "may_share_memory"),
+        *("diagonal", "atleast_1d", "atleast_2d", "shape", "ndim", "result_type", "dtype", "may_share_memory", "split"),
     )
 )
 

@@ -4,10 +4,10 @@ A second executor of the same sources, written apart from the interpreter (which
 (which run every thread under sanitizers).  What it runs is the algorithm of a kernel, at native speed: a million rows
 instead of a few hundred.  The source says how:
 
-- Kernels without barriers (`random`, `empirical_inverse`, `rosenblatt`, `segment`): thread by thread, each to its end.
-  Warps of `segment` exchange values among their lanes and run with one lane each.
-- Kernels that count their warps' lanes by the macro LANES (`kmember`, `mdav`, `refine`, `refine_neighbours`,
-  `univariate`): one thread per block, so that a barrier or a shuffle is nothing.
+- Kernels without barriers (`random`, `empirical_inverse`, `refine_cells`, `rosenblatt`, `segment`): thread by thread,
+  each to its end.  Warps of `segment` exchange values among their lanes and run with one lane each.
+- Kernels that count their warps' lanes by the macro LANES (`cuts`, `kmember`, `mdav`, `refine`,
+  `refine_neighbours`, `univariate`): one thread per block, so that a barrier or a shuffle is nothing.
 - Kernels whose threads share tiles of fixed size (`distance`, `affinity`, `kernel_pca`): all threads of a block, in
   step from barrier to barrier, with the tiles and launch shapes of a device.
 

@@ -348,7 +348,9 @@ LINKAGE_PROBABILISTIC = Measure(
     sentence="The record linkage that statistical offices use to join files links this share of people with their own"
     " released record.",
     summary="share of originals linked with their own release by likelihood",
-    family="risk", range=SHARE, unit="record",
+    family="risk", range=SHARE,
+    usual="at most 1/k where k records look alike",
+    unit="record",
     records="its model is one of pairs of records",
     applies=PAIRED_QUASI, function=linkage_probabilistic,
     compute=_linkage_probabilistic, options={"tolerances": list[NOT_NEGATIVE], "candidates": WHOLE, "block": NAMES},

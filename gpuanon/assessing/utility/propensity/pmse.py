@@ -248,6 +248,7 @@ PMSE_LOGIT = Measure(
     sentence="A simple model guesses which table a record comes from, and its certainty exceeds guessing by this"
     " much, squared: 0 not at all, 0.25 always, for tables of one size.",
     summary="mean squared propensity score error, main-effects logit",
+    usual="0: they cannot be told apart; 0.25: always",
     range=(0.0, 0.25), function=pmse_logit, compute=_pmse_logit, options=PERMUTATIONS,
     host="a logit of 100 000 rows at most, with the rank of its design",
     source="Snoke et al. 2018; synthpop", sees="columns", **SCORES,
@@ -257,6 +258,7 @@ PMSE_CART = Measure(
     sentence="A decision tree guesses which table a record comes from, and its certainty exceeds guessing by this"
     " much, squared: 0 not at all, 0.25 always.",
     summary="mean squared propensity score error, classification tree",
+    usual="0: they cannot be told apart; 0.25: always",
     range=(0.0, 0.25), function=pmse_cart, compute=_pmse_cart, options=PERMUTATIONS,
     host="one tree of 20 000 rows at most, grown as synthpop's is; cuML has forests only (`pmse_forest`)",
     source="Snoke et al. 2018; synthpop", long=1, **SCORES,
@@ -266,6 +268,7 @@ PROPENSITY_KS = Measure(
     sentence="How much a record looks released is scored for both tables, and the shares of records up to some"
     " score differ by at most this.",
     summary="Kolmogorov–Smirnov distance of the propensity scores",
+    usual="0: they cannot be told apart; 1: always",
     range=SHARE, function=propensity_ks, compute=_propensity_ks, options={"model": Model},
     host="the scores of `pmse_logit` or `pmse_cart`",
     source="Kulik, lecture on utility and information loss", **SCORES,
@@ -274,6 +277,7 @@ PROPENSITY_WILCOXON = Measure(
     name="propensity_wilcoxon", label="do released records rank apart by propensity score?",
     sentence="Ranked by how much they look released, records of both tables are mixed (0) or stand apart (1).",
     summary="distance of the propensity scores' rank sums",
+    usual="0: they cannot be told apart; 1: always",
     range=SHARE, function=propensity_wilcoxon, compute=_propensity_wilcoxon, options={"model": Model},
     host="the scores of `pmse_logit` or `pmse_cart`",
     source="Kulik, lecture on utility and information loss", **SCORES,

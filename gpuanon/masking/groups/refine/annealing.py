@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, Host, namespace, on_device
+from gpuanon.arrays.backend import Array, Host, like, namespace, on_device
 from gpuanon.arrays.batches import even_batches, padded_length
 from gpuanon.arrays.compiled import LEAST_WORK, use_compiled
 from gpuanon.arrays.kernels import launch, limits
@@ -18,12 +18,18 @@ from gpuanon.arrays.threads import each, thread_count
 from gpuanon.masking.groups.refine.exchange import EuclideanTable, GowerTable, GroupTable
 
 _WARP = 32
+_STATIC_SHARED = 64  # bytes of shared memory that the kernel uses besides
 _BATCH_ROWS = (
     1 << 15
 )  # rows of a batch, at most: fewer make many small calls, which contend; changes the speed, not the result
 _BATCH_CELLS = 4  # cells of a compiled batch: few, so that all cores are busy to the end
 NOISE = -np.log((np.arange(1 << 16) + 0.5) / (1 << 16))
 """Quantiles of the exponential distribution: the increase that Metropolis' rule accepts, in temperatures."""
+
+
+def noise_on(device: Array) -> Array:
+    """The table `NOISE` on the device of an array: logarithms are rounded differently there."""
+    return like(NOISE, device)
 
 
 @dataclass(frozen=True)
@@ -46,8 +52,11 @@ def anneal(
     cells: Partition,
     k: int,
     schedule: Schedule,
+    *,
+    largest: int | None = None,
+    noise: Array | None = None,
 ) -> Array:
-    """Exchange rows between near groups, in place; return the change of the distortion.
+    """Exchange rows between near groups, in place; return changes of the distortion, which add up to all of it.
 
     In each step a random half of the groups propose to their neighbour ``near[step % count]``, if it is in the other
     half; of several proposals the neighbour accepts the last.  For each pair the best swap, or the best move that
@@ -64,11 +73,13 @@ def anneal(
     near : (count, g) positions of near groups, see `neighbours`
     cells : sets of near groups; rows are exchanged inside a cell only
     k : least rows in a group
+    largest, noise : for a device, groups of the largest cell and the table `NOISE` there, if they are known
     """
     if on_device(rows):
-        run = _anneal_cuda
-    else:
-        run = _anneal_compiled if use_compiled(len(rows) * schedule.every) else _anneal_numpy
+        largest = int(cells.sizes.max()) if largest is None else largest
+        noise = noise_on(rows) if noise is None else noise
+        return _anneal_cuda(rows, mismatch, members, sizes, near, cells, k, schedule, largest, noise)
+    run = _anneal_compiled if use_compiled(len(rows) * schedule.every) else _anneal_numpy
     return run(rows, mismatch, members, sizes, near, cells, k, schedule)
 
 
@@ -196,19 +207,22 @@ def _anneal_cuda(
     cells: Partition,
     k: int,
     schedule: Schedule,
+    largest: int,
+    noise: Array,
 ) -> Array:
     """One thread block per cell, one warp per pair (``kernels/refine.cu``)."""
     xp, d, (g, width) = namespace(rows), rows.shape[1], members.shape
-    largest, stride = int(cells.sizes.max()), 2 * width + 1
+    stride = 2 * width + 1
     bytes_of_groups = 8 * largest + 4 * (largest + largest % 2)
+    room = limits().shared - _STATIC_SHARED
     words_of_warp = 2 * stride + 2 * d + (d * stride + 1) // 2  # of 8 bytes
-    warps = next((w for w in (8, 4, 2, 1) if bytes_of_groups + 8 * w * words_of_warp <= limits().shared), 0)
+    warps = next((w for w in (8, 4, 2, 1) if bytes_of_groups + 8 * w * words_of_warp <= room), 0)
     in_shared, warps = warps > 0, warps or 8
     scratch = None if in_shared else xp.empty((cells.parts, warps, words_of_warp), dtype=np.int64)
-    change = xp.zeros((cells.parts, warps), dtype=np.float64)
+    change = xp.empty(cells.parts, dtype=np.float64)
     s = schedule
     table = (rows, d, mismatch, members, sizes, k, width, cells.order, cells.starts, near, g, len(near))
-    steps = (s.turn, s.steps, s.first, s.every, s.heat, largest, scratch, change)
+    steps = (s.turn, s.steps, s.first, s.every, s.heat, noise, largest, scratch, change)
     shared = bytes_of_groups + (8 * warps * words_of_warp if in_shared else 0)
     launch("refine", "anneal", *table, *steps, over=cells.parts, each=1, threads=_WARP * warps, shared=shared)
-    return change.sum()
+    return change

@@ -28,7 +28,7 @@ def exact_bits(columns: int) -> int:
     return min(29, int(51 - np.log2(columns)) // 2)
 
 
-def neighbours(places: Array, cells: Partition, count: int) -> Array:
+def neighbours(places: Array, cells: Partition, count: int, largest: int | None = None) -> Array:
     """(count, g) for each position in ``cells.order`` the positions of the nearest groups of its cell, nearest first.
 
     If its cell has too few other groups, a group's own position fills the list.  Squared distances are exact, then
@@ -40,21 +40,22 @@ def neighbours(places: Array, cells: Partition, count: int) -> Array:
     places : (g, e) int32 coordinates of the groups, of at most `exact_bits` bits and a sign
     cells : sets of near groups
     count : neighbours of each group
+    largest : groups of the largest cell, if that is known
     """
+    largest = int(cells.sizes.max()) if largest is None else largest
     if on_device(places):
-        return _neighbours_cuda(places, cells, count)
-    compiled = use_loaded(cells.n * int(cells.sizes.max()))
-    return (_neighbours_compiled if compiled else _neighbours_numpy)(places, cells, count)
+        return _neighbours_cuda(places, cells, count, largest)
+    return (_neighbours_compiled if use_loaded(cells.n * largest) else _neighbours_numpy)(places, cells, count, largest)
 
 
-def _position_mask(cells: Partition) -> int:
-    """The bits of a key that hold a position inside a cell."""
-    return (1 << max(1, int(cells.sizes.max()) - 1).bit_length()) - 1
+def _position_mask(largest: int) -> int:
+    """The bits of a key that hold a position inside a cell of at most `largest` groups."""
+    return (1 << max(1, largest - 1).bit_length()) - 1
 
 
-def _neighbours_numpy(places: Array, cells: Partition, count: int) -> Array:
+def _neighbours_numpy(places: Array, cells: Partition, count: int, largest: int) -> Array:
     """Sort all distances inside padded cells."""
-    mask = np.int32(_position_mask(cells))
+    mask = np.int32(_position_mask(largest))
     near = np.repeat(np.arange(cells.n)[None, :], count, axis=0)
 
     def run(batch: Batch) -> None:
@@ -68,12 +69,12 @@ def _neighbours_numpy(places: Array, cells: Partition, count: int) -> Array:
     return near
 
 
-def _neighbours_compiled(places: Array, cells: Partition, count: int) -> Array:
+def _neighbours_compiled(places: Array, cells: Partition, count: int, largest: int) -> Array:
     """Cell after cell, on all cores; the same neighbours as `_neighbours_numpy`."""
     from gpuanon.masking.groups.refine.compiled_cells import nearest
 
     near = np.empty((count, cells.n), dtype=np.int64)
-    mask, largest = np.int32(_position_mask(cells)), int(cells.sizes.max())
+    mask = np.int32(_position_mask(largest))
 
     def run(chosen: slice) -> None:
         nearest(places, cells.order, cells.starts, chosen.start, chosen.stop, mask, largest, near)
@@ -99,14 +100,14 @@ def _keys(Z: Array, valid: Array, mask: Array) -> Array:
     return keys
 
 
-def _neighbours_cuda(places: Array, cells: Partition, count: int) -> Array:
+def _neighbours_cuda(places: Array, cells: Partition, count: int, largest: int) -> Array:
     """One thread block per cell, one thread per group (``kernels/refine_neighbours.cu``)."""
     xp, (g, e) = namespace(places), places.shape
-    columns = xp.ascontiguousarray(places[cells.order].T)
+    columns = places.T.take(cells.order, axis=1)
     lists = 4 * _THREADS * count
-    room = min(int(cells.sizes.max()), max(0, (limits().shared - lists) // (4 * e) - 1))
+    room = min(largest, max(0, (limits().shared - lists) // (4 * e) - 1))
     near = xp.empty((count, g), dtype=np.int64)
-    arguments = (columns, cells.starts, g, e, count, _position_mask(cells), room, near)
+    arguments = (columns, cells.starts, g, e, count, _position_mask(largest), room, near)
     shared = lists + 4 * (room + 1) * e
     launch("refine_neighbours", "neighbours", *arguments, over=cells.parts, each=1, threads=_THREADS, shared=shared)
     return near

@@ -25,7 +25,7 @@ from gpuanon.arrays.partition import Partition, segment_means
 from gpuanon.arrays.ranges import row_ranges
 from gpuanon.arrays.threads import each
 from gpuanon.masking.groups.mdav import split_large
-from gpuanon.masking.groups.refine.annealing import Schedule, anneal
+from gpuanon.masking.groups.refine.annealing import Schedule, anneal, noise_on
 from gpuanon.masking.groups.refine.overlapping_cells import Neighbourhood
 from gpuanon.masking.groups.whole_numbers import places_of, whole_numbers
 from gpuanon.numerics.metric import EUCLIDEAN, Metric, weighted
@@ -140,17 +140,19 @@ def refine(
     places = places_of(rows, mismatch, metric)
     usual, steps, count = refinement_of(effort, groups.parts, k, X.shape[1])
     turns = turns or usual
-    neighbourhood = Neighbourhood(places, bits, min(count, groups.parts - 1))
-    changed = 0.0
+    neighbourhood = Neighbourhood(places, bits, groups.parts, min(count, groups.parts - 1), turns)
+    noise, changed = noise_on(rows), []
     with one_blas_thread():
         for turn in range(turns):
             with progress.stage(""):  # progress is reported per turn, not per batch
-                cells, near = neighbourhood.at(turn, members, sizes)
+                cells, near, largest = neighbourhood.at(turn, members, sizes)
                 schedule = Schedule(turn, steps, turn * steps, max(1, (turns - 1) * steps), _HEAT)
-                changed = changed + anneal(rows, mismatch, members, sizes, near, cells, k, schedule)
+                change = anneal(rows, mismatch, members, sizes, near, cells, k, schedule, largest=largest, noise=noise)
+                changed.append(change.reshape(-1))
             progress.report(0.99 * (turn + 1) / turns)
     refined = _partition(groups, members, sizes)
-    return refined if _lower(X, groups, refined, metric, float(changed), bits) else groups
+    fell = float(namespace(rows).concatenate(changed).sum())
+    return refined if _lower(X, groups, refined, metric, fell, bits) else groups
 
 
 def _table(groups: Partition, k: int) -> tuple[Array, Array]:

@@ -31,6 +31,7 @@ _PLACES: Mapping[str, str] = {
     "exact_copies": "risk.copies.EXACT_COPIES",
     "suppression_reconstruction": "risk.suppression_reconstruction.SUPPRESSION_RECONSTRUCTION",
     "household_risk": "risk.household_risk.HOUSEHOLD_RISK",
+    "hierarchical_risk": "risk.household_risk.HIERARCHICAL_RISK",
     "match_auc": "risk.match_auc.MATCH_AUC",
     "match_auc_joint": "risk.match_auc.MATCH_AUC_JOINT",
     "linkage_probabilistic": "risk.linkage.LINKAGE_PROBABILISTIC",

@@ -96,7 +96,14 @@ def test_a_release_of_intervals_is_assessed_like_any_other(streamed: bool) -> No
         sample_rows=10**6 if streamed else None,
     )  # fmt: skip
     expected = {name for name in NAMES if not streamed or MEASURES[name].scaling != "whole"}
-    of_recipe = {"individual_risk", "population_uniqueness", "household_risk", "analysis", "workload"}
+    of_recipe = {
+        "individual_risk",
+        "population_uniqueness",
+        "household_risk",
+        "hierarchical_risk",
+        "analysis",
+        "workload",
+    }
     undeclared = of_recipe | {
         "reference_standard",
         "closest_record",

@@ -118,7 +118,7 @@ def test_pointing_at_a_release_shows_its_recipe(pages, browser):
     browser.open(pages / "comparison.html", 1400)
     titles = browser.run("[...document.querySelectorAll('.map [tabindex] > title')].map((title) => title.textContent)")
     assert len(titles) >= 4
-    assert any("k = 10" in title and "reidentification" in title for title in titles)
+    assert any("k = 10" in title and "singled_out" in title for title in titles)
 
 
 def test_without_scripts_everything_but_sorting_is_there(pages, browser):

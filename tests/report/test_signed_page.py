@@ -99,6 +99,15 @@ def test_how_far_a_column_moved_is_the_total_variation():
     assert moved_in(days).share == pytest.approx(0.3)
 
 
+@pytest.mark.parametrize(
+    ("after", "said"), [((0.5, 0.5), "no masked column has another"), ((0.4, 0.6), "of age, the mask")]
+)
+def test_the_tile_of_utility_names_the_column_or_says_that_none_moved(releases, after, said):
+    drawn = Pictures({"age": (Bars("age", ("a", "b"), (0.5, 0.5), after),)}, (), {}, 5, "record")
+    text = Page(report_html(Contents("Release", releases["bad"].manifest, pictures=drawn))).text
+    assert said in text.replace(" ,", ",")
+
+
 def test_every_column_has_a_row_the_worst_first(releases):
     manifest = releases["bad"].manifest
     drawn = {

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
+from scipy import fft, stats
 
 import gpuanon
 from gpuanon.arrays.rng import Key
+from gpuanon.tables.encoding import Encoding
 from gpuanon.tables.encoding.lattice import Lattice
 from gpuanon.tables.schema import Schema
 from gpuanon.tables.summaries import Summary
@@ -66,6 +67,52 @@ def test_swapped_components_keep_the_mean_and_leave_no_pile_at_the_bound() -> No
         assert found[name].mean() == pytest.approx(frame[name].mean(), rel=0.003), name
         at_bound = (found[name] == frame[name].min()).mean()
         assert at_bound < max(0.08, 1.1 * (frame[name] == frame[name].min()).mean()), name
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize("method", ["svd-swap", "pica"])
+def test_swapped_components_keep_the_mean_and_the_share_of_zeros(method: str, nulls: bool) -> None:
+    """Mean within 0.3 %; a value at the end of the range keeps its share to half a point where it has 5 % or more."""
+    frame = columns(nulls)
+    found = released(frame, {"method": method})
+    for name in SHAPES:
+        before, after = frame[name].dropna(), found[name].dropna()
+        assert after.mean() == pytest.approx(before.mean(), rel=0.003), name
+        share = (before == before.min()).mean()
+        if share >= 0.05:
+            assert (after == before.min()).mean() == pytest.approx(share, abs=0.005), name
+    assert (frame["zero-inflated"] == 0).mean() > 0.5
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize("transform", ["none", "log1p"])
+def test_a_rotation_of_the_rows_keeps_mean_variance_and_zeros_of_what_is_decoded(transform: str, nulls: bool) -> None:
+    """Random signs of all cosine coefficients but the first: an orthogonal matrix that keeps every sum."""
+    rng = np.random.default_rng(10)
+    frame = columns(nulls)
+    table = Table.of(frame)
+    schema = Schema.resolve(table, {name: {"role": "quasi", "transform": transform} for name in frame})
+    encoding = Encoding.fit(table, schema, nulls="indicator" if nulls else "refuse")
+    signs = np.where(rng.random((N, 1)) < 0.5, -1.0, 1.0)
+    signs[0] = 1.0
+    matrix = fft.idct(signs * fft.dct(encoding.encode(table), axis=0, norm="ortho"), axis=0, norm="ortho")
+    found = encoding.decode(matrix, table, KEY.draws(np.arange(N)))
+    for name in SHAPES:
+        before, after = frame[name].dropna(), pd.Series(found[name].to_numpy()).dropna()
+        if transform == "none":
+            assert after.mean() == pytest.approx(before.mean(), rel=0.003), name
+            assert after.var() == pytest.approx(before.var(), rel=0.01), name
+        share = (before == before.min()).mean()
+        if share >= 0.05:
+            assert (after == before.min()).mean() == pytest.approx(share, abs=0.001), name
+
+
+def test_zeros_of_a_float_column_keep_their_share() -> None:
+    rng = np.random.default_rng(11)
+    frame = pd.DataFrame({"spent": np.where(rng.random(N) < 0.22, 0, rng.lognormal(5, 1, N)), "x": rng.normal(size=N)})
+    found = released(frame, {"method": "svd-swap"})["spent"]
+    assert (found == 0).mean() == pytest.approx((frame["spent"] == 0).mean(), abs=0.001)
+    assert found.mean() == pytest.approx(frame["spent"].mean(), rel=0.003)
 
 
 @pytest.mark.parametrize("nulls", [False, True])

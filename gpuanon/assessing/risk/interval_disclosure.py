@@ -22,8 +22,9 @@ from gpuanon.arrays.backend import Array, Host, to_host
 from gpuanon.assessing.columns import Names, column_names
 from gpuanon.assessing.comparison import only
 from gpuanon.assessing.evidence import MissingEvidence
-from gpuanon.assessing.figures import Beside, By, ConfidenceInterval, Figure, Measured
+from gpuanon.assessing.figures import Beside, By, Figure, Measured
 from gpuanon.assessing.measure import ABOVE_0, NULL_IS_LEFT_OUT, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
+from gpuanon.assessing.sampling_errors import mean_interval
 from gpuanon.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
@@ -68,8 +69,8 @@ def interval_disclosure(
     by_column = {labels[j]: float(inside[:, j].sum() / counts[j]) if counts[j] else None for j in range(len(labels))}
     chance = {labels[j]: _by_chance(x[known[:, j], j], y[known[:, j], j], half[j]) for j in used}
     value = float(np.mean([by_column[labels[j]] for j in used]))
-    influence = np.where(known[:, used], inside[:, used] - value, 0) * (len(rows) / counts[used])
-    error = float(influence.mean(axis=1).std() / len(rows) ** 0.5)
+    shares = inside[:, used].sum(axis=0) / counts[used]
+    influence = np.where(known[:, used], inside[:, used] - shares, 0) * (len(rows) / counts[used])
     every = (inside | ~known).all(axis=1) & known.any(axis=1)
     details: dict[str, Figure] = {
         "width": float(width),
@@ -79,7 +80,7 @@ def interval_disclosure(
         "by_rank": float(np.mean([_by_rank(x[:, j], y[:, j]) for j in used])),
     }
     beside = (Beside("chance", "paired at random", float(np.mean(list(chance.values())))),)
-    interval = ConfidenceInterval(max(0.0, value - 1.96 * error), min(1.0, value + 1.96 * error))
+    interval = mean_interval(value, float(influence.mean(axis=1).var()), len(rows))
     return Measured(value, details, parts=(By("column", by_column),), interval=interval, beside=beside)
 
 

@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from gpuanon.arrays.backend import Array, Host, like, namespace, on_device, to_host
-from gpuanon.assessing.figures import Beside, ConfidenceInterval, Distribution, Figure, Measured, figure_text, join
+from gpuanon.assessing.figures import Beside, Distribution, Figure, Measured, figure_text, join
 from gpuanon.assessing.measure import NULL_IS_MARKED, PAIRED_QUASI, RISK_OF_RECORDS, SHARE, Measure
 from gpuanon.assessing.risk.prediction import EXACT_ROWS, Prediction
+from gpuanon.assessing.sampling_errors import mean_interval
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.distance.distance import nearest_with_ties, paired
 from gpuanon.numerics.distance.distance_search import looks_at_few
@@ -75,8 +76,8 @@ def reidentification(
     Returns
     -------
     Measured
-        With the value: its standard error over records (taken as independent) and 95 % interval, the distribution over
-        original records, the same attack on the unmasked table, and a blind guess.
+        With the value: its standard error over records (taken as independent), Wilson's 95 % interval, the
+        distribution over original records, the same attack on the unmasked table, and a blind guess.
     """
     hits = attacked(X, Y, link) if hits is None else hits
     n, value = len(hits.values), float(hits.values.mean())
@@ -88,7 +89,7 @@ def reidentification(
         details,
         join(hits.note, _note(baseline)),
         parts=(Distribution.over("original records", hits.values),),
-        interval=ConfidenceInterval(max(0.0, value - 1.96 * error), min(1.0, value + 1.96 * error)),
+        interval=mean_interval(value, float(hits.values.var()), n),
         beside=(Beside("unmasked", "unmasked", baseline), Beside("guess", "a blind guess", 1 / len(Y))),
     )
 

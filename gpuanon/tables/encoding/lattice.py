@@ -7,7 +7,7 @@ column has few values: a Poisson variable of mean 1.2 gains 5 % in its mean.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +25,23 @@ MOST_STEPS = 2.0 ** (62 - _BITS)
 _FEWEST = 30  # rows whose moments are worth keeping
 _ROUNDS = 60
 _CLOSE = 1e-5
+_ATOM = 0.05  # share of a value at an end of the range from which it is a value of its own
+_SAME = 1e-9  # of a deviation: what a value may be off by rounding
+
+
+@dataclass(frozen=True)
+class ColumnBefore:
+    """What a lattice has to know of a column before it was masked.
+
+    center  : what nulls were filled by
+    present : share of rows with a value
+    at_low, at_high : shares of these at the bounds of the lattice
+    """
+
+    center: float
+    present: float = 1.0
+    at_low: float = 0.0
+    at_high: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -44,7 +61,9 @@ class Lattice:
     coarse: bool
     linear: bool = True
 
-    def settle(self, values: Host, null: Host | None, draws: Draws, groups: Host | None) -> Host:
+    def settle(
+        self, values: Host, null: Host | None, draws: Draws, groups: Host | None, was: ColumnBefore | None = None
+    ) -> Host:
         """(m,) values inside the bounds and on the lattice.
 
         values : (m,) finite
@@ -52,11 +71,12 @@ class Lattice:
         draws  : of the m rows
         groups : (m,) numbers from 0 of the groups whose rows have one value and are to receive one; the mean is kept.
                  None: each row for itself, and the variance is kept as well; what lies beyond a bound is led back by
-                 a smooth increasing function
+                 a smooth increasing function, and a bound that 5 % of the values had keeps its share
+        was    : the column before; None: without nulls, and with no share at its bounds
         """
         here = np.ones(len(values), dtype=bool) if null is None else ~null
-        if groups is None and self.linear:
-            values = self._calibrated(values, here)
+        if groups is None:
+            values = self._calibrated(values, here, draws, was or ColumnBefore(0.0))
         values = np.clip(values, self.low, self.high)
         if self.step is None or not len(values):
             return values
@@ -68,23 +88,72 @@ class Lattice:
             values[here] = _rounded(values[here] / self.step, draws.take(np.flatnonzero(here))) * self.step
         return values
 
-    def _calibrated(self, values: Host, here: Host) -> Host:
-        """The values after ``bounded(a + c y)``, with a and c such that mean and variance are those of `values`.
+    def _calibrated(self, values: Host, here: Host, draws: Draws, was: ColumnBefore) -> Host:
+        """The values with the shares of the bounds, and the others after ``bounded(a + c y)``.
 
-        Nulls are filled by one value before they are masked: squares that a mask carried from rows with a value to rows
-        without one are missing in the former, and are counted there.
+        a and c are such that mean and variance are those that the mask gave.  Nulls are filled by one value before
+        they are masked: what a mask carried from rows with a value to rows without one is missing in the former, and
+        is counted there.
         """
         own = values[here]
-        beyond = bool((own < self.low).any() or (own > self.high).any())
-        moved = len(own) < len(values) if self.step is None else self.coarse and self._off(own)
-        if len(own) < _FEWEST or not (beyond or moved):
+        if len(own) < _FEWEST or not self._moved(own, was):
             return values
         with np.errstate(over="ignore", invalid="ignore"):
-            rest = values[~here]
-            mean, variance = float(own.mean()), float(own.var())
-            variance += float(rest.var()) * len(rest) / len(own) if len(rest) else 0.0
+            off = values - was.center
+            mean = float(off.sum()) / (was.present * len(values))
+            variance = float((off**2).sum()) / (was.present * len(values)) - mean**2
         if not 0 < variance < np.inf:
             return values
+        settled, inner, open_, moments = self._at_bounds(
+            own, (was.center + mean, variance), draws.take(np.flatnonzero(here)), was
+        )
+        settled[open_] = inner._with_moments(own[open_], *moments) if self.linear else inner._clipped(own[open_])
+        out = values.copy()
+        out[here] = settled
+        return out
+
+    def _moved(self, own: Host, was: ColumnBefore) -> bool:
+        """Whether a mask gave values that the column cannot hold, or took some from its bounds."""
+        if bool((own < self.low).any() or (own > self.high).any()):
+            return True
+        if self.step is not None:
+            return (self.coarse or was.present < 1 or max(was.at_low, was.at_high) >= _ATOM) and self._off(own)
+        near = _SAME * float(own.std())
+        lost = [
+            share >= _ATOM and int((np.abs(own - end) <= near).sum()) != round(share * len(own))
+            for end, share in ((self.low, was.at_low), (self.high, was.at_high))
+        ]
+        return was.present < 1 or any(lost)
+
+    def _at_bounds(
+        self, own: Host, moments: tuple[float, float], draws: Draws, was: ColumnBefore
+    ) -> tuple[Host, Lattice, Host, tuple[float, float]]:
+        """The values with the lowest and highest at the bounds, the lattice, rows and moments of those between.
+
+        A bound whose share leaves no room for the moments is passed over.
+        """
+        settled, open_, inner = own.copy(), np.ones(len(own), dtype=bool), self
+        order: Host | None = None
+        for end, share, side in ((self.low, was.at_low, 1), (self.high, was.at_high, -1)):
+            count, left = round(share * len(own)), int(open_.sum())
+            if share < _ATOM or left - count < _FEWEST:
+                continue
+            (mean, variance), gap = moments, side * (self.step or 0.0)
+            rest = (mean * left - end * count) / (left - count)
+            squares = ((variance + (mean - end) ** 2) * left) / (left - count) - (rest - end) ** 2
+            if squares <= 0 or side * (rest - end - gap) <= 0:
+                continue
+            order = _ascending(own, self.step or float(own.std()) or 1.0, draws) if order is None else order
+            chosen = order[:count] if side > 0 else order[len(own) - count :]
+            settled[chosen], open_[chosen], moments = end, False, (rest, squares)
+            inner = replace(inner, low=end + gap) if side > 0 else replace(inner, high=end + gap)
+        return settled, inner, open_, moments
+
+    def _clipped(self, values: Host) -> Host:
+        return np.clip(values, self.low, self.high)
+
+    def _with_moments(self, own: Host, mean: float, variance: float) -> Host:
+        """``bounded(a + c y)`` of this mean and variance."""
         soft = self._softness(own, variance)
         centred = own - own.mean()
         a, c = mean, (variance / float(own.var())) ** 0.5 if own.var() > 0 else 1.0
@@ -95,9 +164,7 @@ class Lattice:
                 break
             a -= off_mean
             c *= min(max(off_variance, 0.25), 4.0) ** -0.5
-        out = values.copy()
-        out[here] = settled
-        return out
+        return settled
 
     def _off(self, own: Host) -> bool:
         """Whether a value is not on the lattice."""
@@ -133,6 +200,11 @@ def _softplus(x: Host, s: float) -> Host:
     """s log(1 + exp(x / s)); for s = 0 its limit, the larger of x and 0."""
     above = np.maximum(x, 0.0)
     return above if s == 0 else np.asarray(above + s * np.log1p(np.exp(-np.abs(x) / s)))
+
+
+def _ascending(values: Host, unit: float, draws: Draws) -> Host:
+    """(m,) rows in ascending order of their values; those that differ by less than 2⁻²⁰ units at random."""
+    return np.lexsort((draws.child("ends").keys(), np.rint(values / unit * _WHOLE)))
 
 
 def _of_groups(units: Host, draws: Draws, groups: Host) -> Host:

@@ -15,7 +15,7 @@ from gpuanon.errors import InputError
 from gpuanon.tables.arrow import arrow_array
 from gpuanon.tables.checks import number_faults
 from gpuanon.tables.encoding.features import Categories, Feature, null_scale, standardised
-from gpuanon.tables.encoding.lattice import FINE, MOST_STEPS, Lattice
+from gpuanon.tables.encoding.lattice import FINE, MOST_STEPS, ColumnBefore, Lattice
 from gpuanon.tables.native import column_type, from_arrow, to_arrow
 from gpuanon.tables.schema import Column, Nulls, Transform
 from gpuanon.tables.summaries import NumberSummary, ValueCounts, transformed
@@ -153,7 +153,9 @@ class NumberCodec:
         kept = before is not None and self._any_kept(matrix, before)
         values = self._decoded(matrix[:, 0].copy() if kept else matrix[:, 0])
         if draws is not None:
-            values = self.lattice.settle(values, null, draws, groups)
+            lattice = self.lattice
+            was = None if groups is not None else self._before(lattice, floats(to_arrow(like)))
+            values = lattice.settle(values, null, draws, groups, was)
         if before is not None and kept:
             values = self._unchanged(values, matrix[:, 0], floats(before))
         return from_arrow(self._typed(values, null, type_), like)
@@ -168,6 +170,14 @@ class NumberCodec:
         step = self.unit / 10.0**self.decimals
         coarse = not linear or self.scale < FINE * step
         return Lattice(step, low, high, coarse and max(abs(low), abs(high)) < MOST_STEPS * step, linear)
+
+    def _before(self, lattice: Lattice, before: Host) -> ColumnBefore:
+        """The share of values and of both bounds in the column before."""
+        present = int(len(before) - np.isnan(before).sum())
+        if not present:
+            return ColumnBefore(self.center)
+        ends = (int((before == end).sum()) / present for end in (lattice.low, lattice.high))
+        return ColumnBefore(self.center, present / len(before), *ends)
 
     def on_lattice(self, values: Host, like: nw.Series[Any]) -> nw.Series[Any]:
         """Numbers (m,) as a column of the type of `like`: inside the range, with no more decimals than the column has.

@@ -9,7 +9,8 @@ import pytest
 import gpuanon
 from gpuanon.assessing.risk.attribute_disclosure import attribute_disclosure
 from gpuanon.assessing.risk.copies import exact_copies
-from gpuanon.assessing.risk.household_risk import household_risk
+from gpuanon.assessing.risk.household_risk import hierarchical_risk, household_risk
+from gpuanon.assessing.risk.individual_risk import risks
 from gpuanon.assessing.risk.reference_standard import reference_standard
 from tests.support.every import COLUMNS, recipe, registry
 
@@ -105,6 +106,33 @@ def test_household_risk_by_hand():
     assert found.value == pytest.approx((0.75 + 0.1 + 0.0) / 3)
     assert found.to_json()["by_size"] == {"1": pytest.approx(0.05), "2": pytest.approx(0.75)}
     assert household_risk(np.array([1.0, 0.2]), np.array([1, 1])).value == 1.0
+
+
+def test_hierarchical_risk_joins_the_published_individual_risks():
+    """sdcMicro's eight records of the example of Capobianchi et al., their weights and published individual risks."""
+    codes = np.array([[2, 3, 2, 2, 3, 3, 1, 2], [3, 3, 3, 3, 3, 3, 4, 3], [1, 3, 1, 2, 1, 1, 1, 1]]).T
+    weights = np.array([18, 45.5, 39, 17, 92, 8, 123.5, 51])
+    published = np.array(
+        [0.01369863, 0.08579129, 0.01369863, 0.17707583, 0.01877883, 0.01877883, 0.03931625, 0.01369863]
+    )
+    households = np.array([1, 1, 2, 2, 2, 3, 4, 4])
+    risk = np.array([1 - np.prod(1 - published[households == one]) for one in households])
+    found = hierarchical_risk(risks(codes, weights), households)
+    assert found.value == pytest.approx(risk.mean(), rel=1e-6)
+    assert found.details["expected_reidentifications"] == pytest.approx(risk.sum(), rel=1e-6)
+
+
+def test_both_household_risks_of_a_table_with_weights():
+    table = registry(600).append_column("family", pa.array(np.arange(600) // 3))
+    table = table.append_column("weight", pa.array(np.full(600, 50.0)))
+    rules = recipe("permute", columns=COLUMNS | {"family": {"role": "household"}, "weight": {"role": "weight"}})
+    release = gpuanon.protect(table, rules, rng=7, backend="numpy")
+    names = ("household_risk", "hierarchical_risk", "individual_risk")
+    found = gpuanon.assess(table, release.data, rules, link=release.link, measures=names)
+    assert not found.failed
+    own = found.measured["hierarchical_risk"].value
+    alone = found.measured["individual_risk"].value
+    assert alone < own <= 3 * alone  # three members
 
 
 def test_the_measures_of_a_table():

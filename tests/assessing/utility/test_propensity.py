@@ -176,6 +176,22 @@ def test_published_values_of_synthpop(data_folder: Path, name: str, cart: float)
 
 
 @pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "ratios"),
+    [
+        ("syn_cart", (0.548971, 0.435544, 2.295031, 1.816023, 1.211179, 1.168630)),
+        ("syn_parametric", (0.5489709, 0.3552980, 0.4053007, 0.8958318, 1.8143655, 0.5641352)),
+    ],
+)
+def test_published_one_way_ratios_of_synthpop(data_folder: Path, name: str, ratios: tuple[float, ...]) -> None:
+    X, Y, _, labels = _social_diagnosis(data_folder, name)
+    for column, ratio in zip(("sex", "edu", "socprof", "trust", "smoke", "region"), ratios, strict=True):
+        j = labels.index(column)
+        measured = pmse_logit(X[:, [j]], Y[:, [j]], categorical=[True])
+        assert measured.details["ratio"] == pytest.approx(ratio, rel=1e-5)
+
+
+@pytest.mark.data
 def test_published_logit_of_synthpop(data_folder: Path) -> None:
     X, Y, flags, _ = _social_diagnosis(data_folder, "syn_cart")
     measured = pmse_logit(X, Y, categorical=flags)

@@ -96,9 +96,11 @@ OTHERS: dict[str, Callable[[], pd.DataFrame]] = {
 
 
 def _codes(frames: list[pd.DataFrame]) -> list[np.ndarray]:
-    """Whole numbers in place of values, equal for equal texts, over all frames."""
+    """Whole numbers in place of values, equal for equal numbers or texts, over all frames."""
     both = pd.concat(frames, ignore_index=True).fillna("")
-    codes = np.stack([pd.factorize(both[name].astype(str))[0] for name in both], axis=1).astype(np.int64)
+    values = {name: pd.to_numeric(both[name], errors="coerce") for name in both}
+    values = {name: one.astype(object).where(one.notna(), both[name]) for name, one in values.items()}
+    codes = np.stack([pd.factorize(one)[0] for one in values.values()], axis=1).astype(np.int64)
     return np.split(codes, np.cumsum([len(frame) for frame in frames])[:-1])
 
 

@@ -43,7 +43,12 @@ def init(
     ] = None,
     purpose: Annotated[
         str | None,
-        typer.Option("--for", help="what the release is for: see 'gpuanon recipes'", autocompletion=_purposes),
+        typer.Option(
+            "--for",
+            help="what the release is for, which decides mask and limits: research (default), public-use, training, "
+            "statistics, hipaa; 'gpuanon recipes' describes them",
+            autocompletion=_purposes,
+        ),
     ] = None,
     csv: Annotated[
         list[str] | None,
@@ -57,6 +62,12 @@ def init(
             help="what is known of the columns, .csv or .json: name, label, type, levels, missing, role; it wins"
         ),
     ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict", help="drop columns of which nothing is known; without it they are masked with the others"
+        ),
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="take every proposal, ask nothing")] = False,
     query: Query = None,
     format_: Format = None,
@@ -72,7 +83,10 @@ def init(
     ask = not yes and sys.stdin.isatty() and err.is_terminal
     with shown(err, quiet=quiet or ask), Transfers(workspace=workspace) as doors:
         source = doors.receive(table, query, format_)
-        propose(source, output, purpose, ask=ask, force=force, out=out, err=err, csv=csv or [], codebook=codebook)
+        propose(
+            source, output, purpose, ask=ask, force=force, out=out, err=err, csv=csv or [], codebook=codebook,
+            strict=strict,
+        )  # fmt: skip
 
 
 def recipes(json_: Json = False) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,6 +38,7 @@ class Choice:
     hipaa    : number in HIPAA's list of identifiers, or 0
     unknown  : whether nothing is known of it but its values
     missing  : words or numbers for no value, which are read as nulls and come back
+    hierarchy : how values are recoded before the mask, as a recipe has it; None: they are not
     """
 
     profile: Profile
@@ -50,6 +51,7 @@ class Choice:
     hipaa: int = 0
     unknown: bool = False
     missing: tuple[str | int, ...] = ()
+    hierarchy: Mapping[str, Any] | None = None
 
     @property
     def name(self) -> str:
@@ -71,6 +73,8 @@ class Choice:
                 said["transform"] = self.transform
             if self.levels is not None:
                 said["levels"] = list(self.levels)
+            if self.hierarchy is not None:
+                said["hierarchy"] = dict(self.hierarchy)
             if self.missing and self.kind != "categorical":
                 said["missing"] = list(self.missing)
         return said

@@ -44,10 +44,12 @@ def init(
     err: Console,
     csv: Sequence[str] = (),
     codebook: Path | None = None,
+    strict: bool = False,
 ) -> Proposal:
     """Propose a recipe for the table in a file; write it to `output`, or print it.
 
     codebook : file of what is known of the columns
+    strict   : columns of which nothing is known are dropped, and not masked
     csv : settings of ``[csv]`` as NAME=VALUE; words for missing values have commas between
     """
     given = csv_options(csv)
@@ -56,7 +58,8 @@ def init(
         if output.suffix.lower() != ".toml":
             raise OutputError(f"{output}: a proposed recipe is TOML, got {output.suffix!r}", hint="-o recipe.toml")
         io.check_output(output, force=force, inputs=[table], table=False, guard=_only_proposals)
-    rows, findings = examine_file(table, chosen, given, None if codebook is None else read_codebook(codebook))
+    known = None if codebook is None else read_codebook(codebook)
+    rows, findings = examine_file(table, chosen, given, known, strict=strict)
     if ask:
         asked = answered(findings, lambda choice, reason: ask_role(choice, reason, err))
         findings = findings if asked is findings else with_risk(rows, asked)
@@ -88,12 +91,18 @@ def _check_width(path: Path, given: CsvOptions | None) -> None:
 
 
 def examine_file(
-    path: Path, purpose: Purpose, given: CsvOptions | None = None, codebook: Codebook | None = None
+    path: Path,
+    purpose: Purpose,
+    given: CsvOptions | None = None,
+    codebook: Codebook | None = None,
+    *,
+    strict: bool = False,
 ) -> tuple[Table, Findings]:
     """The table in a file, and what is found in it.
 
     given    : what is known of how a CSV is to be read
     codebook : what is known of its columns; None: the labels that the file has
+    strict   : whether columns of which nothing is known are dropped
     """
     with progress.stage("read"):
         _check_width(path, given)
@@ -102,7 +111,7 @@ def examine_file(
         table, csv, missing = read_any(path, given, coded)
     if not table.n_rows:
         raise InputError(f"{path}: the table has no rows", hint="a recipe is proposed by what the columns hold")
-    return table, examine(table, purpose, source=path.name, csv=csv, missing=missing, codebook=known)
+    return table, examine(table, purpose, source=path.name, csv=csv, missing=missing, codebook=known, strict=strict)
 
 
 def csv_options(texts: Sequence[str]) -> CsvOptions:

@@ -14,6 +14,7 @@ from pydantic import PrivateAttr
 from gpuanon.engine.combinations import risk_lines
 from gpuanon.errors import ParameterError, nearest
 from gpuanon.proposing.choices import Choice
+from gpuanon.proposing.dependencies import dependency_notes
 from gpuanon.proposing.findings import Findings, examine
 from gpuanon.proposing.purposes import purpose_of
 from gpuanon.proposing.trials_of_masks import tried
@@ -159,7 +160,7 @@ def _recipe(findings: Findings, edits: Mapping[str, Any] | None = None) -> dict[
         "columns": {choice.name: {**choice.spec(), **columns.get(choice.name, {})} for choice in findings.choices},
         "others": "refuse",
         "nulls": "indicator",
-        "mask": edited.get("mask", [mask]),
+        "mask": edited.get("mask", [*findings.recoding, mask]),
         "limits": edited.get("limits", limits),
     }
     if findings.csv != CsvOptions():
@@ -226,7 +227,10 @@ def _head(found: Findings) -> list[str]:
     ]
     if found.risk is not None:
         lines += ["", *risk_lines(found.risk)]
-    lines += ["", *(f"note: {note}" for note in found.notes)] if found.notes else []
+    if found.unmasked is not None:
+        lines.append(str(found.unmasked))
+    notes = [*found.notes, *dependency_notes(found.determined, found.choices, found.masked)]
+    lines += ["", *(f"note: {note}" for note in notes)] if notes else []
     return [f"# {line}".rstrip() for line in lines]
 
 
@@ -267,7 +271,12 @@ def foot_of(proposal: Proposal) -> list[str]:
         lines.append("held to: " + ", ".join(f"{name} {value:g}" for name, value in proposal.limits.items()))
     if proposal.findings.risk is not None:
         lines += risk_lines(proposal.findings.risk)
-    return lines + [f"note: {note}" for note in proposal.findings.notes]
+    found = proposal.findings
+    if found.unmasked is not None:
+        lines.append(str(found.unmasked))
+    return lines + [
+        f"note: {note}" for note in (*found.notes, *dependency_notes(found.determined, found.choices, found.masked))
+    ]
 
 
 def _text(proposal: Proposal) -> str:

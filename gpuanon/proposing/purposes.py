@@ -15,6 +15,7 @@ class Purpose:
 
     mask    : of the recipe
     limits  : measures that the release is held to, and the worst value that is written
+    safe_harbor : whether HIPAA's rules come first: three digits of a ZIP code, ages to 89, dates by their year
     instead : other masks, which are tried where the first loses much; they are held to no limits of groups
     """
 
@@ -23,6 +24,7 @@ class Purpose:
     mask: Mapping[str, Any]
     limits: Mapping[str, float] = field(default_factory=dict)
     instead: tuple[Mapping[str, Any], ...] = ()
+    safe_harbor: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """As ``recipes --json`` lists it."""
@@ -60,6 +62,14 @@ PURPOSES: tuple[Purpose, ...] = (
         " record is",
         {"method": "svd-swap", "orthonormal": True, "columns": "all"},
         {"reidentification": 0.05, "means": 0.05},
+    ),
+    Purpose(
+        "hipaa",
+        "HIPAA's safe harbor first (no identifiers, three digits of ZIP codes, ages above 89 in one class, years for"
+        " dates), then groups of 5: the rules alone leave people who are alone on three columns",
+        {"method": "microaggregation", "k": 5, "columns": "all"},
+        {"k_anonymity": 5, "uniqueness": 0.0},
+        safe_harbor=True,
     ),
 )
 """The first is the one that is taken if none is named."""

@@ -123,8 +123,9 @@ class Tails(Build):
     share : of the records that each tail holds, at least
     least : records that each tail holds, at least
     ends  : which tails are coded
+    above : values above it are the top tail, whatever their share (HIPAA: ages above 89)
 
-    The borders are rounded towards the middle.
+    The borders are rounded towards the middle, unless `above` is one.
     """
 
     build: Literal["tails"]
@@ -132,6 +133,13 @@ class Tails(Build):
     share: float = Field(default=0.01, gt=0, lt=0.5)
     least: int = Field(default=10, ge=2)
     ends: Literal["both", "bottom", "top"] = "both"
+    above: float | None = None
+
+    @model_validator(mode="after")
+    def _one_end(self) -> Self:
+        if self.above is not None and self.ends != "top":
+            raise ValueError('above: is a border of the top tail: ends = "top"')
+        return self
 
     def labels(self, values: pa.Array, counts: Host, texts: Sequence[str]) -> Labels:
         x = _numbers(values, "tails")
@@ -140,6 +148,9 @@ class Tails(Build):
         low = np.ceil(round(_quantile(x, counts, share) / step, 9)) * step
         high = np.floor(round(_quantile(x, counts, 1 - share, upper=True) / step, 9)) * step
         out = list(texts)
+        if self.above is not None:
+            top = f"> {self.above:.12g}"
+            return [[top if number > self.above else text for number, text in zip(x, out, strict=True)]]
         for at, number in enumerate(x):
             if self.ends != "top" and number <= low:
                 out[at] = f"≤ {low:.12g}"
@@ -178,10 +189,14 @@ class Dates(Build):
 
 
 class Prefix(Build):
-    """The first characters of a code (a postcode, a diagnosis), level by level; the others become ``*``."""
+    """The first characters of a code (a postcode, a diagnosis), level by level; the others become ``*``.
+
+    zeros : beginnings that are released as zeros, whatever the length (HIPAA: three digits of areas of few people)
+    """
 
     build: Literal["prefix"]
     lengths: tuple[Count, ...] = Field(min_length=1)
+    zeros: tuple[Annotated[str, Field(min_length=1)], ...] = ()
 
     @model_validator(mode="after")
     def _nested(self) -> Self:
@@ -190,7 +205,11 @@ class Prefix(Build):
         return self
 
     def labels(self, values: pa.Array, counts: Host, texts: Sequence[str]) -> Labels:
-        return [[text[:length] + "*" * (len(text) - length) for text in texts] for length in self.lengths]
+        return [[self._beginning(text, length) for text in texts] for length in self.lengths]
+
+    def _beginning(self, text: str, length: int) -> str:
+        begin = "0" * length if self.zeros and text.startswith(self.zeros) else text[:length]
+        return begin + "*" * (len(text) - length)
 
 
 class Order(Build):

@@ -190,6 +190,31 @@ def test_a_style_writes_every_number_that_it_reads():
         assert again.to_pylist() == values.tolist()
 
 
+def test_decimals_that_all_values_have_come_back(tmp_path):
+    rng = np.random.default_rng(9)
+    rows = [
+        f"{rng.integers(1, 6)}.0,{rng.integers(100, 900) / 100:.2f},{rng.normal():.{at % 5 + 1}f}" for at in range(N)
+    ]
+    source, output = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text("\n".join(["scale,price,free", *rows, ""]))
+    columns = {name: {"role": "quasi"} for name in ("price", "free")} | {"scale": {"role": "quasi", "kind": "ordinal"}}
+    protect_file(source, {"columns": columns, "mask": [{"method": "microaggregation", "k": 3}]}, output)
+    released = pd.read_csv(output, dtype=str)
+    assert set(released.scale) <= {"1.0", "2.0", "3.0", "4.0", "5.0"}
+    assert released.price.str.fullmatch(r"\d\.\d\d").all()
+    assert '"' not in output.read_text()
+
+
+def test_bands_that_a_recipe_calls_ordinal_are_no_reason_for_a_warning(tmp_path):
+    source, output = tmp_path / "in.csv", tmp_path / "out.csv"
+    hours = ["<5", "5", "6", "7", "10+"]
+    source.write_text("\n".join(["age,sleep", *(f"{20 + at % 50},{hours[at % 5]}" for at in range(N)), ""]))
+    columns = {"age": {"role": "quasi"}, "sleep": {"role": "quasi", "kind": "ordinal", "levels": hours}}
+    protect_file(source, {"columns": columns, "mask": [{"method": "microaggregation", "k": 5}]}, output)
+    assert json.loads((tmp_path / "out.csv.manifest.json").read_text())["warnings"] == []
+    assert set(pd.read_csv(output, dtype=str).sleep) <= set(hours)
+
+
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 def test_a_plain_csv_has_no_quotes_that_it_did_not_have(tmp_path, line_end):
     rng = np.random.default_rng(2)

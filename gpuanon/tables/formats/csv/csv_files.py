@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from gpuanon.arrays.threads import each
 from gpuanon.errors import InputError
 from gpuanon.tables.arrow import empty_table
-from gpuanon.tables.formats.csv.csv_styles import ColumnStyle, CsvDialect, DateOrder, Thousands
+from gpuanon.tables.formats.csv.csv_styles import ColumnStyle, CsvDialect, DateOrder, Thousands, has_fixed_decimals
 from gpuanon.tables.formats.csv.csv_types import ColumnType, CsvColumns, Notation
 
 if TYPE_CHECKING:
@@ -332,13 +332,18 @@ def separator_of(path: Path, options: CsvOptions) -> str:
 def dialect_of(path: Path, columns: CsvColumns, options: CsvOptions, names: Collection[str]) -> CsvDialect:
     """How a CSV writes its values, and these columns theirs.
 
-    Cost : the texts are read once more where columns have a notation of their own.
+    Cost : the texts are read once more where columns have a notation of their own, or the same number of decimals in
+    every value: ``3.0`` comes back so.
     """
     file = _CsvFile.of(path, options)
     styles: dict[str, ColumnStyle] = {}
-    if options.has_notation or any(name in columns.missing for name in names):
+    texts = file.batches()
+    known = [name for name in next(texts).column_names if name in names]
+    if not (options.has_notation or any(name in columns.missing for name in known)):
+        first = next(texts, None)
+        known = [] if first is None else [name for name in known if has_fixed_decimals(first[name])]
         texts = file.batches()
-        known = [name for name in next(texts).column_names if name in names]
+    if known:
         styles = {name: ColumnStyle(options.decimal, options.thousands, options.dates) for name in known}
         for batch in texts:
             each(lambda at, batch=batch: _add(styles[at], batch[at], columns, options.notation, at), known)  # type: ignore[misc]

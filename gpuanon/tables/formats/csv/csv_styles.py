@@ -71,6 +71,15 @@ def _unpadded(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.replace_substring_regex(texts, r"\b0(\d)", r"\1")
 
 
+def has_fixed_decimals(texts: pa.ChunkedArray) -> bool:
+    """Whether all values have the same number of digits after a point, and some."""
+    import pyarrow.compute as pc
+
+    values = pc.unique(texts).drop_null()
+    found = pc.extract_regex(values, r"^[+-]?\d+\.(?P<digits>\d+)$")
+    return bool(len(values)) and not found.null_count and len(pc.unique(pc.utf8_length(found.field("digits")))) == 1
+
+
 @dataclass
 class ColumnStyle:
     """How a column is written, found from its texts batch by batch.

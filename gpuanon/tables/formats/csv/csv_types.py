@@ -146,7 +146,7 @@ class ColumnType:
 
     def check(self) -> str | None:
         """A note on a column that looks like another kind than it is read as; raises if its kind was given."""
-        if self._found != "text" or self.kind == "categorical":
+        if self._found != "text" or self.kind in ("categorical", "ordinal"):  # what it is was said
             return None
         odd = self._values - self._numbers
         if self.kind in ("numeric", "date"):

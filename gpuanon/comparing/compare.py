@@ -92,7 +92,7 @@ def compare(
     ...     "columns": {"age": {"role": "quasi"}, "cost": {"role": "quasi"}},
     ...     "mask": [{"method": "microaggregation", "k": [2, 3]}],
     ... }
-    >>> trials = gpuanon.compare(table, [recipe], measures=["k_anonymity", "information_loss"])
+    >>> trials = gpuanon.compare(table, [recipe], measures=["information_loss"], choose_by="information_loss")
     >>> [trial.name for trial in trials.trials]
     ['recipe: k = 2', 'recipe: k = 3']
     >>> trials.best.chosen

@@ -13,7 +13,7 @@ from gpuanon.masking.groups.plain_groups import Whole
 from gpuanon.masking.methods.combination import ColumnChoice, Combination, K, Method
 from gpuanon.masking.operations.column_chain.pooled_table import RARE, Rare
 from gpuanon.masking.operations.column_chain.rules import Rules
-from gpuanon.masking.operations.graphical_table import BINS, TableSample
+from gpuanon.masking.operations.graphical_table import BINS, Group, TableSample
 from gpuanon.masking.operations.maximum_entropy import MOMENTS, LargestEntropy, MomentNames, check_moments
 from gpuanon.masking.operations.rank_match import LatinHypercube
 from gpuanon.masking.operations.sample import Condense, Sample
@@ -70,9 +70,7 @@ class TableSynthesis(_Synthesis):
     margins: tuple[tuple[str, ...], ...] = Field(
         default=(), description="sets of columns whose tables are kept, up to the draw, beside those that are found"
     )
-    group: str | None = Field(
-        default=None, description="a column that all others depend on, such as a region: its tables with each are kept"
-    )
+    group: Group = "auto"
     bins: int = Field(default=BINS, ge=2, description="of equal counts, of a number with more values")
     even: bool = Field(default=True, description="draw the records of a cell equally often, with less error")
     rare: Rare = RARE

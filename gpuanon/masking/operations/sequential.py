@@ -37,7 +37,7 @@ Model: TypeAlias = Literal["cart", "parametric", "mixture"]
 
 BLOCK = 100_000
 """Records that one model is fitted to, about: more are divided at random, so that time is linear in their number."""
-LEAF = 12
+LEAF = 40
 """Records of a leaf, about."""
 _FITTED = 50_000
 """Records on which a multinomial regression is fitted, at most: the first of a random order."""

@@ -11,15 +11,8 @@ import pytest
 import gpuanon
 from gpuanon.arrays.rng import Key
 from gpuanon.errors import ParameterError
-from gpuanon.masking.operations.graphical_table import (
-    CELL,
-    Entropies,
-    binned,
-    conditionals,
-    find_chain,
-    graphical_rows,
-    perfect_order,
-)
+from gpuanon.masking.operations.graphical_table import Contexts, binned, conditionals, graphical_rows
+from gpuanon.masking.operations.graphical_table.links import CELL, Entropies, choose_group, find_chain, perfect_order
 
 KEY = Key(b"a key for the tests of graphical models")
 
@@ -76,7 +69,7 @@ def test_draws_are_from_the_model_found_by_enumeration():
     """Frequencies of 120 000 independent draws of the chain against the exact model: five standard errors."""
     codes = small_table(400)
     chain = find_chain(codes, COUNTS)
-    steps = conditionals(codes, COUNTS, chain, np.arange(len(codes)))
+    steps = conditionals(codes, COUNTS, chain, np.arange(len(codes)), fixed=range(5))
     n = 120_000
     rows, own = np.zeros((n, 5), dtype=np.int64), draws(n)
     for step in steps:
@@ -133,6 +126,59 @@ def test_a_group_column_is_in_every_clique():
     assert all(4 in parents for column, parents in chain[1:])
 
 
+def strata_table(n=6000, seed=0):
+    """Region shifts all else a little; profession says much of income; parts of a household are uneven."""
+    rng = np.random.default_rng(seed)
+    region, profession, income = rng.integers(0, 5, n), rng.integers(0, 6, n), rng.random(n)
+    columns = [(profession + (rng.random(n) < 0.3) * region) % 6, (6 * income).astype(int) + profession]
+    columns += [(rng.random(n) < 0.1 + 0.06 * region).astype(int) for _ in range(3)]
+    kind = np.digitize(rng.random(n), [0.9, 0.97])
+    return np.column_stack([*columns, kind, region, 10 * region]).astype(np.int64)
+
+
+def test_the_group_is_the_stratum_that_nothing_else_explains():
+    """The last column determines the region, and is determined by it: they are one, and do not hinder each other."""
+    codes = strata_table()
+    codes[:, 7] //= 10
+    counts = [int(codes[:, j].max()) + 1 for j in range(8)]
+    ordered = [False] * 7 + [True]
+    assert choose_group(codes, counts, ordered) == 6
+    assert choose_group(codes[:, 5:6], counts[5:6], [False]) is None  # levels that are not all common
+    noise = np.random.default_rng(1).random(len(codes)) < 0.5
+    explained = np.column_stack([codes[:, 6], np.where(noise, 4, codes[:, 6])])
+    assert choose_group(explained, [5, 5], [False, False]) is None
+    assert choose_group(codes, counts, [True] * 8) is None
+
+
+def test_a_group_that_is_chosen_is_used_as_one_that_is_named():
+    codes = strata_table()[:, :7]
+    auto, named, none = (
+        graphical_rows(codes, (False,) * 7, draws(6000), group=group)[0] for group in ("auto", 6, None)
+    )
+    assert np.array_equal(auto, named)
+    assert not np.array_equal(auto, none)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_context_has_enough_records_and_as_many_parents_as_it_may(seed):
+    """Against the definition, row by row."""
+    rng = np.random.default_rng(seed)
+    cells = np.column_stack([rng.geometric(p, 400) - 1 for p in (0.5, 0.4, 0.3)])
+    counts, least = [int(cells[:, j].max()) + 1 for j in range(3)], 20
+    contexts = Contexts(cells, (2, 0, 1), counts, least)
+    sizes = np.bincount(contexts.leaves)
+    assert (sizes >= least).all()
+    assert set(contexts.records) == set(range(400))
+    rows = np.column_stack([rng.integers(0, count, 300) for count in counts])
+    for row, leaf in zip(rows, contexts(list(rows.T)), strict=True):
+        members = cells[contexts.records[contexts.leaves == leaf]]
+        for parents in ((2, 0, 1), (2, 0), (2,), ()):
+            same = (cells[:, list(parents)] == row[list(parents)]).all(axis=1)
+            if same.sum() >= least:
+                assert (members[:, list(parents)] == row[list(parents)]).all()
+                break
+
+
 def test_pairs_of_a_clique_keep_their_counts_up_to_the_draw_and_cells_have_records():
     codes = small_table(6000)
     made, left = graphical_rows(codes, (False,) * 5, draws(6000))
@@ -177,6 +223,7 @@ def test_any_number_of_columns_and_the_same_key_the_same_bytes():
     assert len(one) == 1500
     agree = [(table["c3"] == table["c7"]).mean() for table in (frame, one)]
     assert abs(agree[0] - agree[1]) < 0.05
-    recipe["mask"] = [{"method": "table-synthesis", "margins": [["c3", "z"]]}]
-    with pytest.raises(ParameterError, match="'z'"):
-        gpuanon.protect(frame, recipe, rng=KEY, backend="numpy")
+    for wrong in ({"margins": [["c3", "z"]]}, {"group": "z"}):
+        recipe["mask"] = [{"method": "table-synthesis", **wrong}]
+        with pytest.raises(ParameterError, match="'z'"):
+            gpuanon.protect(frame, recipe, rng=KEY, backend="numpy")

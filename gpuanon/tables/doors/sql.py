@@ -237,8 +237,11 @@ def _verify(found: pa.RecordBatchReader, sent: Iterator[pa.RecordBatch], schema:
     stored = _chunks(found)
     for batch in sent:
         piece, wanted = next(stored, None), pa.Table.from_batches([batch])
-        equal = piece is not None and piece.num_rows == batch.num_rows
-        if not equal or not all(same_bits(_as(piece[f.name], f.type), wanted[f.name]) for f in schema):
+        if (
+            piece is None
+            or piece.num_rows != batch.num_rows
+            or not all(same_bits(_as(piece[f.name], f.type), wanted[f.name]) for f in schema)
+        ):
             raise OutputError(f"{address}: the stored rows are not those that were sent; nothing was written")
     if next(stored, None) is not None:
         raise OutputError(f"{address}: there are more rows than were sent; nothing was written")

@@ -35,7 +35,11 @@ method = "microaggregation"
 k = 3
 """
 ROOT = str(Path(__file__).parents[2])
-ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join([ROOT, os.environ.get("PYTHONPATH", "")])}
+
+
+def environment():
+    """That of this process, with this package first."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join([ROOT, os.environ.get("PYTHONPATH", "")])}
 
 
 def table_of_types(rows=120):
@@ -71,7 +75,7 @@ def command(folder, *arguments, stdin=None, env=None, text=False):
     (folder / "key").write_text(KEY)
     run = [sys.executable, "-m", "gpuanon", *map(str, arguments)]
     return subprocess.run(
-        run, cwd=folder, input=stdin, capture_output=True, check=False, env=ENVIRONMENT | (env or {}), text=text
+        run, cwd=folder, input=stdin, capture_output=True, check=False, env=environment() | (env or {}), text=text
     )
 
 

@@ -22,6 +22,8 @@ from gpuanon.tables.formats import formats
 
 DOORS: Mapping[str, str] = {
     "streams": "streams.STREAMS",
+    "duckdb": "duckdb_files.DUCKDB",
+    "postgresql": "postgresql.POSTGRESQL",
 }
 """Name → file of this package and its declaration."""
 

@@ -57,7 +57,7 @@ def test_one_comparison_of_suppression_recoding_microaggregation_and_synthetic_r
     ]
     found = gpuanon.compare(registry(400), recipes, measures=MEASURES, rng=7)
     dropped, recoded, kept, added = found.trials
-    assert all(trial.refused is None and set(trial.measured) == set(MEASURES) for trial in found.trials)
+    assert all(trial.refused is None and set(trial.measured) >= set(MEASURES) for trial in found.trials)
     assert dropped.rows["rows_dropped"] > recoded.rows["rows_dropped"] > 0
     assert kept.rows == {"rows_out": 400, "rows_added": 0, "rows_dropped": 0}
     assert added.rows["rows_added"] > 0

@@ -199,7 +199,7 @@ def test_the_joint_attack_learns_nothing_from_chance():
 
 def test_the_joint_attack_is_the_area_of_held_out_scores():
     """One fold after the other against scikit-learn's AUC, weighted by its pairs."""
-    from gpuanon.assessing.risk import match_auc_joint as module
+    from gpuanon.assessing.risk import match_auc as module
 
     rng = np.random.default_rng(12)
     A = rng.normal(size=(400, 6))

@@ -97,8 +97,6 @@ def main() -> None:
     gc.set_threshold(100_000, 50, 50)  # imports make many objects that stay: a tenth of the time of a small run
     # The end of the process frees all memory: searching it first takes as long again.  DuckDB prints what is not freed.
     atexit.register(lambda: None if "duckdb" in sys.modules else gc.freeze())
-        lambda: None if "duckdb" in sys.modules else gc.freeze()
-    )  # the end of the process frees all memory: searching it first takes as long again
     # Pydantic asks every installed package for a plugin, which would be shown every recipe.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     PLACED.clear()

@@ -59,7 +59,7 @@ def test_one_comparison_of_suppression_recoding_microaggregation_and_synthetic_r
     dropped, recoded, kept, added = found.trials
     assert all(trial.refused is None and set(trial.measured) >= set(MEASURES) for trial in found.trials)
     assert dropped.rows["rows_dropped"] > recoded.rows["rows_dropped"] > 0
-    assert kept.rows == {"rows_out": 400, "rows_added": 0, "rows_dropped": 0}
+    assert kept.rows == {"rows_in": 400, "rows_out": 400, "rows_added": 0, "rows_dropped": 0}
     assert added.rows["rows_added"] > 0
     assert kept.measured["correlation_bias"] == pytest.approx(0, abs=1e-12)  # neither column was masked
     assert {"coefficient", "standard_error", "p"} == set(added.details["regression_drift"]["release"]["bmi"])

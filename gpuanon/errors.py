@@ -49,6 +49,10 @@ class OutputError(GpuanonError):
     """The release could not be written; nothing was left behind."""
 
 
+class FormatError(OutputError):
+    """The format cannot store a column; a second try would meet it again."""
+
+
 class BackendError(GpuanonError, RuntimeError):
     """The requested device or library is not there, or cannot hold the work."""
 

@@ -1,4 +1,5 @@
-"""The page of what the sources describe names only what exists, and every method, measure and part."""
+"""The page of what the sources describe names only what exists, and every method, measure and part; pages of studies
+say of when their tables are."""
 
 from __future__ import annotations
 
@@ -28,3 +29,11 @@ def test_every_name_and_file_of_the_page_exists() -> None:
 
 def test_every_method_measure_and_part_is_on_the_page() -> None:
     assert known_names() - set(NAMED) == set()
+
+
+def test_every_page_of_a_study_says_of_which_commit_its_tables_are() -> None:
+    pages = [page for page in (ROOT / "bench" / "studies").glob("*.md") if page.name != "acs.md"]
+    assert pages
+    for page in pages:
+        line = next((line for line in page.read_text().splitlines() if line.startswith("Tables: ")), "")
+        assert re.search(r"commit [0-9a-f]{7}\b.*\b20\d\d", line), page.name

@@ -24,6 +24,7 @@ from gpuanon.arrays.threads import each
 from gpuanon.errors import ParameterError
 
 _RUN = 1024  # rows of a run
+_ADDERS = 32  # slots of a sum
 _SQUARE_RUN = 256  # rows of a run for products, which cost d² per run
 _ROWS = 1 << 16  # rows that one thread gathers at a time
 _ELEMENTS = 1 << 17  # of a batch of runs, rows × columns: they fit a core's cache
@@ -123,7 +124,7 @@ def _sum_runs(partial: Array, first: Array) -> Array:
     """(g, c) sums over the runs (s, c) of each part."""
     if on_device(partial):
         return _reduce_on_device("sums", partial, None, first, np.dtype(np.float64))
-    return np.add.reduceat(partial, first[:-1], axis=0)
+    return _float64_sums(partial, first[:-1])
 
 
 def _flat(X: Array) -> Array:
@@ -141,8 +142,42 @@ def _reduce_on_device(kernel: str, X: Array, order: Array | None, bounds: Array,
 
 
 def _float64_sums(Z: Host, at: Host) -> Host:
-    """Sums of the rows of `Z` from each offset to the next."""
-    return np.add.reduceat(Z.astype(np.float64, copy=False), at, axis=0)
+    """Sums of the rows of `Z` from each offset to the next, in the order of the kernel, to the bit.
+
+    Up to 32 rows are added one after another; more in 32 slots, one row each in turn, which are then added by halving.
+    """
+    Z, lengths = Z.astype(np.float64, copy=False), np.diff(at, append=len(Z))
+    total = Z.take(at, axis=0)
+    if (lengths > _ADDERS).any():
+        lines = np.flatnonzero(lengths > _ADDERS)
+        total[lines] = _long_sums(Z, at[lines], lengths[lines])
+        lengths = np.where(lengths > _ADDERS, 1, lengths)
+    shortest = int(lengths.min(initial=_ADDERS))
+    for slot in range(1, shortest):
+        total += Z.take(at + slot, axis=0)
+    for slot in range(shortest, int(lengths.max(initial=0))):
+        lines = np.flatnonzero(lengths > slot)
+        total[lines] += Z.take(at[lines] + slot, axis=0)
+    return total
+
+
+def _long_sums(Z: Host, at: Host, lengths: Host) -> Host:
+    """Sums of `lengths` rows of `Z` from the offsets `at` on, in slots."""
+    slots, offsets = np.full((len(at), _ADDERS, *Z.shape[1:]), -0.0), np.arange(_ADDERS)
+    for first in range(0, int(lengths.max()), _ADDERS):
+        lines = np.flatnonzero(lengths > first)
+        valid = offsets < (lengths[lines] - first)[:, None]
+        rows = Z.take(np.where(valid, at[lines, None] + first + offsets, 0), axis=0)
+        if not valid.all():
+            rows[~valid] = -0.0  # which changes no sum
+        if len(lines) == len(at):
+            slots += rows
+        else:
+            slots[lines] += rows
+    while slots.shape[1] > 1:
+        half = slots.shape[1] // 2
+        slots = slots[:, :half] + slots[:, half:]
+    return slots[:, 0]
 
 
 def _reduce_on_host(X: Host, order: Host, bounds: Host, reduction: Any, dtype: np.dtype[Any]) -> Host:

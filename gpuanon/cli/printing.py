@@ -114,6 +114,9 @@ def _verdict_lines(verdict: Mapping[str, Any]) -> list[tuple[str, str | None]]:
         if check not in warned[_TOLD_WARNINGS:]:
             accepted = f" Accepted by the recipe: {check.accepted}." if check.accepted else ""
             lines.append((f"{_MARKS[check.state]} {check.what}: {check.how}.{accepted}", check.state))
+    if bad := [point["name"] for point in verdict["points"] if point["state"] == "bad"]:
+        accept = ", ".join(f'{name} = "…"' for name in bad)
+        lines.append((f"  A recipe accepts it with a reason, accept = {{ {accept} }}, or refuses it by a limit", "bad"))
     if warned[_TOLD_WARNINGS:]:
         lines.append((f"! {len(warned) - _TOLD_WARNINGS} more warnings, which are in the manifest", "open"))
     return lines

@@ -285,22 +285,22 @@ def _trial(table: Table, recipe: Recipe) -> tuple[Estimate, tuple[str, ...]]:
     promises: tuple[str, ...] = ()
     try:
         with progress.stage("trial"):
-            for rows in sizes:
-                sample = table.take(np.sort(rng.choice(table.n_rows, rows, replace=False)))
+            samples = [table.take(np.sort(rng.choice(table.n_rows, rows, replace=False))) for rows in sizes]
+            for sample in samples:
                 began, work = _clock()
                 manifest = protect(sample, plain).manifest
                 ended, done = _clock()
                 seconds.append(ended - began)
                 worked.append(max(done - work, 1e-3))
                 promises = tuple(one["statement"] for one in manifest["guarantee"] if one["verified"])
-            peak = _peak(sample, plain)
+            peak = _peak(samples[0], plain)
     except GpuanonError as error:
         return Estimate(sizes, failed=str(error)), promises
     power = 1.0
     if len(sizes) == 2:
         power = min(2.0, max(1.0, log(worked[1] / worked[0]) / log(sizes[1] / sizes[0])))
     grown = table.n_rows / sizes[-1]
-    memory = peak * grown + 3 * table.to_arrow().nbytes
+    memory = peak * table.n_rows / sizes[0] + 3 * table.to_arrow().nbytes
     dropped = int(manifest.get("rows_dropped", 0)) / max(sizes[-1], 1)
     return Estimate(sizes, seconds[-1] * grown**power, memory, dropped=dropped), promises
 

@@ -29,7 +29,7 @@ from gpuanon.engine.store.placement import usual_cell_rows
 from gpuanon.engine.store.workspace import Workspace, check_not_running, left_behind
 from gpuanon.engine.workers import Workers, in_turn
 from gpuanon.engine.workers.clusters import ClusterKind
-from gpuanon.errors import GuaranteeError, InputError, OutputError, ParameterError, RecipeError, Remark
+from gpuanon.errors import FormatError, GuaranteeError, InputError, OutputError, ParameterError, RecipeError, Remark
 from gpuanon.masking.mask import check_backend
 from gpuanon.recipe import Recipe
 from gpuanon.report import Paper, figures_path, unmasked_columns
@@ -344,7 +344,7 @@ def protect_in_parts(
             report=report, papers=papers, texts=Texts.of(source, output, recipe, workspace.folder),
         )  # fmt: skip
     except BaseException as error:
-        met_again = isinstance(error, (InputError, RecipeError, ParameterError, GuaranteeError))
+        met_again = isinstance(error, (InputError, RecipeError, ParameterError, GuaranteeError, FormatError))
         _clear_up(workspace, error, remove=met_again or not resumable)
         raise
     _end(workspace, output)

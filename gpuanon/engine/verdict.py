@@ -73,12 +73,13 @@ def judged(
             # What cannot be measured is left open: a release of odd columns is no reason to lose the run.
             found = Measurements({}, dict.fromkeys(JUDGED, f"not defined for these tables ({type(error).__name__})"))
     limits = manifest.get("limits", {})
+    whom = "households" if schema.unit == "household" else "people"
     points = [
         *_promises(manifest, all_new=bool((link < 0).all())),
         _headline(manifest),
-        _singled_out(found, limits.get("singled_out", LIMIT)),
-        _copies(found),
-        _given_back(found, limits.get("given_back", GIVEN_BACK)),
+        _singled_out(found, limits.get("singled_out", LIMIT), whom),
+        _copies(found, whom),
+        _given_back(found, limits.get("given_back", GIVEN_BACK), whom),
         *(Point("warnings", "good" if isinstance(one, Minor) else "open", one) for one in manifest["warnings"]),
     ]
     verdict = concluded([_accepted(point, accept) for point in points if point is not None])
@@ -129,7 +130,7 @@ def _unknown(found: Measurements, name: str) -> Point:
     return Point(name, "open", f"{MEASURES[name].label}: not measured ({found.failed[name]})")
 
 
-def _singled_out(found: Measurements, limit: float) -> Point:
+def _singled_out(found: Measurements, limit: float, whom: str) -> Point:
     name = "singled_out"
     if name not in found.measured:
         return _unknown(found, name)
@@ -139,21 +140,21 @@ def _singled_out(found: Measurements, limit: float) -> Point:
     else:
         worst = figure.details.get("worst_sets")
         by = f", most by {next(iter(worst))}" if isinstance(worst, dict) and worst and figure.value > limit else ""
-        text = f"{figure.value:.1%} of the people are alone on at most three released columns{by}; at most {limit:.0%}"
+        text = f"{figure.value:.1%} of the {whom} are alone on at most three released columns{by}; at most {limit:.0%}"
     return Point(name, "good" if figure.value <= limit else "bad", f"{text} is called safe")
 
 
-def _copies(found: Measurements) -> Point:
+def _copies(found: Measurements, whom: str) -> Point:
     name = "copies"
     if name not in found.measured:
         return _unknown(found, name)
     figure = found.measured[name]
     chance = next(one.value for one in figure.beside if one.name == "chance")
-    text = f"{figure.value:.1%} of the unique people stand whole in the release, {chance:.1%} in a second sample"
+    text = f"{figure.value:.1%} of the unique {whom} stand whole in the release, {chance:.1%} in a second sample"
     return Point(name, "bad" if figure.details["beyond_chance"] else "good", text)
 
 
-def _given_back(found: Measurements, limit: float) -> Point | None:
+def _given_back(found: Measurements, limit: float, whom: str) -> Point | None:
     name = "given_back"
     if name in found.inapplicable:
         return None
@@ -165,7 +166,7 @@ def _given_back(found: Measurements, limit: float) -> Point | None:
     return Point(
         name,
         "bad",
-        f"for {figure.value:.1%} of the people a column that is released as it is tells a masked value{_worst(figure)}",
+        f"for {figure.value:.1%} of the {whom} a column that is released as it is tells a masked value{_worst(figure)}",
     )
 
 

@@ -30,6 +30,8 @@ EXACT_WORK = 4_000_000_000
 SAMPLE_WORK = 30_000_000_000
 """Rows of the sample × rows × columns, about."""
 _FEWEST, _FULLEST = 200, 2_000  # rows of a sample
+_CLEAR = 0.006
+"""Standard error from which on no further rows of a sample are compared."""
 _FIRST = 4_096  # rows that cover most sets of a row
 _LEADING = 8  # sets that are named
 
@@ -211,12 +213,15 @@ class _Search:
             groups = np.split(open_rows[order], starts[1:])
             targets = [groups[at] for at in rng.choice(len(owners), min(wanted, len(owners)), replace=False)]
         compare = _Compared(self._columns, self._who, size, rng)
-        found = np.array(each(lambda rows: any(compare.alone(int(row)) for row in rows), targets))
-        part = float(found.mean())
         weight = left / self._people
-        complete = len(targets) >= left
-        error = 0.0 if complete else weight * float(np.sqrt(max(part * (1 - part), 1 / len(found)) / len(found)))
-        return self.share + weight * part, error, len(targets)
+        found: list[bool] = []
+        error = 1.0
+        while len(found) < len(targets) and error > _CLEAR:
+            some = targets[len(found) : len(found) + _FEWEST]
+            found += each(lambda rows: any(compare.alone(int(row)) for row in rows), some)
+            part = float(np.mean(found))
+            error = weight * float(np.sqrt(max(part * (1 - part), 1 / len(found)) / len(found)))
+        return self.share + weight * part, 0.0 if len(found) >= left else error, len(found)
 
 
 class _Compared:

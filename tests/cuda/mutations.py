@@ -330,12 +330,28 @@ MUTATIONS = (
         5,
     ),
     # -- segments ----------------------------------------------------------------------------------------
-    Mutation("one row of lanes left out", "segment", "k < abreast; ++k", "k + 1 < abreast; ++k", "sums of parts"),
+    Mutation("one row of lanes left out", "segment", "k < abreast; ++k", "k + 1 < abreast; ++k", "extremes of parts"),
     Mutation(
         "runs that do not exist",
         "segment",
         "    if (stretch >= stretches) return;  // the whole warp\n",
         "",
+        "sums of parts",
+        1,
+        2,
+    ),
+    Mutation(
+        "sums halved before they are complete",
+        "segment",
+        "half /= 2) {\n            __syncwarp();",
+        "half /= 2) {",
+        "sums of parts",
+    ),
+    Mutation(
+        "a slot left out",
+        "segment",
+        "sum_every(X, order, begin + slot, end, ADDERS,",
+        "sum_every(X, order, begin + slot + 1, end, ADDERS,",
         "sums of parts",
     ),
     Mutation(
@@ -351,6 +367,8 @@ MUTATIONS = (
         "(order ? order[r] : r) * d",
         "(int)(order ? order[r] : r) * d",
         "sums_of_far_rows",
+        1,
+        2,
     ),
     Mutation(
         "covariance about another centre", "segment", "owner[stretch] * d", "owner[0] * d", "covariances of parts"

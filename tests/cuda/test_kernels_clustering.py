@@ -210,8 +210,10 @@ def test_nothing_but_counts_is_copied(cp: Any, grouping: Callable[..., Partition
     X, p = cp.asarray(table(60, GOWER)), on(cp, parts_of((32, 28)))
     cp.transfers.clear()
     grouping(X, p, 5, GOWER)
-    blocks(X, p, 16, GOWER)
     assert not cp.transfers.uploads
+    blocks(X, p, 16, GOWER)
+    (plan,) = cp.transfers.uploads  # offsets of four blocks, flags of four columns, and two parts of four numbers
+    assert plan.bytes == 8 * (5 + 4 + 2 * 4)
     assert not cp.transfers.downloads
 
 

@@ -47,6 +47,41 @@ def test_reductions_are_those_of_each_part(cp: Any, dtype: Any, name: str, d: in
     np.testing.assert_allclose(found.get(), expected, rtol=4 * np.finfo(dtype).eps, atol=8 * np.finfo(dtype).eps)
 
 
+def sum_by_definition(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Up to 32 rows one after another, more in 32 slots, which are added by halving."""
+    if len(rows) <= 32:
+        total = rows[0]
+        for row in rows[1:]:
+            total = total + row
+        return total
+    slots = [sum_by_definition(rows[slot:][::32][:1]) for slot in range(32)]
+    for at in range(32, len(rows)):
+        slots[at % 32] = slots[at % 32] + rows[at]
+    while len(slots) > 1:
+        slots = [slots[i] + slots[i + len(slots) // 2] for i in range(len(slots) // 2)]
+    return slots[0]
+
+
+@pytest.mark.parametrize("d", [1, 3, 40])
+def test_sums_and_means_are_those_of_the_host_to_the_bit(cp: Any, d: int) -> None:
+    """The kernel's own order, interpreted: numbers of very different size, whose sums depend on it; −0 is kept."""
+    sizes = np.array(
+        [1, 2, 5, 9, 31, 32, 33, 63, 64, 65, 97, 300, 1023, 1024, 1025, 2049] if d == 3 else [1, 7, 32, 75]
+    )
+    rng = np.random.default_rng(d)
+    X = rng.normal(size=(int(sizes.sum()), d)) * 10.0 ** rng.integers(-8, 8, (int(sizes.sum()), d))
+    parts = Partition(rng.permutation(len(X)), np.concatenate([[0], np.cumsum(sizes)]))
+    X[parts.order[0]] = -0.0
+    on_device = cp.asarray(X), Partition(cp.asarray(parts.order), cp.asarray(parts.starts))
+    for function in (segment_sums, segment_means):
+        expected = function(X, parts)
+        np.testing.assert_array_equal(function(*on_device).get().view(np.uint64), expected.view(np.uint64))
+    assert np.signbit(segment_sums(X, parts)[0]).all()
+    for found, begin, size in zip(segment_sums(X, parts), parts.starts, sizes, strict=False):
+        if size <= segments._RUN:
+            np.testing.assert_array_equal(found, sum_by_definition(X[parts.order[begin : begin + size]]))
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_long_parts_are_cut_and_joined(cp: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "_RUN", 8)

@@ -94,6 +94,19 @@ def test_the_groups_of_20_000_rows_are_those_of_the_host(
     np.testing.assert_array_equal(found.order, expected.order)
 
 
+@pytest.mark.parametrize("method", ["microaggregation", "permute"])
+def test_a_release_of_20_000_rows_is_that_of_the_host_to_the_bit(method: str) -> None:
+    table = pa.table({f"c{j}": column for j, column in enumerate(continuous(20_000, 4).T)})
+    columns: Any = {name: {"role": "quasi"} for name in table.column_names} | {"c3": {"role": "sensitive"}}
+    mask = {"method": "distribution-preserving", "dither": method} if method == "permute" else {"method": method}
+    recipe: Any = {"columns": columns, "mask": [{**mask, "k": K}]}
+    expected = gpuanon.protect(table, recipe, rng=7, backend="numpy")
+    with fake_cupy(one_lane=True):
+        found = gpuanon.protect(table, recipe, rng=7, backend="cupy")
+    assert found.data.equals(expected.data)
+    assert np.array_equal(found.link, expected.link)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("groups", ["k-member", "mdav"])
 def test_a_million_rows_are_grouped_and_refined_as_on_the_host(groups: str) -> None:

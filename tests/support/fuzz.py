@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv as text_csv
 import datetime as dt
+import gzip
 import json
 import sys
 import warnings
@@ -16,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as csv
+import pyarrow.orc
 import pyarrow.parquet as pq
 
 from gpuanon.arrays.rng import Key
@@ -24,13 +27,15 @@ from gpuanon.engine.outputs import manifest_path
 from gpuanon.engine.protect import protect, protect_file, protect_in_parts
 from gpuanon.errors import GpuanonError
 from gpuanon.recipe import Recipe
-from gpuanon.tables.formats import io
 from gpuanon.tables.values import plain
 from tests.support.every import MASKS
 
 KEY = b"a key for random tables, of sixteen bytes"
 HIDDEN = "LEVEL-THAT-NOBODY-HAS"
-FORMATS = ("release.parquet", "release.csv", "release.csv.gz", "release.arrow", "release")
+FORMATS = (
+    "release.parquet", "release.csv", "release.csv.gz", "release.arrow", "release", "release.orc", "release.dta",
+    "release.sav",
+)  # fmt: skip
 PARTS = (
     {"use": "whole"},
     {"use": "classes"},
@@ -47,7 +52,7 @@ def run_case(seed: int, folder: Path) -> str:
     table = random_table(rng)
     recipe = random_recipe(rng, table)
     road = str(rng.choice(["memory", "parts", "csv", "csv in parts"], p=[0.5, 0.15, 0.2, 0.15]))
-    shares = [0.1, 0.4, 0.3, 0.1, 0.1] if road.startswith("csv") else [0.2] * 5
+    shares = [0.1, 0.4, 0.2, 0.05, 0.1, 0.05, 0.05, 0.05] if road.startswith("csv") else [0.125] * 8
     output = folder / str(rng.choice(FORMATS, p=shares))
     try:
         manifest, link = _masked(road, table, recipe, output, folder)
@@ -55,6 +60,7 @@ def run_case(seed: int, folder: Path) -> str:
         refused = type(error).__name__
     else:
         check_release(table, recipe, link, manifest, output)
+        check_values(table, recipe, link, manifest, output, exact=not road.startswith("csv"))
         if road.startswith("csv") and output.suffix in (".csv", ".gz"):
             check_texts(folder / "input.csv", recipe, link, output)
         return "released"
@@ -106,12 +112,27 @@ def random_table(rng: np.random.Generator) -> pa.Table:
             encoded = columns[name].dictionary_encode()
             levels = pa.concat_arrays([encoded.dictionary, pa.array([HIDDEN])])
             columns[name] = pa.DictionaryArray.from_arrays(encoded.indices, levels)
-    return pa.table(columns)
+    return pa.table({name: _cast(rng, column) for name, column in columns.items()})
+
+
+def _cast(rng: np.random.Generator, column: pa.Array) -> pa.Array:
+    """The same values in another type now and then, where it holds them."""
+    narrow = {
+        "int64": ["int8", "int16", "int32", "uint64", "float32"], "double": ["float32"], "string": ["large_string"],
+        "date32[day]": ["date64"], "timestamp[us]": ["timestamp[s]", "timestamp[ns]"],
+    }.get(str(column.type), [])  # fmt: skip
+    if not narrow or rng.random() < 0.6:
+        return column
+    to = str(rng.choice(narrow))
+    try:
+        return column.cast(pa.timestamp(to[10:-1]) if to.startswith("timestamp") else to)
+    except pa.ArrowInvalid:
+        return column
 
 
 def _values(rng: np.random.Generator, rows: int) -> list[Any]:
     """Values of one random kind."""
-    kind = int(rng.integers(13))
+    kind = int(rng.integers(16))
     whole = rng.integers(0, rng.choice([1, 2, 4, 30, 10**6]) + 1, rows).tolist()
     if kind == 0:
         return whole
@@ -137,7 +158,13 @@ def _values(rng: np.random.Generator, rows: int) -> list[Any]:
         return [dt.datetime(2000, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=v % 5000) for v in whole]
     if kind == 11:
         return [v + 2**60 for v in whole]
-    return [f"{v % 50}.50" for v in whole]
+    if kind == 12:
+        return [f"{v % 50}.50" for v in whole]
+    if kind == 13:
+        return [dt.time(v % 24, v % 60) for v in whole]
+    if kind == 14:
+        return [dt.timedelta(seconds=v % 500) for v in whole]
+    return [[b"a", b"\x01", b"zz"][v % 3] for v in whole]
 
 
 def random_recipe(rng: np.random.Generator, table: pa.Table) -> dict[str, Any]:
@@ -155,7 +182,7 @@ def random_recipe(rng: np.random.Generator, table: pa.Table) -> dict[str, Any]:
             columns[name]["kind"] = str(rng.choice(["numeric", "ordinal", "categorical", "date"]))
         if rng.random() < 0.05:
             columns[name]["transform"] = str(rng.choice(["log", "log1p", "normal-scores"]))
-    masks = [_random_mask(rng, names) for _ in range(2 if rng.random() < 0.15 else 1)]
+    masks = [_random_mask(rng, names) for _ in range(int(rng.choice([1, 2, 3], p=[0.7, 0.2, 0.1])))]
     if all(isinstance(mask.get("columns"), list) for mask in masks):
         masked = {name for mask in masks for name in mask["columns"]}
         columns = {
@@ -184,6 +211,8 @@ def _random_mask(rng: np.random.Generator, names: list[str]) -> dict[str, Any]:
             "operation": {"use": OPERATIONS[int(rng.integers(len(OPERATIONS)))]},
         }
     mask.pop("columns", None)
+    if mask.get("method") in ("microaggregation", "mondrian", "optimal-boxes") and rng.random() < 0.2:
+        mask["diversity"] = 2
     if rng.random() < 0.3:
         mask["columns"] = [str(name) for name in rng.permutation(names)[: int(rng.integers(1, len(names) + 1))]]
     return mask
@@ -247,12 +276,71 @@ def check_texts(source: Path, recipe: dict[str, Any], link: np.ndarray, output: 
         assert after.loc[rows, name].tolist() == before[name].iloc[link[rows]].tolist(), name
 
 
+def check_values(
+    table: pa.Table, recipe: dict[str, Any], link: np.ndarray, manifest: dict[str, Any], path: Path, *, exact: bool
+) -> None:
+    """Unmasked values are those of the records; values that were only moved occur; classes are as diverse as is said.
+
+    exact : whether the table was given with its types, and not as a CSV
+    """
+    frame = _read(path)
+    masked = {name for mask in manifest["mask"] for name in mask["columns"]}
+    kept = link >= 0
+    stored = exact and path.suffix not in (".csv", ".gz", ".orc", ".dta", ".sav")
+    for name, about in manifest["columns"].items():
+        if name not in masked and about["role"] in ("other", "sensitive", "quasi") and stored and name in frame:
+            before = np.array([repr(value) for value in table[name].to_pylist()], dtype=object)
+            assert frame[name].to_numpy()[kept].tolist() == before[link[kept]].tolist(), f"{name}: {recipe}"
+    only = recipe["mask"][0] if len(recipe["mask"]) == 1 else {}
+    moved = only.get("operation", {}).get("use") in ("permute", "resample") or only.get("method") == "column-swap"
+    for name in masked if moved and stored else ():
+        assert set(frame[name]) <= {repr(value) for value in table[name].to_pylist()} | {"None"}, f"{name}: {recipe}"
+    if only.get("diversity") == 2 and "epsilon" not in only:
+        _check_diversity(table, link, manifest, frame)
+
+
+def _check_diversity(table: pa.Table, link: np.ndarray, manifest: dict[str, Any], frame: pd.DataFrame) -> None:
+    """Every class of the masked columns holds two values of each sensitive column that is not masked; null is none."""
+    names = manifest["mask"][0]["columns"]
+    places = [p for name in names for p in (name, f"{name}_low", f"{name}_high") if p in frame]
+    for name, about in manifest["columns"].items():
+        if about["role"] == "sensitive" and name not in names:
+            values = table[name].to_pylist()
+            shown = [None if at < 0 else values[at] for at in link]
+            told = pd.Series([None if value is None else repr(value) for value in shown])
+            least = told.groupby([frame[place] for place in places], dropna=False).nunique().min()
+            assert least >= 2, f"{name}: a class has {least} values"
+
+
 def _read(path: Path) -> pd.DataFrame:
-    """The file as somebody else reads it: values as they are stored."""
-    if path.suffix in (".csv", ".gz"):
-        return pd.read_csv(path, dtype=str, keep_default_na=False)
-    arrow = io.read(path).to_arrow()
-    frame = pd.DataFrame()
+    """The file as somebody else reads it: values as they are stored; where two libraries read it, they agree."""
+    name = path.name
+    if name.endswith((".csv", ".csv.gz")):
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8")
+        with gzip.open(path, "rt", newline="") if name.endswith(".gz") else path.open(newline="") as file:
+            rows = list(text_csv.reader(file))
+        if frame.shape[1] > 1:  # of one column, an empty line is a row to one and none to the other
+            assert rows[0] == list(frame.columns)
+            assert rows[1:] == frame.to_numpy().tolist()
+        return frame
+    if name.endswith((".dta", ".sav")):
+        import pyreadstat
+
+        reader = pyreadstat.read_dta if name.endswith(".dta") else pyreadstat.read_sav
+        held = reader(str(path), output_format="dict")[0]
+        return pd.DataFrame({column: [repr(value) for value in values] for column, values in held.items()})
+    if name.endswith(".arrow"):
+        arrow = pa.ipc.open_file(path).read_all()
+    elif name.endswith(".orc"):
+        arrow = pa.orc.read_table(path)
+    else:
+        arrow = pq.read_table(path)
+    return _shown(arrow)
+
+
+def _shown(arrow: pa.Table) -> pd.DataFrame:
+    """Each value as text."""
+    frame = pd.DataFrame(index=range(arrow.num_rows))
     for name in arrow.column_names:
         column = arrow[name]
         column = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
@@ -269,11 +357,11 @@ def _empty_in_two_ways(table: pa.Table, path: Path, columns: list[str]) -> bool:
 def _bytes(path: Path) -> bytes:
     """Everything that a file says, without its compression."""
     if path.suffix == ".gz":
-        import gzip
-
         return gzip.decompress(path.read_bytes())
-    if path.suffix in (".csv", ".arrow"):
+    if path.suffix in (".csv", ".arrow", ".dta", ".sav"):
         return path.read_bytes()
+    if path.suffix == ".orc":
+        return repr(pa.orc.read_table(path).to_pylist()).encode()
     found = b""
     for file in sorted(path.iterdir()) if path.is_dir() else [path]:
         with pq.ParquetFile(file) as parquet:

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
 from gpuanon.arrays.backend import Array, Host, like, namespace, to_host
 from gpuanon.assessing.columns import Names, column_names, places
@@ -278,13 +279,22 @@ def _prediction_distance(c: Any) -> Measured:
     return prediction_distance(*c.standardised, prediction=c.prediction)
 
 
-def _prediction_ambiguity(c: Any) -> Measured:
-    return prediction_ambiguity(*c.standardised, prediction=c.prediction)
+def _prediction_ambiguity(c: Any, k: int = CANDIDATES) -> Measured:
+    return prediction_ambiguity(*c.standardised, k=k, prediction=_shared(c, k))
 
 
-def _prediction_uncertainty(c: Any, weights: Mapping[str, float] | None = None) -> Measured:
+def _prediction_uncertainty(c: Any, weights: Mapping[str, float] | None = None, k: int = CANDIDATES) -> Measured:
     before, after = c.standardised
-    return prediction_uncertainty(before, after, prediction=c.prediction, names=c.quasi_features, weights=weights)
+    return prediction_uncertainty(before, after, k=k, prediction=_shared(c, k), names=c.quasi_features, weights=weights)
+
+
+def _shared(c: Any, k: int) -> Prediction | None:
+    """The search that other measures use, where it has as many candidates."""
+    found: Prediction | None = c.prediction if k == CANDIDATES else None
+    return found
+
+
+_K = Annotated[int, Field(strict=True, ge=2, le=1000, description="nearest released records that are looked at")]
 
 
 _PREDICTION: Mapping[str, Any] = {
@@ -313,7 +323,7 @@ PREDICTION_AMBIGUITY = Measure(
     summary="median of nearest over k-th nearest distance",
     records="the records near a person may be those of one other",
     usual="near 1: the nearest record is no better than the next",
-    range=SHARE, function=prediction_ambiguity, compute=_prediction_ambiguity, **_PREDICTION,
+    range=SHARE, function=prediction_ambiguity, compute=_prediction_ambiguity, options={"k": _K}, **_PREDICTION,
 )  # fmt: skip
 PREDICTION_UNCERTAINTY = Measure(
     name="prediction_uncertainty", label="spread of the records near a person",
@@ -323,5 +333,5 @@ PREDICTION_UNCERTAINTY = Measure(
     records="the records near a person may be those of one other",
     usual="0: the nearest records agree, and tell the values",
     range=FROM_0, function=prediction_uncertainty, compute=_prediction_uncertainty,
-    options={"weights": dict[str, NOT_NEGATIVE]}, **_PREDICTION,
+    options={"weights": dict[str, NOT_NEGATIVE], "k": _K}, **_PREDICTION,
 )  # fmt: skip

@@ -115,7 +115,9 @@ def _alone(columns: list[tuple[Array, int]]) -> Array:
 
 
 SIZE = 3
-"""Columns of the largest set that is looked at, unless said otherwise."""
+"""Columns of the largest set that the value counts, unless said otherwise."""
+CHEAP = 30_000_000
+"""Rows times sets of columns up to which the scores are of sets of any size, unless said otherwise: about a second."""
 FRACTION = 0.01
 """Sampling fraction of the DIS score where none is known, as in sdcMicro."""
 SHOWN = 12
@@ -137,11 +139,6 @@ class Uniques:
     scores: Host
     columns: Mapping[str, float]
     rows: int
-
-    @property
-    def share(self) -> float:
-        """Share of the records that a set of at most so many columns singles out."""
-        return float(self.records[-1]) / self.rows
 
     @property
     def leading(self) -> dict[str, float]:
@@ -177,30 +174,39 @@ def uniques(codes: Array, names: Sequence[str], size: int = SIZE) -> Uniques:
 
 
 def suda2(
-    codes: Array, *, names: Sequence[str], size: int = SIZE, fraction: float | None = None, known: float | None = None
+    codes: Array,
+    *,
+    names: Sequence[str],
+    size: int | None = None,
+    fraction: float | None = None,
+    known: float | None = None,
 ) -> Measured:
     """Share of records that some set of at most `size` quasi-identifiers singles out (special uniques).
 
     Parameters
     ----------
     codes    : (n, p) equal where values are equal; negative for a null
-    size     : columns of the largest set; p gives the scores of sdcMicro
+    size     : columns of the largest set.  None: the value counts sets of at most three, and the scores are of sets of
+               any size, as in sdcMicro, where these are few enough (`CHEAP`)
     fraction : sampling fraction of the DIS score; None: `known`, or 0.01
     known    : sampling fraction by the sample weights, or None
 
     ``by_column`` is the share of the total score that sets with the column contribute (sdcMicro's attribute
     contributions), ``by_set`` the share of records that are minimal unique on it.
     """
-    found = uniques(codes, names, size)
+    n, p = codes.shape
+    few = min(SIZE if size is None else size, p)
+    found = uniques(codes, names, p if size is None and n * 2**p <= CHEAP else few)
     taken = fraction or known or FRACTION
     dis = dis_scores(found.scores, codes, taken)
     by_size: dict[str, Figure] = {f"{s + 1}": float(count) / found.rows for s, count in enumerate(found.records)}
     return Measured(
-        found.share,
+        float(found.records[few - 1]) / found.rows,
         {
-            "records": int(found.records[-1]),
+            "records": int(found.records[few - 1]),
+            "scored_records": int((found.scores > 0).sum()),
             "minimal_uniques": int(sum(found.sets.values())),
-            "largest_set": min(size, codes.shape[1]),
+            "largest_set": len(found.records),
             "share_up_to_columns": by_size,
             "mean_score": float(found.scores.mean()),
             "sampling_fraction": taken,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuanon.arrays.backend import Array, namespace
+from gpuanon.arrays.backend import Array, namespace, on_device
 from gpuanon.arrays.ranges import row_ranges
 from gpuanon.arrays.threads import each
 from gpuanon.masking.groups.refine.annealing import random_words
@@ -44,6 +44,8 @@ class Grid:
 
     def rows(self, X: Array, order: Array | None = None) -> Array:
         """(n, d) int32 rows of `X`, or its rows `order`."""
+        if on_device(X):
+            return self._whole(X if order is None else X[order]).astype(np.int32)
         rows = namespace(X).empty((len(X) if order is None else len(order), X.shape[1]), dtype=np.int32)
 
         def work(lines: slice) -> None:
@@ -56,10 +58,23 @@ class Grid:
 
     def columns(self, X: Array, order: Array) -> Array:
         """(d, m) int32 rows `order` of `X`, column by column."""
+        if on_device(X):
+            return namespace(X).ascontiguousarray(self._whole(X[order]).T, dtype=np.int32)
         columns = namespace(X).empty((X.shape[1], len(order)), dtype=np.int32)
         for j in range(X.shape[1]):
             columns[j] = self._column(X[order, j], j)
         return columns
+
+    def _whole(self, X: Array) -> Array:
+        """(m, d) float64 of all columns at once: on a device the number of calls counts, not the cache."""
+        xp, values = namespace(X), X.astype(np.float64)
+        values -= self.low
+        values *= xp.asarray(np.array(self.weights))
+        values *= self.scale
+        xp.rint(values, out=values)
+        if self.euclidean:
+            values -= float(1 << (self.bits - 1))  # about zero, so that products are small
+        return xp.where(xp.asarray(np.array(self.categorical)), X, values) if any(self.categorical) else values
 
     def _column(self, values: Array, j: int) -> Array:
         # Operation by operation, each of which rounds alike on every device.
@@ -120,10 +135,12 @@ def _low_and_scale(
     ends = each(lambda lines: (X[lines].min(axis=0), X[lines].max(axis=0)), row_ranges(X, _BATCH))
     low = xp.stack([least for least, _ in ends]).min(axis=0).astype(np.float64)
     high = xp.stack([most for _, most in ends]).max(axis=0).astype(np.float64)
-    reach = xp.zeros((), dtype=np.float64)
-    for j, weight in enumerate(weights):
-        wide = weight if categorical[j] else (high[j] - low[j]) * weight
-        reach = xp.maximum(reach, wide) if euclidean else reach + wide
+    if euclidean:  # without categories
+        reach = ((high - low) * xp.asarray(np.array(weights))).max()
+    else:
+        reach = xp.zeros((), dtype=np.float64)
+        for j, weight in enumerate(weights):
+            reach = reach + (weight if categorical[j] else (high[j] - low[j]) * weight)
     exponent = xp.maximum(xp.frexp(reach)[1], _LEAST)
     return low, xp.ldexp(xp.ones((), dtype=np.float64), bits - exponent)
 

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from gpuanon.errors import GpuanonError, InputError, OutputError
+from gpuanon.errors import FormatError, GpuanonError, InputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -186,7 +186,7 @@ class Format:
         names = [(column.name, type_name(column.type)) for column in schema]
         faults = [f"column {name!r}: {self.refuses[type_]}" for name, type_ in names if type_ in self.refuses]
         if faults:
-            raise OutputError(
+            raise FormatError(
                 f"{path}: cannot be stored in this format: " + "; ".join(faults), hint=".arrow stores every type"
             )
 

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from gpuanon.errors import InputError, OutputError
+from gpuanon.errors import FormatError, InputError
 from gpuanon.tables.formats import Format
 
 if TYPE_CHECKING:
@@ -96,12 +96,12 @@ def _write(file: IO[bytes], rows: pa.Table, writer: str) -> None:
         except Exception:  # the library's own errors may quote values
             names = [name for name in plain.column_names if not _fits(name, path, writer)]
             if names:
-                raise OutputError(
+                raise FormatError(
                     f"cannot be stored in this format: the name of column {', '.join(map(repr, names))}",
                     hint="names begin with a letter, have letters, digits and _ only, are short, and are no word of the"
                     " format's own program",
                 ) from None
-            raise OutputError("cannot be stored in this format: a text is too long") from None
+            raise FormatError("cannot be stored in this format: a text is too long") from None
         with path.open("rb") as made:
             while piece := made.read(1 << 22):
                 file.write(piece)
@@ -138,7 +138,7 @@ def _as_codes(rows: pa.Table) -> tuple[pa.Table, dict[str, dict[int, str]]]:
         try:
             columns[name] = _stored(column)
         except pa.ArrowInvalid:
-            raise OutputError(
+            raise FormatError(
                 f"column {name!r}: cannot be stored in this format: a whole number beyond 2^53, or a time finer than a "
                 "millisecond"
             ) from None

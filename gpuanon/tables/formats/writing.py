@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from gpuanon.arrays import progress
-from gpuanon.errors import OutputError
+from gpuanon.errors import FormatError, OutputError
 from gpuanon.tables.formats import Append, Format, format_of, known_formats, suffix_of
 from gpuanon.tables.formats.places import (
     PLACED,
@@ -295,9 +295,9 @@ def translate_os_errors(path: Path) -> Iterator[None]:
     except OutputError as error:
         if str(error).startswith(str(path)):
             raise
-        raise OutputError(f"{path}: {error}") from None
+        raise type(error)(f"{path}: {error}") from None
     except pa.ArrowException:
-        raise OutputError(
+        raise FormatError(
             f"{path}: a column's type, or a value of it, cannot be stored in this format",
             hint=".arrow stores every type",
         ) from None

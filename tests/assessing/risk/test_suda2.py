@@ -39,6 +39,18 @@ def test_the_figure_names_the_sets_and_counts_records_once():
     assert found.to_json()["by_set"]["E"] == 0.3
 
 
+def test_by_default_few_columns_are_the_value_and_all_sizes_have_scores(monkeypatch):
+    """A record has a score by sets of any size just where it is alone on all columns."""
+    rows, names = np.random.default_rng(3).integers(0, 2, (60, 6)), list("abcdef")
+    found, every, three = (suda2(rows, names=names, **size) for size in ({}, {"size": 6}, {"size": 3}))
+    assert found.details["scored_records"] == (np.unique(rows, axis=0, return_counts=True)[1] == 1).sum()
+    assert found.details["scored_records"] > found.details["records"]
+    assert found.value == three.value < every.value
+    assert found.details["mean_score"] == every.details["mean_score"]
+    monkeypatch.setattr("gpuanon.assessing.risk.suda2.CHEAP", 60)
+    assert suda2(rows, names=names).to_json() == three.to_json()
+
+
 def test_nobody_is_singled_out_in_equal_records():
     found = suda2(np.zeros((6, 3), dtype=np.int64), names=list("abc"))
     assert found.value == 0

@@ -24,7 +24,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -44,6 +44,7 @@ from gpuanon.assessing.risk.linkage.candidate_pairs import (
     blocking_weights,
 )
 from gpuanon.assessing.risk.linkage.models import ByLevels, Chance, Judges, Learned, Model, chances, likeliest
+from gpuanon.assessing.risk.reidentification import Hits
 from gpuanon.assessing.sampling_errors import share_interval
 from gpuanon.errors import ParameterError
 from gpuanon.numerics.sampling import sample_rows
@@ -330,7 +331,7 @@ def _linkage_probabilistic(c: Comparison, block: list[str] | None = None, **opti
         raise ParameterError(f"block: {', '.join(map(repr, unknown))}: there is no such quasi-identifier")
     points = [to_host(side) for side in c.standardised]
     values = _quasi_values(c, codes) if named else (None, None)
-    return linkage_probabilistic(
+    linked = linkage_probabilistic(
         Side(points[0], values[0]),
         Side(points[1], values[1]),
         link,
@@ -340,6 +341,17 @@ def _linkage_probabilistic(c: Comparison, block: list[str] | None = None, **opti
         block=[name in named for name in c.schema.quasi],
         metric_weights=blocking_weights(c.quasi_features, named),
         **options,
+    )
+    return _with_known_pairs(linked, c.hits) if not named else linked
+
+
+def _with_known_pairs(linked: Measured, hits: Hits) -> Measured:
+    """The figure, or that of an attacker who knows some pairs and fits the map between the tables, if it links more."""
+    share = float(hits.values.mean())
+    if not hits.mapped or share <= linked.value:
+        return linked
+    return replace(
+        linked, value=share, note=join(linked.note, hits.note), interval=share_interval(share, len(hits.values))
     )
 
 

@@ -11,8 +11,11 @@ import typer
 
 from gpuanon.cli.printing import (
     BackendChoice,
+    Format,
     Json,
+    Query,
     Report,
+    Workspace,
     err,
     out,
     print_assessment,
@@ -25,8 +28,8 @@ from gpuanon.errors import ParameterError
 
 
 def assess(
-    original: Annotated[Path, typer.Argument(help="the table as it was")],
-    release: Annotated[Path, typer.Argument(help="the table as it is released")],
+    original: Annotated[str, typer.Argument(help="the table as it was", path_type=str)],
+    release: Annotated[str, typer.Argument(help="the table as it is released", path_type=str)],
     recipe: Annotated[Path, typer.Option("--recipe", help="recipe that says what each column is")],
     reference: Annotated[Path | None, typer.Option(help="a second, non-overlapping sample of the population")] = None,
     control: Annotated[
@@ -37,6 +40,9 @@ def assess(
     sample_rows: Annotated[
         int | None, typer.Option(min=100, help="piece by piece: rows sampled where not all can be looked at")
     ] = None,
+    query: Query = None,
+    format_: Format = None,
+    workspace: Workspace = None,
     backend: BackendChoice = "auto",
     report: Report = None,
     force: Annotated[bool, typer.Option("--force", help="overwrite an earlier report")] = False,
@@ -46,12 +52,14 @@ def assess(
     """Measure the risk and the utility of a release."""
     from gpuanon.cli.printing import shown
     from gpuanon.engine.assess import assess as measure
+    from gpuanon.engine.transfers import Transfers
 
     names = None if measures is None else tuple(name.strip() for name in measures.split(",") if name.strip())
-    require_report(report, (original, release, recipe, reference, control, link), force)
-    with shown(err, quiet=quiet):
+    require_report(report, (Path(original), Path(release), recipe, reference, control, link), force)
+    with shown(err, quiet=quiet), Transfers(workspace=workspace) as doors:
+        before, after = doors.receive(original, query, format_), doors.receive(release, None, format_)
         result = measure(
-            original, release, recipe, reference=reference, control=control, link=link, measures=names,
+            before, after, recipe, reference=reference, control=control, link=link, measures=names,
             sample_rows=sample_rows, backend=backend,
         )  # fmt: skip
         if report is not None:
@@ -63,7 +71,7 @@ def assess(
 
 
 def compare(
-    input: Annotated[Path, typer.Argument(help="table")],
+    input: Annotated[str, typer.Argument(help="table: a path or an address", path_type=str)],
     recipes: Annotated[
         list[Path] | None, typer.Argument(help="recipes; a list of values for a parameter is a grid")
     ] = None,
@@ -81,6 +89,9 @@ def compare(
     limit: Annotated[list[str] | None, typer.Option(help="NAME=VALUE: a further limit, for every recipe")] = None,
     best: Annotated[Path | None, typer.Option(help="write the recipe of the best release: .toml or .json")] = None,
     reference: Annotated[Path | None, typer.Option(help="a second, non-overlapping sample of the population")] = None,
+    query: Query = None,
+    format_: Format = None,
+    workspace: Workspace = None,
     backend: BackendChoice = "auto",
     workers: Annotated[
         int | None,
@@ -101,17 +112,19 @@ def compare(
     from gpuanon.cli.printing import shown
     from gpuanon.comparing.compare import Choosing, compare_files
     from gpuanon.engine.outputs import check_best
+    from gpuanon.engine.transfers import Transfers
 
     names = None if measures is None else tuple(name.strip() for name in measures.split(",") if name.strip())
-    inputs = (input, *(recipes or ()), reference, key_file)
+    inputs = (Path(input), *(recipes or ()), reference, key_file)
     require_report(report, inputs, force)
     journal = journal or _beside(report or best)
     for path in (journal, *([] if best is None else [best])):
         check_best(path, [one for one in inputs if one is not None], force=force or path == journal)
     how = Choosing(choose, _limits(limit or []), suggest, workers, journal, resume, force, _seconds(time))
-    with shown(err, quiet=quiet):
+    with shown(err, quiet=quiet), Transfers(workspace=workspace) as doors:
+        source = doors.receive(input, query, format_)
         result = compare_files(
-            input, recipes or [], names=names, reference=reference, backend=backend, key_file=key_file, how=how
+            source, recipes or [], names=names, reference=reference, backend=backend, key_file=key_file, how=how
         )
     if report is not None:
         result.report(report, force=force)

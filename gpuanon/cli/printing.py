@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 import typer
 from rich.console import Console
@@ -47,14 +48,14 @@ def print_line(console: Console, text: str, style: str | None = None) -> None:
     console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
-def print_json(data: Any) -> None:
-    """One strict JSON document."""
-    print(json_text(data, indent=2, default=str))
+def print_json(data: Any, file: TextIO | None = None) -> None:
+    """One strict JSON document; on stdout unless it holds a release."""
+    print(json_text(data, indent=2, default=str), file=file or sys.stdout)
 
 
-def print_result(data: Mapping[str, Any]) -> None:
+def print_result(data: Mapping[str, Any], file: TextIO | None = None) -> None:
     """The result of a command as JSON, with the version of its form: see `gpuanon.cli.schemas`."""
-    print_json({"schema": "gpuanon/1", **data})
+    print_json({"schema": "gpuanon/1", **data}, file)
 
 
 def groups_text(mask: Mapping[str, Any]) -> str:
@@ -70,7 +71,7 @@ _MARKS = {"good": "✓", "open": "!", "bad": "✗"}
 _TOLD_WARNINGS = 3
 
 
-def print_release(result: dict[str, Any]) -> None:
+def print_release(result: dict[str, Any], console: Console = out) -> None:
     """A release in a few lines."""
     table = RichTable(show_header=False, box=None, pad_edge=False)
     rate = result["rows_in"] / max(result["seconds"], 1e-9)
@@ -99,7 +100,7 @@ def print_release(result: dict[str, Any]) -> None:
         table.add_row("verdict" if state is None else "", escape(text))
     table.add_row("time", f"{result['seconds']:.1f} s on {result['backend']} ({rate:,.0f} rows/s)")
     table.add_row("written", escape(str(result["output"])))
-    out.print(table, highlight=False)
+    console.print(table, highlight=False)
 
 
 def _verdict_lines(verdict: Mapping[str, Any]) -> list[tuple[str, str | None]]:
@@ -344,6 +345,15 @@ def literal(text: str) -> str:
 
 
 RecipePath = Annotated[Path, typer.Argument(help="recipe: .toml, .yaml or .json")]
+Query = Annotated[
+    str | None, typer.Option("--query", help="SQL whose result is the table of a database; @FILE holds it")
+]
+Format = Annotated[
+    str | None, typer.Option("--format", help="of standard input and output, and of pipes: csv, arrow, parquet")
+]
+Workspace = Annotated[
+    Path | None, typer.Option("--workspace", help="folder for private files; default: beside the output")
+]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 Force = Annotated[bool, typer.Option("--force", help="overwrite existing files")]
 Report = Annotated[Path | None, typer.Option("--report", help=literal("write an HTML report (needs gpuanon[report])"))]

@@ -11,9 +11,12 @@ import typer
 from gpuanon.cli.printing import (
     BackendChoice,
     Force,
+    Format,
     Json,
+    Query,
     RecipePath,
     Report,
+    Workspace,
     err,
     literal,
     out,
@@ -34,7 +37,7 @@ def _purposes() -> list[tuple[str, str]]:
 
 
 def init(
-    table: Annotated[Path, typer.Argument(help=literal(f"table: {known_formats()}"))],
+    table: Annotated[str, typer.Argument(help=literal(f"table: {known_formats()}; or an address"), path_type=str)],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="recipe to write (.toml); default: print it")
     ] = None,
@@ -66,27 +69,24 @@ def init(
         ),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="take every proposal, ask nothing")] = False,
+    query: Query = None,
+    format_: Format = None,
+    workspace: Workspace = None,
     force: Annotated[bool, typer.Option("--force", help="overwrite an earlier proposal")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Look at a table and propose a recipe, with a reason beside each choice."""
     from gpuanon.cli.printing import shown
+    from gpuanon.engine.transfers import Transfers
     from gpuanon.proposing.dialogue import init as propose
 
     ask = not yes and sys.stdin.isatty() and err.is_terminal
-    with shown(err, quiet=quiet or ask):
+    with shown(err, quiet=quiet or ask), Transfers(workspace=workspace) as doors:
+        source = doors.receive(table, query, format_)
         propose(
-            table,
-            output,
-            purpose,
-            ask=ask,
-            force=force,
-            out=out,
-            err=err,
-            csv=csv or [],
-            codebook=codebook,
+            source, output, purpose, ask=ask, force=force, out=out, err=err, csv=csv or [], codebook=codebook,
             strict=strict,
-        )
+        )  # fmt: skip
 
 
 def recipes(json_: Json = False) -> None:
@@ -101,20 +101,29 @@ def recipes(json_: Json = False) -> None:
 
 
 def check(
-    first: Annotated[Path, typer.Argument(metavar="[INPUT]", help="table that the recipe is checked against")],
-    second: Annotated[Path | None, typer.Argument(metavar="RECIPE", help="recipe: .toml, .yaml or .json")] = None,
+    first: Annotated[
+        str, typer.Argument(metavar="[INPUT]", help="table that the recipe is checked against", path_type=str)
+    ],
+    second: Annotated[
+        str | None, typer.Argument(metavar="RECIPE", help="recipe: .toml, .yaml or .json", path_type=str)
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="no trial runs: nothing is said of promises, time and memory")
     ] = False,
+    query: Query = None,
+    format_: Format = None,
+    workspace: Workspace = None,
     json_: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
     """Dry run: what the recipe drops, masks, keeps and guarantees, with warnings and the expected time."""
     from gpuanon.cli.printing import shown
     from gpuanon.engine.checking import checked
+    from gpuanon.engine.transfers import Transfers
 
-    with shown(err, quiet=quiet):
-        found = checked(*_recipe_and_table(first, second), trial=not quick)
+    recipe, table = _recipe_and_table(first, second)
+    with shown(err, quiet=quiet), Transfers(workspace=workspace) as doors:
+        found = checked(recipe, None if table is None else doors.receive(table, query, format_), trial=not quick)
     if json_:
         print_result(found.to_json())
         return
@@ -122,18 +131,23 @@ def check(
         print_line(out, line, "yellow" if line.startswith("warning: ") else None)
 
 
-def _recipe_and_table(first: Path, second: Path | None) -> tuple[Path, Path | None]:
+def _recipe_and_table(first: str, second: str | None) -> tuple[Path, str | None]:
     """Which of two files is the recipe: the second, as for `protect`, unless the names say that it is the first."""
     suffixes = (".toml", ".yaml", ".yml", ".json")
-    if second is None or (first.suffix.lower() in suffixes and second.suffix.lower() not in suffixes):
-        return first, second
-    return second, first
+    if second is None or (first.lower().endswith(suffixes) and not second.lower().endswith(suffixes)):
+        return Path(first), second
+    return Path(second), first
 
 
 def protect(
-    input: Annotated[Path, typer.Argument(help=literal(f"table: {known_formats()}"))],
+    input: Annotated[str, typer.Argument(help=literal(f"table: {known_formats()}; or an address"), path_type=str)],
     recipe: RecipePath,
-    output: Annotated[Path, typer.Option("-o", "--output", help="release to write")],
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="release to write: a file, a folder or an address", path_type=str)
+    ],
+    query: Query = None,
+    format_: Format = None,
+    workspace: Workspace = None,
     backend: BackendChoice = "auto",
     workers: Annotated[
         int | None, typer.Option(min=0, help="out-of-core with N Dask workers (0: this process)")
@@ -164,32 +178,46 @@ def protect(
     """Mask a table as a recipe says; write the release only if its guarantee was verified on it."""
     from gpuanon.cli.printing import shown
     from gpuanon.engine.protect import InParts, protect_file
+    from gpuanon.engine.transfers import Transfers
 
     require_report(report)
     how = InParts(workers, cluster, cell, resume, dask_report)
-    with shown(err, quiet=quiet):
+    with shown(err, quiet=quiet), Transfers(output, workspace, resume=resume) as doors:
+        source = doors.receive(input, query, format_)
+        target = doors.target(output, format=format_, force=force, link=link is not None)
         result = protect_file(
-            input, recipe, output, backend=backend, key_file=key_file, reference=reference, link=link, report=report,
+            source, recipe, target, backend=backend, key_file=key_file, reference=reference, link=link, report=report,
             profile=profile, force=force, in_parts=None if how == InParts() else how,
             log=(lambda text: None) if quiet else (lambda text: err.print(text, style="dim", markup=False)),
         )  # fmt: skip
+        doors.send()
+    result["output"] = output
     for warning in () if quiet else result["warnings"]:
         print_line(err, f"warning: {warning}", "yellow")
     if json_:
-        print_result(result)
-    else:
-        print_release(result)
+        print_result(result, sys.stderr if output == "-" else sys.stdout)
+    elif not quiet:
+        print_release(result, err if output == "-" else out)
 
 
-def clean(output: Annotated[Path, typer.Argument(help="release that an interrupted run was to write")]) -> None:
-    """Remove what an interrupted run left beside its output: its workspace with personal data, and hidden files."""
+def clean(
+    output: Annotated[
+        str, typer.Argument(help="release that an interrupted run was to write: a path or an address", path_type=str)
+    ],
+    workspace: Workspace = None,
+) -> None:
+    """Remove what an interrupted run left: its workspace with personal data, and hidden files."""
     from gpuanon.engine.outputs import clean as clean_up
+    from gpuanon.engine.transfers import clean_private
+    from gpuanon.tables.doors import is_address
     from gpuanon.tables.formats.places import mend
 
-    completed = mend(output.absolute().parent)
+    completed, removed = [], clean_private(output, workspace)
+    if not is_address(output):
+        completed = mend(Path(output).absolute().parent)
+        removed += clean_up(Path(output))
     for path in completed:
         print_line(out, f"completed {path}")
-    removed = clean_up(output)
     for path in removed:
         print_line(out, f"removed {path}")
     if not removed and not completed:

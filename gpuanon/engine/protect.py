@@ -34,8 +34,10 @@ from gpuanon.masking.mask import check_backend
 from gpuanon.recipe import Recipe
 from gpuanon.report import Paper, figures_path, unmasked_columns
 from gpuanon.tables.formats import format_of
+from gpuanon.tables.formats.parquet import spooled
 from gpuanon.tables.formats.places import PARTIAL, open_locked
 from gpuanon.tables.formats.writing import Writing
+from gpuanon.tables.native import open_batches
 from gpuanon.tables.table import Table
 
 if TYPE_CHECKING:
@@ -88,8 +90,8 @@ def protect(
 
     Parameters
     ----------
-    data : any dataframe that narwhals reads, or `Table`; with `client` a dask.dataframe, or the path of a file or of a
-        folder of Parquet parts
+    data : any dataframe that narwhals reads, eager or lazy, a DuckDB relation, a `RecordBatchReader` or an iterator of
+        Arrow batches, or `Table`; with `client` a lazy one, or the path of a file or of a folder of Parquet parts
     recipe : a `Recipe`, the same structure as a mapping, or the path of a recipe file
     rng : the secret of the draws; None takes a fresh one from the operating system.  The same secret, table and
         recipe give the same release, whatever the backend, the batch size or the number of threads.  A small whole
@@ -183,17 +185,24 @@ def _protect_on(
 
 @contextmanager
 def _as_files(data: Any, scratch: Path) -> Iterator[Path]:
-    """The table as files: a path as it is, a dask.dataframe as private Parquet parts for the time of the run."""
+    """The table as files: a path as it is; a dask.dataframe and what gives batches as private Parquet for the run."""
     if isinstance(data, (str, Path)):
         yield Path(data)
         return
-    if not hasattr(data, "to_parquet") or not hasattr(data, "npartitions"):
-        raise ParameterError(f"data: a path or a dask.dataframe is needed, got {type(data).__name__}")
+    parts = hasattr(data, "to_parquet") and hasattr(data, "npartitions")
+    batches = None if parts else open_batches(data)
+    if not parts and batches is None:
+        raise ParameterError(
+            f"data: a path, a dask.dataframe or what gives Arrow batches is needed, got {type(data).__name__}"
+        )
     with TemporaryDirectory(prefix=".gpuanon-", suffix=PARTIAL, dir=scratch) as folder:
         number, _ = open_locked(Path(folder))  # tells 'gpuanon clean' that the run lives
         try:
-            data.to_parquet(folder, write_index=False)
-            yield Path(folder)
+            if batches is None:
+                data.to_parquet(folder, write_index=False)
+                yield Path(folder)
+            else:
+                yield spooled(batches, Path(folder) / "input.parquet")
         finally:
             os.close(number)
 

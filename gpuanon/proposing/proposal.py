@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from pydantic import PrivateAttr
@@ -14,6 +15,7 @@ from pydantic import PrivateAttr
 from gpuanon.engine.combinations import risk_lines
 from gpuanon.errors import ParameterError, nearest
 from gpuanon.proposing.choices import Choice
+from gpuanon.proposing.codebook import read_codebook
 from gpuanon.proposing.dependencies import dependency_notes
 from gpuanon.proposing.findings import Findings, examine
 from gpuanon.proposing.purposes import purpose_of
@@ -111,13 +113,17 @@ class Proposal(Recipe):
         return _html(self)
 
 
-def propose(data: Any, purpose: str | None = None) -> Proposal:
+def propose(
+    data: Any, purpose: str | None = None, *, codebook: str | Path | None = None, strict: bool = False
+) -> Proposal:
     """Look at every column of a table, and propose a recipe.
 
     Parameters
     ----------
     data    : any dataframe that narwhals reads, or `Table`
     purpose : what the release is for; ``gpuanon recipes`` lists them.  None: a research file
+    codebook : file of what is known of the columns, .csv or .json; what it says wins
+    strict  : whether columns of which nothing is known are dropped, and not masked
 
     Returns
     -------
@@ -135,8 +141,9 @@ def propose(data: Any, purpose: str | None = None) -> Proposal:
     ('quasi', 'sensitive')
     >>> release = gpuanon.protect(table, proposal.with_limits(k_anonymity=3))
     """
+    known = None if codebook is None else read_codebook(Path(codebook))
     table = Table.of(data)
-    return assembled(with_trials(table, examine(table, purpose_of(purpose))))
+    return assembled(with_trials(table, examine(table, purpose_of(purpose), codebook=known, strict=strict)))
 
 
 def with_trials(table: Table, findings: Findings) -> Findings:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 import narwhals as nw
@@ -21,6 +23,60 @@ _UNIFORM = frozenset(
     {"string", "integer", "floating", "mixed-integer-float", "boolean", "decimal"}
     | {"date", "time", "timedelta", "datetime", "empty"}
 )
+
+
+def open_batches(data: Any) -> pa.RecordBatchReader | None:
+    """Arrow batches of data that are not in memory; None of those that are.
+
+    A `RecordBatchReader`, an iterator of batches, a DuckDB relation, a lazy frame of polars, a Dask dataframe, and
+    lazy frames of narwhals over these.
+    """
+    import pyarrow as pa
+
+    if isinstance(data, nw.LazyFrame):
+        return open_batches(data.to_native())
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if hasattr(data, "to_arrow_reader"):  # DuckDB
+        return cast("pa.RecordBatchReader", data.to_arrow_reader(1 << 17))
+    if hasattr(data, "npartitions") and hasattr(data, "get_partition"):  # Dask
+        parts = (data.get_partition(number).compute() for number in range(data.npartitions))
+        return _reader_of(pa.Table.from_pandas(part, preserve_index=False) for part in parts)
+    if hasattr(data, "collect_batches"):  # polars
+        return _reader_of(frame.to_arrow() for frame in data.collect_batches(maintain_order=True))
+    return _reader_of(data) if isinstance(data, Iterator) else None
+
+
+def _reader_of(pieces: Iterable[Any]) -> pa.RecordBatchReader:
+    """Arrow tables or batches as a reader; all have the schema of the first, apart from metadata."""
+    import pyarrow as pa
+
+    left = iter(pieces)
+    first = next(left, None)
+    if not isinstance(first, (pa.Table, pa.RecordBatch)):
+        raise InputError("data: an iterator has to give Arrow batches, at least one")
+    schema = first.schema.remove_metadata()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for piece in chain([first], left):
+            table = piece if isinstance(piece, pa.Table) else pa.Table.from_batches([piece])
+            yield from table.replace_schema_metadata(None).cast(schema).to_batches()
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def collected(data: Any) -> Any:
+    """The dataframe in memory: of a lazy one the eager kind of its library, of other batches an Arrow table."""
+    if isinstance(data, nw.DataFrame):
+        return data.to_native()
+    if isinstance(data, nw.LazyFrame):
+        return collected(data.to_native())
+    if hasattr(data, "collect_batches"):  # polars
+        return data.collect()
+    if hasattr(data, "npartitions") and hasattr(data, "compute"):  # Dask
+        return data.compute()
+    batches = open_batches(data)
+    return data if batches is None else batches.read_all()
 
 
 def to_arrow(series: Series) -> pa.ChunkedArray:

@@ -42,11 +42,14 @@ class Table:
 
     @classmethod
     def of(cls, data: Any) -> Table:
-        """Wrap a dataframe of any kind that narwhals reads eagerly; a `Table` is returned as it is."""
+        """Wrap a dataframe of any kind that narwhals reads; a `Table` is returned as it is.
+
+        What is lazy is read batch by batch into memory: a lazy frame as the eager kind of its library, a DuckDB
+        relation, a `RecordBatchReader` or an iterator of batches as an Arrow table.
+        """
         if isinstance(data, Table):
             return data
-        if isinstance(data, nw.DataFrame):
-            data = data.to_native()
+        data = native.collected(data)
         frame = _wrapped(data)
         return cls(_without_traces(frame), layouts=data.schema if frame.implementation.is_pyarrow() else None)
 
@@ -146,7 +149,7 @@ def _wrapped(data: Any) -> nw.DataFrame[Any]:
             f"data: a dataframe in memory is needed, got {type(data).__module__}.{type(data).__qualname__}",
             hint="gpuanon.read(path) reads a file"
             if isinstance(data, (str, PathLike))
-            else "pandas, polars and pyarrow tables will do; collect() a lazy frame first",
+            else "pandas, polars, pyarrow and lazy frames will do, and what gives Arrow batches",
         ) from None
     odd = sum(not isinstance(name, str) for name in frame.columns)
     if odd:

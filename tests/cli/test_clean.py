@@ -93,13 +93,11 @@ def test_an_error_after_the_release_is_in_place_says_so(tmp_path, monkeypatch, c
     (tmp_path / "recipe.toml").write_text(RECIPE)
     monkeypatch.chdir(tmp_path)
 
-    def fail(result):
+    def fail(*_):
         raise error
 
     monkeypatch.setattr(releasing, "print_release", fail)
-    code, message = main(
-        monkeypatch, capsys, "protect", "registry.parquet", "recipe.toml", "-o", "release.parquet", "--quiet"
-    )
+    code, message = main(monkeypatch, capsys, "protect", "registry.parquet", "recipe.toml", "-o", "release.parquet")
     assert code != 0
     assert "nothing was written" not in message
     assert "release.parquet" in message

@@ -143,3 +143,12 @@ def test_roles_of_census_columns_are_those_of_their_data_dictionary(name, coded)
     ]
     assert len(right) == 24
     assert sum(right) >= 0.9 * len(right)
+
+
+def test_a_dataframe_is_proposed_with_a_codebook_too(table):
+    book = table.with_name("book.json")
+    book.write_text(json.dumps([{"name": "v1", "role": "sensitive"}]))
+    frame = pd.read_csv(table)
+    assert gpuanon.propose(frame, "public-use", codebook=book).columns["v1"].role == "sensitive"
+    strict = gpuanon.propose(frame, "public-use", codebook=book, strict=True)
+    assert strict.columns["v2"].role == "dropped"

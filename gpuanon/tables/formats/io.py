@@ -166,13 +166,13 @@ def holds(written: Path, name: Path, table: Table, columns: Sequence[str], diale
     at = 0
     for piece in _pieces(written, name, columns, dialect):
         pairs = ((piece.arrow(column), table.arrow(column).slice(at, piece.n_rows)) for column in columns)
-        if not all(_same_bits(one, other) for one, other in pairs):
+        if not all(same_bits(one, other) for one, other in pairs):
             return False
         at += piece.n_rows
     return at == table.n_rows
 
 
-def _same_bits(one: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
+def same_bits(one: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
     """Whether two columns have the same type, nulls and values; floats by their bits."""
     import pyarrow as pa
 

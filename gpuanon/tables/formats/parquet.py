@@ -177,6 +177,22 @@ def write_parquet(rows: pa.Table, path: Path) -> None:
     pq.write_table(rows, path, row_group_size=ROW_GROUP, **parquet_settings(rows))
 
 
+def spooled(batches: pa.RecordBatchReader, path: Path) -> Path:
+    """Write all batches to one Parquet file, as they come; its path."""
+    import pyarrow as pa
+
+    with path.open("wb") as file, PARQUET.appending(file, batches.schema) as append:
+        held: list[pa.RecordBatch] = []
+        for batch in batches:
+            held.append(batch)
+            if sum(one.num_rows for one in held) >= ROW_GROUP:
+                append(pa.Table.from_batches(held))
+                held = []
+        if held:
+            append(pa.Table.from_batches(held))
+    return path
+
+
 def unify_parts(folder: Path, declared: Mapping[str, Sequence[Any] | None]) -> None:
     """Give ordered levels the same dictionary in all parts of a folder: readers take the order of the first part.
 

@@ -194,11 +194,11 @@ def _moves_in(content: bytes) -> list[Move] | None:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether this user owns a file, or a folder of nothing but files."""
+    """Whether this user owns a file, or a folder of nothing but such files and folders."""
     if path.is_symlink() or path.lstat().st_uid != os.geteuid():
         return False
     if path.is_dir():
-        return all(entry.is_file() and not entry.is_symlink() for entry in path.iterdir())
+        return all(_is_ours(entry) for entry in path.iterdir())
     return path.is_file()
 
 

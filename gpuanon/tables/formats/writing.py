@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -140,6 +141,12 @@ class Writing:
         path = Path(path)
         with translate_os_errors(path), self._file(path, private=private) as file:
             file.write(content)
+
+    def copy(self, path: str | Path, source: Path) -> None:
+        """Write the bytes of another file."""
+        path = Path(path)
+        with translate_os_errors(path), self._file(path) as file, source.open("rb") as content:
+            shutil.copyfileobj(content, file, 1 << 20)
 
     def _stage(self, path: Path, *, table: bool) -> _Staged:
         """Register an output under a hidden name."""

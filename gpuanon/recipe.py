@@ -26,7 +26,7 @@ from gpuanon.tables.formats.csv.csv_types import CsvColumns
 from gpuanon.tables.schema import UNRELEASED, ColumnSpec, Kind, Nulls, Others, Schema, Unit
 from gpuanon.tables.series import Series
 
-POINTS = ("promise", "smallest_class", "singled_out", "copies", "given_back", "warnings")
+POINTS = ("promise", "smallest_class", "singled_out", "copies", "given_back", "dominance", "warnings")
 """Points of a verdict that a recipe may accept with a reason."""
 
 
@@ -48,8 +48,8 @@ class Recipe(MaskPart):
     )
     accept: dict[str, Annotated[str, Field(min_length=3)]] = Field(
         default_factory=dict,
-        description="point of the verdict → the reason why it is accepted: singled_out, copies, given_back, promise,"
-        " smallest_class, warnings",
+        description="point of the verdict → the reason why it is accepted: singled_out, copies, given_back,"
+        " dominance, promise, smallest_class, warnings",
     )
     measures: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="measure → its options ('gpuanon measures' lists them)"

@@ -27,6 +27,7 @@ BENCH = ROOT / "bench"
 
 KERNELS = {
     "affinity": "test_affinity_product",
+    "cuts": "test_blocks",
     "distance": "test_k_nearest",
     "empirical_inverse": "test_empirical_inverse",
     "kernel_pca": "test_kernel_components",
@@ -34,6 +35,7 @@ KERNELS = {
     "mdav": "test_greedy_groups_in_blocks",
     "random": "test_normal_draws",
     "refine": "test_exchanges",
+    "refine_cells": "test_exchanges",
     "refine_neighbours": "test_neighbours_of_groups",
     "rosenblatt": "test_rosenblatt",
     "segment": "test_segment_sums",

@@ -28,6 +28,7 @@ from gpuanon.masking.claims import Counted
 from gpuanon.masking.given import CellSummary
 from gpuanon.masking.mask import Mask, check_backend
 from gpuanon.masking.mask_columns import (
+    constrained_columns,
     counted_columns,
     masked_columns,
     needed_columns,
@@ -135,7 +136,7 @@ def check_columns(recipe: Recipe, schema: Schema) -> None:
                 f"mask.{number}: copies: another mask promises k records, and a record has a row in every copy",
                 hint="copies = 1 where something is promised",
             )
-        columns = needed_columns(combination, schema)
+        columns = dict.fromkeys((*needed_columns(combination, schema), *constrained_columns(combination, schema)))
         gone = [name for name in columns if schema[name].holds_intervals]
         if gone:
             raise RecipeError(

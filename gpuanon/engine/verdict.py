@@ -1,9 +1,10 @@
 """The verdict of a run: whether people are safe in a release, and not only whether a narrow promise was kept.
 
 It is made of the claims, the limits, who can be singled out by all released columns together, whether unique people
-stand whole in the release more often than chance, and what a kept column gives back of a masked one.  *good* means all
-of it; *bad*, that something was measured to be unsafe; *open*, that something is left to be decided or could not be
-measured.  A recipe can accept a point by name, with a reason that is printed.
+stand whole in the release more often than chance, what a kept column gives back of a masked one, and whether a large
+value follows from what is released for its class.  *good* means all of it; *bad*, that something was measured to be
+unsafe; *open*, that something is left to be decided or could not be measured.  A recipe can accept a point by name,
+with a reason that is printed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from gpuanon.tables.table import Table
 
 State: TypeAlias = Literal["good", "open", "bad"]
 
-JUDGED = ("singled_out", "copies", "given_back")
+JUDGED = ("singled_out", "copies", "given_back", "dominance")
 """What is measured of every release."""
 GIVEN_BACK = 0.05
 """Share of the people from which on a kept column must not give a masked value back."""
@@ -80,6 +81,7 @@ def judged(
         _singled_out(found, limits.get("singled_out", LIMIT), whom),
         _copies(found, whom),
         _given_back(found, limits.get("given_back", GIVEN_BACK), whom),
+        _dominance(found, manifest, limits.get("dominance", 0.0)),
         *(Point("warnings", "good" if isinstance(one, Minor) else "open", one) for one in manifest["warnings"]),
     ]
     verdict = concluded([_accepted(point, accept) for point in points if point is not None])
@@ -167,6 +169,22 @@ def _given_back(found: Measurements, limit: float, whom: str) -> Point | None:
         name,
         "bad",
         f"for {figure.value:.1%} of the {whom} a column that is released as it is tells a masked value{_worst(figure)}",
+    )
+
+
+def _dominance(found: Measurements, manifest: Mapping[str, Any], limit: float) -> Point | None:
+    """Of releases whose records are equal in classes: a value of its own near the original is another risk."""
+    classes = any(claim["verified"] and claim.get("smallest_class", 1) > 1 for claim in manifest["guarantee"])
+    if not classes or "dominance" not in found.measured:
+        return None
+    figure = found.measured["dominance"]
+    if figure.value <= limit:
+        return None
+    return Point(
+        "dominance",
+        "open",
+        f"in {figure.value:.2%} of the groups the largest value follows within {figure.details['p']:g} % from what is"
+        f" released{_worst(figure)}: centre = 'median', or a top code of the column, keeps it",
     )
 
 

@@ -188,7 +188,6 @@ def value_codes(table: Table, columns: Sequence[str]) -> Host:
 
     def one(name: str) -> Host:
         bits = np.ascontiguousarray(bits_of([words[name]], table.n_rows)[:, 0])
-        codes = arrow_array(bits).dictionary_encode().indices.to_numpy(zero_copy_only=False)
-        return np.asarray(codes, dtype=np.int64)
+        return np.asarray(numpy_array(arrow_array(bits).dictionary_encode().indices), dtype=np.int64)
 
     return np.stack(each(one, columns), axis=1) if columns else np.zeros((table.n_rows, 0), dtype=np.int64)

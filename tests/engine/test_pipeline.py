@@ -482,3 +482,14 @@ def test_a_claim_lasts_where_later_masks_change_other_columns():
     release = gpuanon.protect(registry(), recipe(first, second), rng=KEY, backend="numpy")
     assert [(found["k"], found["verified"]) for found in release.manifest["guarantee"]] == [(4, True), (None, None)]
     assert release.manifest["guarantee"][0]["smallest_class"] >= 4
+
+
+def test_a_constraint_on_a_column_that_is_an_interval_by_now_is_refused():
+    rows = pa.table({"age": list(range(40)), "cost": [float(at % 9) for at in range(40)]})
+    masks = [
+        {"method": "mondrian", "k": 4, "release": "interval", "columns": ["cost"]},
+        {"method": "microaggregation", "k": 4, "diversity": 2, "columns": ["age"]},
+    ]
+    wanted = {"columns": {"age": {"role": "quasi"}, "cost": {"role": "sensitive"}}, "mask": masks}
+    with pytest.raises(RecipeError, match="an earlier mask releases others in place of 'cost'"):
+        gpuanon.protect(rows, wanted, backend="numpy")

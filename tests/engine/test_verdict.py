@@ -116,3 +116,34 @@ def test_manifest_summary_and_json_say_the_same(tmp_path):
     said = json.loads(done.stdout)["verdict"]
     assert said["state"] == "bad"
     assert json.loads((tmp_path / "o.csv.manifest.json").read_text())["verdict"] == said
+
+
+def rich(n=600):
+    """Incomes with one of 250 million among them."""
+    rng = np.random.default_rng(3)
+    income = rng.lognormal(10, 0.4, n).round(0)
+    income[17] = 250e6
+    return pd.DataFrame({"age": rng.integers(20, 80, n), "income": income})
+
+
+@pytest.mark.parametrize(
+    ("mask", "told"),
+    [
+        ({"method": "microaggregation", "k": 5}, True),
+        ({"method": "microaggregation", "k": 5, "centre": "median"}, False),
+        ({"method": "noise"}, False),
+    ],
+)
+def test_a_value_that_dominates_its_group_is_never_green(mask, told):
+    columns = {"age": QUASI, "income": QUASI}
+    found = verdict(rich(), columns, mask)
+    points = {point["name"]: point for point in found["points"]}
+    assert ("dominance" in points) == told
+    if told:
+        assert points["dominance"]["state"] == "open"
+        assert "income" in points["dominance"]["text"]
+        assert found["state"] != "good"
+        release = gpuanon.protect(rich(), {"columns": columns, "mask": [mask]}, rng=KEY).data
+        assert abs(5 * release["income"].max() / 250e6 - 1) < 0.1  # what the point speaks of
+        accepted = verdict(rich(), columns, mask, accept={"dominance": "his income is in the papers"})
+        assert {point["name"]: point["state"] for point in accepted["points"]}["dominance"] == "good"

@@ -40,8 +40,9 @@ def dominance(
     p       : per cent of the largest value
 
     With s records in a class, v the mean of what is released for them, and x₁ ≥ x₂ the largest originals, x₁ is
-    disclosed if |s v − x₂ − x₁| < p / 100 · x₁.  If v is the class's mean this is the p % rule; for medians, or values
-    with noise, it says what the release itself gives away.  `nk_share` is the share of classes whose `n` largest
+    disclosed if |s v − x₂ − x₁| < p / 100 · x₁, and s v is the class's total as nearly: otherwise they agree by chance.
+    If v is the class's mean this is the p % rule; for medians, or values with noise, it says what the release itself
+    gives away.  `nk_share` is the share of classes whose `n` largest
     originals are more than `k` per cent of the total.  Values below 0 have no such rule: a column that holds any is
     left out.  By column.
     """
@@ -75,7 +76,8 @@ def _of_column(x: Host, v: Host, labels: Host, p: float, n: int, k: float) -> tu
     first = ordered[starts]
     second = np.where(sizes > 1, ordered[np.minimum(starts + 1, len(x) - 1)], 0.0)
     told = np.bincount(place, v)
-    found = np.abs(told - second - first) < p / 100 * first
+    near = p / 100 * first
+    found = (np.abs(told - second - first) < near) & (np.abs(told - np.bincount(place, x)) < near)
     most = np.bincount(place[order], np.where(rank < n, ordered, 0.0))
     return float(found.mean()), float((most > k / 100 * np.bincount(place, x)).mean())
 

@@ -243,7 +243,7 @@ def test_no_folder_for_machine_code_is_no_obstacle(tmp_path: Any) -> None:
     """numba refuses to cache where neither the package's folder nor the user's can be written."""
     code = (
         "import numba.core.caching as c; c.CacheImpl._locator_classes = [];"
-        "from gpuanon.masking.operations.dither.rosenblatt import negate_half_squares as f;"
+        "from gpuanon.masking.operations.dither.compiled_rosenblatt import negate_half_squares as f;"
         "import numpy as np;"
         "y = np.ones(2); f(y, y); print(y)"
     )

@@ -13,14 +13,13 @@ References
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
 
 from gpuanon.arrays.backend import Array, Host, namespace, on_device
-from gpuanon.arrays.compiled import compiled, use_compiled
+from gpuanon.arrays.compiled import use_compiled
 from gpuanon.arrays.kernels import launch, limits, pieces
 from gpuanon.arrays.ranges import ranges, row_ranges
 from gpuanon.arrays.threads import each
@@ -84,32 +83,6 @@ def _launches(
         launch("rosenblatt", "rosenblatt", *arguments, first, cut[1], done, transformed, over=most, each=1,
                threads=threads, shared=shared)  # fmt: skip
     return transformed.T
-
-
-@compiled
-def negate_half_squares(y: Host, exponent: Host) -> None:
-    """−y²/2 into `exponent`."""
-    for i in range(len(y)):
-        exponent[i] = y[i] * y[i] * -0.5
-
-
-@compiled
-def weigh(y: Host, density: Host, numerator: Host, denominator: Host, posterior: Host, below: Host) -> None:
-    """2 Φ(−y) times the posterior into `below`; then the posterior is multiplied by the density.
-
-    numerator, denominator : (8,) and (9,) coefficients, lowest power first; written out, so that pairs are vectorised
-    """
-    p0, p1, p2, p3, p4, p5, p6, p7 = numerator
-    q0, q1, q2, q3, q4, q5, q6, q7, q8 = denominator
-    for i in range(len(y)):
-        t = abs(y[i])
-        p = ((((((p7 * t + p6) * t + p5) * t + p4) * t + p3) * t + p2) * t + p1) * t + p0
-        q = (((((((q8 * t + q7) * t + q6) * t + q5) * t + q4) * t + q3) * t + q2) * t + q1) * t + q0
-        outside = p / q * density[i]
-        if math.copysign(1.0, y[i]) < 0:
-            outside = 2.0 - outside
-        below[i] = outside * posterior[i]
-        posterior[i] *= density[i]
 
 
 Weigh: TypeAlias = Callable[[Host, Host, Host, Host, Host], None]
@@ -297,6 +270,7 @@ def _weigh_numpy(posterior: Host, y: Host, density: Host, below: Host, scratch: 
 
 def _weigh_compiled(posterior: Host, y: Host, density: Host, below: Host, _: Host) -> None:
     """The same numbers, with all elementwise operations but the exponential in two loops."""
+    from gpuanon.masking.operations.dither.compiled_rosenblatt import negate_half_squares, weigh
 
     negate_half_squares(y, density)
     np.exp(density, out=density)

@@ -231,7 +231,7 @@ class CsvDialect:
         """The line of names."""
         import pyarrow as pa
 
-        cells = self._quoted(pa.chunked_array([pa.array(list(names), pa.large_string())])).to_pylist()
+        cells = self._quoted(pa.chunked_array([arrow_array(list(names), pa.large_string())])).to_pylist()
         return self.encoded(self.separator.join(cells) + self.line_end)
 
     def encoded(self, text: str) -> bytes:

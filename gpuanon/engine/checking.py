@@ -30,6 +30,7 @@ from gpuanon.engine.series_runs import prepared
 from gpuanon.engine.warnings import SAMPLE_ROWS, identifying_columns, unused_hierarchies
 from gpuanon.errors import GpuanonError, InputError
 from gpuanon.masking.mask_columns import masked_columns
+from gpuanon.masking.methods.combination import Method
 from gpuanon.numerics.alone import single_person
 from gpuanon.numerics.sampling import sample_rows
 from gpuanon.recipe import Recipe
@@ -179,12 +180,15 @@ def check_table(name: str, recipe: Recipe, source: str, table: Table, uses: list
     released = recipe.fit(schema)
     check_columns(recipe, schema)
     masked: dict[str, None] = {}
-    masks = []
+    masks: list[str] = []
+    advice: list[str] = []
     for mask, use in zip(recipe.mask, uses, strict=True):
         combination = mask.combination()
         chosen = masked_columns(combination, released)
         masked |= dict.fromkeys(name for name in chosen if combination.operation.changes(name))
         masks.append(f"{use} on {', '.join(chosen)}")
+        against = mask.advice(len(chosen)) if isinstance(mask, Method) else None
+        advice += [] if against is None else [against]
         if combination.k is not None and table.n_rows < combination.k:
             raise InputError(f"mask: k = {combination.k} is more than the table's {table.n_rows} rows")
     kept = tuple(c.name for c in released.columns if c.name not in masked and c.kind is not None)
@@ -210,7 +214,7 @@ def check_table(name: str, recipe: Recipe, source: str, table: Table, uses: list
         for column in schema.columns
     )
     estimate, promises = _trial(table, recipe) if trial else (None, ())
-    warnings = _warnings(table, recipe, schema, kept) + _left_warnings(left, recipe)
+    warnings = _warnings(table, recipe, schema, kept) + _left_warnings(left, recipe) + tuple(advice)
     return Checked(
         recipe=name, columns_named=len(recipe.columns), masks=tuple(masks), table=source, rows=table.n_rows,
         unit=schema.unit, warnings=warnings, notes=_notes(table, recipe, schema), columns=columns,

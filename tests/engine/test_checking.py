@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from gpuanon.arrays import compiled
@@ -34,3 +36,15 @@ def test_the_time_of_a_compilation_is_known():
     before = compiled.spent_compiling()
     assert compiled.compiled(lambda x: x + 1)(1) == 2
     assert all(after > one for after, one in zip(compiled.spent_compiling(), before, strict=True))
+
+
+@pytest.mark.parametrize("columns", [4, 24])
+def test_a_method_that_is_wrong_for_so_many_columns_is_warned_of_with_the_right_one(columns):
+    rng = np.random.default_rng(0)
+    table = Table.of(pd.DataFrame(rng.integers(0, 50, (60, columns)), columns=[f"c{j}" for j in range(columns)]))
+    roles = {name: {"role": "quasi"} for name in table.names}
+    wanted = Recipe.load({"columns": roles, "mask": [{"method": "microaggregation", "k": 5}]})
+    found = checking.check_table("r", wanted, "t", table, ["x"], trial=False).warnings
+    assert any("microaggregation of 24 columns" in line and "sequential-synthesis" in line for line in found) == (
+        columns == 24
+    )

@@ -174,6 +174,10 @@ class Method(MaskPart):
         """
         return {}
 
+    def advice(self, columns: int) -> str | None:
+        """What speaks against the method on so many masked columns, with its figure; None: nothing that is known."""
+        return None
+
 
 class ConstrainedMethod(Method):
     """A method whose groups can be held to ℓ-diversity and t-closeness."""

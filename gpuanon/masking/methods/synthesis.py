@@ -60,8 +60,11 @@ class HypercubeSynthesis(_Synthesis):
 class TableSynthesis(_Synthesis):
     """New rows from a graphical model: tables of a few columns each, linked by those they share; numbers in bins.
 
-    Any number of columns.  Rows that equal a unique record stand as often as without that record, and pairs of values
-    that never occur together, although chance would put them together, do not stand.
+    Copies no value of fewer than `rare` records; invents every combination, from cells of 15 records or more.
+    Census, ten columns: a member of the table lies nearer to the release than somebody else with a chance of 0.52
+    (0.5 is none; `bench/studies/acs.md`).  Any number of columns.  Rows that equal a unique record stand as often as
+    without that record, and pairs of values that never occur together, although chance would put them together, do
+    not stand.
     """
 
     source: ClassVar[str] = "Chow and Liu 1968; Lauritzen 1996; Reiss 1984; Lasko 2007, ch. 2"
@@ -130,8 +133,11 @@ class ClusteredSynthesis(_Synthesis):
 class SequentialSynthesis(_Synthesis):
     """Columns drawn one after another, given those before: all rows drawn, or chosen columns and rows of the table.
 
-    A drawn row may equal a record: it stands as often as a model without that record would have made it.  With `given`,
-    `below` or `chosen` records are kept, and their masked columns drawn anew (partly synthetic data).
+    Copies no value of fewer than `rare` records; invents every combination, from leaves of about 40 records.  Census,
+    ten and 21 columns: a member of the table lies nearer to the release than somebody else with a chance of 0.52 (0.5
+    is none; `bench/studies/acs.md`).  A drawn row may equal a record: it stands as often as a model without that
+    record would have made it.  With `given`, `below` or `chosen` records are kept, and their masked columns drawn
+    anew (partly synthetic data).
     """
 
     source: ClassVar[str] = "Nowok, Raab and Dibben 2016; Reiter 2003, 2005; Kulik 2025"

@@ -143,7 +143,7 @@ PMSE_FOREST = Measure(
     sentence="Many decision trees together guess which table a record comes from, and their certainty exceeds"
     " guessing by this much, squared: 0 not at all, 0.25 always.",
     summary="mean squared propensity score error, random forest, on held-out records",
-    usual="0: they cannot be told apart; 0.25: always",
+    usual="0: they cannot be told apart; 0.25: always; standardised, below 1: less varied than a sample",
     range=(0.0, 0.25), function=pmse_forest, compute=_pmse_forest, options=PERMUTATIONS,
     source="Snoke et al. 2018; synthpop", sees="together", long=5, **SCORES,
 )  # fmt: skip

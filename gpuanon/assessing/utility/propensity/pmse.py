@@ -248,7 +248,7 @@ PMSE_LOGIT = Measure(
     sentence="A simple model guesses which table a record comes from, and its certainty exceeds guessing by this"
     " much, squared: 0 not at all, 0.25 always, for tables of one size.",
     summary="mean squared propensity score error, main-effects logit",
-    usual="0: they cannot be told apart; 0.25: always",
+    usual="0: they cannot be told apart; 0.25: always; standardised, below 1: less varied than a sample",
     range=(0.0, 0.25), function=pmse_logit, compute=_pmse_logit, options=PERMUTATIONS,
     host="a logit of 100 000 rows at most, with the rank of its design",
     source="Snoke et al. 2018; synthpop", sees="columns", **SCORES,
@@ -258,7 +258,7 @@ PMSE_CART = Measure(
     sentence="A decision tree guesses which table a record comes from, and its certainty exceeds guessing by this"
     " much, squared: 0 not at all, 0.25 always.",
     summary="mean squared propensity score error, classification tree",
-    usual="0: they cannot be told apart; 0.25: always",
+    usual="0: they cannot be told apart; 0.25: always; standardised, below 1: less varied than a sample",
     range=(0.0, 0.25), function=pmse_cart, compute=_pmse_cart, options=PERMUTATIONS,
     host="one tree of 20 000 rows at most, grown as synthpop's is; cuML has forests only (`pmse_forest`)",
     source="Snoke et al. 2018; synthpop", long=1, **SCORES,

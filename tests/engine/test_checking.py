@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from types import SimpleNamespace
 
 import numpy as np
@@ -31,10 +32,13 @@ def test_the_expected_time_holds_no_compilation(monkeypatch):
     assert estimate.seconds == 1.0
 
 
-def test_the_time_of_a_compilation_is_known():
+def test_the_time_of_a_compilation_is_known(tmp_path, monkeypatch):
     pytest.importorskip("numba")
+    (tmp_path / "never_compiled.py").write_text("def plus_one(x):\n    return x + 1\n")  # no machine code on the disk
+    monkeypatch.syspath_prepend(tmp_path)
+    plus_one = importlib.import_module("never_compiled").plus_one
     before = compiled.spent_compiling()
-    assert compiled.compiled(lambda x: x + 1)(1) == 2
+    assert compiled.compiled(plus_one)(1) == 2
     assert all(after > one for after, one in zip(compiled.spent_compiling(), before, strict=True))
 
 

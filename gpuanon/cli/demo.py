@@ -12,7 +12,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from gpuanon.cli.printing import shown
+from gpuanon.cli.printing import shown, verdict_lines
 from gpuanon.engine.assess import assess
 from gpuanon.engine.identity import digest_of, read_link
 from gpuanon.engine.outputs import check_report, manifest_path, read_manifest
@@ -78,6 +78,13 @@ def run(
         out.print(f"Report:   {report}, to be opened in a browser", highlight=False)
 
 
+_LESSON = (
+    "\nThe promise was kept, and people can still be found: by columns that no mask touches. Mask them too"
+    ' (columns = "all"), drop them, or accept the point with a reason. `gpuanon init` proposes a recipe that leaves no'
+    " column unmasked."
+)
+
+
 def _check_folder(folder: Path, files: list[Path], force: bool) -> None:
     """Refuse a folder in which the demonstration would replace a file that it did not write, or that was changed."""
     try:
@@ -114,12 +121,17 @@ def _print_story(
         family = "risk" if name in after["risk"] else "utility"
         table.add_row(name, _figure(before[family][name]), _figure(after[family][name]), meaning)
     out.print(table, highlight=False)
+    out.print("\nVerdict:", highlight=False)
+    for text, _ in verdict_lines(result["verdict"]):
+        out.print(f"  {text}", markup=False, highlight=False)
+    if result["verdict"]["state"] == "bad":
+        out.print(_LESSON, markup=False, highlight=False)
     out.print(f"\nRelease:  {folder / 'release.parquet'}, with its manifest beside it", highlight=False)
     out.print(
         f"Private:  {folder / 'link.csv'} identifies the people; it was written for this demonstration only",
         highlight=False,
     )
-    out.print("Next:     gpuanon protect YOUR.parquet recipe.toml -o release.parquet", highlight=False)
+    out.print("Next:     gpuanon init YOUR.parquet", highlight=False)
 
 
 def _figure(figures: dict[str, Any]) -> str:

@@ -64,6 +64,8 @@ def groups_text(mask: Mapping[str, Any]) -> str:
     if before is not None:
         return f"{groups:,} classes before it, the smallest of {before:,} record{'s' * (before != 1)}"
     smallest = mask["smallest_group"]
+    if groups == 1:
+        return f"one group of {smallest:,} record{'s' * (smallest != 1)}"
     return f"{groups:,} groups, the smallest of {smallest:,} record{'s' * (smallest != 1)}"
 
 
@@ -76,9 +78,11 @@ def print_release(result: dict[str, Any], console: Console = out) -> None:
     table = RichTable(show_header=False, box=None, pad_edge=False)
     rate = result["rows_in"] / max(result["seconds"], 1e-9)
     rows = f"{result['rows_in']:,} in, {result['rows_out']:,} out"
-    for change in ("added", "dropped"):
-        if result[f"rows_{change}"]:
-            rows += f", {result[f'rows_{change}']:,} {change}"
+    if result["rows_added"] == result["rows_out"] > 0:
+        rows += ", all of them drawn anew"
+    else:
+        changes = ("added", "dropped")
+        rows += "".join(f", {result[f'rows_{one}']:,} {one}" for one in changes if result[f"rows_{one}"])
     table.add_row("rows", rows)
     for mask in result["mask"]:
         name = mask.get("method") or " × ".join(mask[part]["use"] for part in ("groups", "basis", "operation"))
@@ -89,21 +93,22 @@ def print_release(result: dict[str, Any], console: Console = out) -> None:
         table.add_row("", "verified on what was written" if guarantee["verified"] else "nothing to verify")
     quasi = result["quasi"]
     if quasi["columns"]:
-        smallest = f"{quasi['smallest_class']:,} {quasi['unit']}s in the smallest class over all of"
+        count, unit = quasi["smallest_class"], quasi["unit"]
+        smallest = f"{count:,} {unit}{'s' * (count != 1)} in the smallest class over all of"
         table.add_row("quasi-identifiers", escape(f"{smallest} {', '.join(quasi['columns'])}"))
         if quasi["kept"]:
             table.add_row("", escape(f"released as they are: {', '.join(quasi['kept'])}"))
     left = result["unmasked"]
     names = f": {', '.join(left['columns'])}" if left["columns"] else ""
     table.add_row("left unmasked", escape(f"{len(left['columns'])} of {left['of']} columns{names}"))
-    for text, state in _verdict_lines(result["verdict"]):
+    for text, state in verdict_lines(result["verdict"]):
         table.add_row("verdict" if state is None else "", escape(text))
     table.add_row("time", f"{result['seconds']:.1f} s on {result['backend']} ({rate:,.0f} rows/s)")
     table.add_row("written", escape(str(result["output"])))
     console.print(table, highlight=False)
 
 
-def _verdict_lines(verdict: Mapping[str, Any]) -> list[tuple[str, str | None]]:
+def verdict_lines(verdict: Mapping[str, Any]) -> list[tuple[str, str | None]]:
     """The verdict in the words of the report: the headline, then its points, the worst first."""
     from gpuanon.report.verdict import headline_of, point_check, ranked
 

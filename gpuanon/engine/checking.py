@@ -136,7 +136,7 @@ class Checked:
             f"limit: {name} {value:g}; a release that does not keep it is not written"
             for name, value in self.limits.items()
         ]
-        if self.estimate is not None and self.estimate.dropped:
+        if self.estimate is not None and 0 < self.estimate.dropped < 1:  # where all rows are new, none is left out
             lines.append(
                 f"dropped: {self.estimate.dropped:.1%} of the records of a trial; figures of the release, ranges of"
                 " statistics among them, are about the others"

@@ -355,9 +355,7 @@ def test_demo_tells_the_story(gpuanon, folder):
         "release.parquet.manifest.json",
     }
     verdict = json.loads((folder / "story" / "release.parquet.manifest.json").read_text())["verdict"]
-    assert (
-        verdict["state"] == "bad"
-    )  # measurements are left unmasked: the story says so, and does not end with a promise
+    assert verdict["state"] == "bad"  # measurements are left unmasked: the story says so
     assert "Should not go out" in out
     assert "columns that no mask touches" in " ".join(out.split())
 

@@ -136,7 +136,7 @@ def far_members_of_groups(kernels: Kernels) -> None:
     table = (X, np.int32(d), null, members, sizes, np.int32(k), np.int32(2))
     cells = (order, np.array([0, 2]), near, np.int64(2), np.int32(1))
     steps = (np.int32(0), np.int32(64), np.int32(0), np.int32(1), np.float64(0))
-    args = (*table, *cells, *steps, np.int32(2), null, change)
+    args = (*table, *cells, *steps, np.zeros(1 << 16), np.int32(2), null, change)
     kernels("refine").launch("anneal", 1, 32, args, shared=24 + 8 * (2 * 5 + 2 * 3 + 8), watch=PLAIN)
     assert sorted(map(sorted, members - (n - 4))) == [[0, 2], [1, 3]]
     assert change[0, 0] == -99  # from 50 + 50 to ½ + ½

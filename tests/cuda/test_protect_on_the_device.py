@@ -78,7 +78,7 @@ TRANSFERS = {
     "cluster-swap": (7, 1),  # points, codes, and four tables of ancestors
     "maximum-entropy": (4, 2),
     "maximum-entropy named": (4, 2),  # to learn and again to draw; moments, and the new points
-    "clustered-synthesis": (5, 5),  # sizes of parts, and the new points
+    "clustered-synthesis": (9, 5),  # sizes of parts, plans of their cuts, and the new points
     "targeted-swap": (4, 1),
     "data-shuffle": (7, 2),
     "univariate-synthesis": (5, 5),  # as the copula

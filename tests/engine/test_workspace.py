@@ -222,10 +222,10 @@ def test_hidden_files_are_removed_only_when_no_process_writes_them(tmp_path):
         out.table(tmp_path / "a.parquet", Table.of(registry(10)))
         out.table(tmp_path / "b", Table.of(registry(10)))
         out.finish(tmp_path / "a.parquet")
-        assert clean(tmp_path / "release") == [stale, parts]
+        assert clean(tmp_path / "release") == [stale, nested, parts]
     assert pq.read_table(tmp_path / "a.parquet").num_rows == 10
     assert pq.read_table(tmp_path / "b").num_rows == 10
-    assert nested.exists()
+    assert not nested.exists()
     assert clean(tmp_path / "release") == []
 
 

@@ -435,8 +435,8 @@ def test_a_file_that_is_written_otherwise_than_it_was_checked_is_refused(tmp_pat
     else:
         honest_stream = module.io.Writing.stream
 
-        def stream(self, path, schema):
-            put = honest_stream(self, path, schema)
+        def stream(self, path, schema, *more):
+            put = honest_stream(self, path, schema, *more)
             return lambda table: put(changed(table))
 
         monkeypatch.setattr(module.io.Writing, "stream", stream)

@@ -139,7 +139,7 @@ def test_strata_that_would_disclose_are_refused(options, said):
     [
         (COLUMNS | {"cost": {"role": "other"}}, "role sensitive"),
         (COLUMNS | {"cost": {"role": "sensitive", "kind": "categorical"}}, "have an order"),
-        (COLUMNS | {"who": {"role": "person"}}, "role person"),
+        (COLUMNS | {"who": {"role": "person"}}, "k counts persons"),
     ],
 )
 def test_strata_need_a_response_of_records(columns, said):

@@ -255,15 +255,14 @@ def test_an_assessment_of_files_names_them(written):
     assert "✓ May go out by its recipe" in text
 
 
-def test_the_terminal_says_the_same_in_eighty_columns(written, monkeypatch):
+def test_the_terminal_says_the_same_in_eighty_columns(written):
     from rich.console import Console
 
     from gpuanon.cli import printing
 
     result = protect_file(written / "registry.parquet", written / "recipe.json", written / "again.parquet")
     console = Console(width=80, record=True, file=io.StringIO())
-    monkeypatch.setattr(printing, "out", console)
-    printing.print_release(result)
+    printing.print_release(result, console)
     shown = console.export_text()
     assert max(map(len, shown.splitlines())) <= 80
     said = " ".join(shown.split())

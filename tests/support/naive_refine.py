@@ -11,7 +11,7 @@ import numpy as np
 from gpuanon.masking.groups.refine.annealing import random_words
 
 
-def neighbours(places: Any, cells: Any, count: int) -> Any:
+def neighbours(places: Any, cells: Any, count: int, largest: int | None = None) -> Any:
     """For each position the nearest of its cell, by squared distances as float32 numbers without their last bits."""
     bits = max(1, int(cells.sizes.max()) - 1).bit_length()
     near = np.repeat(np.arange(cells.n)[None, :], count, axis=0)

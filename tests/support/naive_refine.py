@@ -74,8 +74,8 @@ class Pair:
 
 
 def anneal(
-    rows: Any, mismatch: Any, members: Any, sizes: Any, near: Any, cells: Any, k: int, schedule: Any
-) -> np.floating[Any]:
+    rows: Any, mismatch: Any, members: Any, sizes: Any, near: Any, cells: Any, k: int, schedule: Any, **known: Any
+) -> Any:
     """Pairs of near groups exchange rows, step by step, one pair after another."""
     listed = rows.tolist()
     weights = None if mismatch is None else mismatch.tolist()

@@ -151,7 +151,7 @@ def refine(
                 changed.append(change.reshape(-1))
             progress.report(0.99 * (turn + 1) / turns)
     refined = _partition(groups, members, sizes)
-    fell = float(namespace(rows).concatenate(changed).sum())
+    fell = float(namespace(rows).concatenate(changed).sum()) if changed else 0.0
     return refined if _lower(X, groups, refined, metric, fell, bits) else groups
 
 

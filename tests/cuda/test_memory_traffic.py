@@ -31,7 +31,13 @@ SEARCH = "a binary search: the data choose the places, lanes share only its firs
 ONCE = "after the loop, once a row: global memory is written in order instead"
 OWN_ROW = "after the loop, once a row: each thread writes its own row"
 FEW_COLUMNS = "with few columns a warp serves several runs, each with its own row"
+GATHERED = "rows of a part stand where the table has them: a gather, whose places the data choose"
+COUNTED = "a histogram of digits: equal digits meet in one counter"
 EXCUSES = (
+    Excuse("cut_parts", "values[i] = work.X[order[i] * work.d + column]", GATHERED),
+    Excuse("cut_parts", "work.X[work.order[range.begin + i * size / sample]", GATHERED),
+    Excuse("cut_parts", "atomicAdd(counts + (int)(key", COUNTED),
+    Excuse("locate", "places[held[slot] * e + j]", GATHERED),
     Excuse("empirical_inverse", "running[low]", SEARCH),
     Excuse("empirical_inverse", "running[middle]", SEARCH),
     Excuse("empirical_inverse", "column[middle]", SEARCH),

@@ -34,6 +34,9 @@ FEW_COLUMNS = "with few columns a warp serves several runs, each with its own ro
 GATHERED = "rows of a part stand where the table has them: a gather, whose places the data choose"
 COUNTED = "a histogram of digits: equal digits meet in one counter"
 EXCUSES = (
+    Excuse("locate", "whole[group * e + j] = (int)rint(__dmul_rn(centre, finer));", GATHERED),
+    Excuse("locate", "for (int j = 0; j < e; ++j) axes[group * e + j] = (float)centres[j * g", GATHERED),
+    Excuse("sums", "for (long long r = begin; r < end; r += step) sum = __dadd_rn(sum, X[(", GATHERED),
     Excuse("cut_parts", "values[i] = work.X[order[i] * work.d + column]", GATHERED),
     Excuse("cut_parts", "work.X[work.order[range.begin + i * size / sample]", GATHERED),
     Excuse("cut_parts", "atomicAdd(counts + (int)(key", COUNTED),

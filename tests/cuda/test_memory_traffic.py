@@ -31,12 +31,14 @@ SEARCH = "a binary search: the data choose the places, lanes share only its firs
 ONCE = "after the loop, once a row: global memory is written in order instead"
 OWN_ROW = "after the loop, once a row: each thread writes its own row"
 FEW_COLUMNS = "with few columns a warp serves several runs, each with its own row"
+ROW_OF_GROUP = "one thread per group writes the few coordinates of its own row, once a turn"
+RUNS = "with few columns a warp serves several runs of rows, each at its own place"
 GATHERED = "rows of a part stand where the table has them: a gather, whose places the data choose"
 COUNTED = "a histogram of digits: equal digits meet in one counter"
 EXCUSES = (
-    Excuse("locate", "whole[group * e + j] = (int)rint(__dmul_rn(centre, finer));", GATHERED),
-    Excuse("locate", "for (int j = 0; j < e; ++j) axes[group * e + j] = (float)centres[j * g", GATHERED),
-    Excuse("sums", "for (long long r = begin; r < end; r += step) sum = __dadd_rn(sum, X[(", GATHERED),
+    Excuse("locate", "whole[group * e + j] = (int)rint(__dmul_rn(centre, finer));", ROW_OF_GROUP),
+    Excuse("locate", "for (int j = 0; j < e; ++j) axes[group * e + j] = (float)centres[j * g", ROW_OF_GROUP),
+    Excuse("sums", "for (long long r = begin; r < end; r += step) sum = __dadd_rn(sum, X[(", RUNS),
     Excuse("cut_parts", "values[i] = work.X[order[i] * work.d + column]", GATHERED),
     Excuse("cut_parts", "work.X[work.order[range.begin + i * size / sample]", GATHERED),
     Excuse("cut_parts", "atomicAdd(counts + (int)(key", COUNTED),
